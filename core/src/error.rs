@@ -1,0 +1,195 @@
+//! The one error type: what went wrong, doing what, to which queue and job, and whether trying again can help.
+//!
+//! The shape (kind + may-I-retry + operation + context) follows Apache `OpenDAL`'s error; the classes of doubt
+//! (`Unreachable`: nothing was executed; `Timeout`: it may have been) come from outages that were reproduced.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// What class of thing went wrong. Every language maps each kind to one exception class of the same name.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// An argument was refused before anything was sent: a bad queue name, a negative delay, data that is not JSON.
+    InvalidArgument,
+    /// The data, the error text or the key is longer than its limit. Nothing was sent.
+    TooLarge,
+    /// Another job already has this id or this key. [`Error::job_id`] is the id of the job that holds it.
+    Duplicate,
+    /// The lease of this job is over (it ended, or the job was cancelled): another worker may run it now.
+    LeaseLost,
+    /// There is no job with this id or key, or it is in a state where the verb means nothing.
+    NotFound,
+    /// The server could not be reached, and nothing of this call was executed.
+    Unreachable,
+    /// No answer came in time. The call may have been executed; sending the same call again is safe.
+    Timeout,
+    /// The server refused the user or the password.
+    AuthenticationFailed,
+    /// The server's user (ACL) may not run a command or touch a key that duly needs. The message names it.
+    PermissionDenied,
+    /// The server is a read-only replica.
+    ReadOnly,
+    /// The server is still loading its data, or is busy with somebody's script.
+    Busy,
+    /// The server has no memory left (`maxmemory`, policy `noeviction`) or no disk (AOF error). Nothing was stored.
+    StorageFull,
+    /// The server may evict keys (`maxmemory-policy` is not `noeviction`): jobs could vanish, so duly refuses it.
+    EvictionPolicy,
+    /// The server, or a feature of it, is older than what the call needs.
+    Unsupported,
+    /// The job was stored, but not confirmed by as many replicas, or not by the disk, as was asked for.
+    NotDurable,
+    /// A key of this queue holds something that duly did not write. The message names the key.
+    Corrupt,
+    /// The queue was written by a newer duly whose format this one does not know.
+    FormatTooNew,
+    /// The server or a network box between answered something that is not a valid reply.
+    Protocol,
+    /// The embedded server could not be found or started.
+    Embedded,
+    /// The call was interrupted by the caller (a signal, a closed client).
+    Interrupted,
+    /// A defect in duly itself. Please report it.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The kind as one word in `snake_case`, the same in every language (`Error.kind` in Python, `getKind()` in PHP).
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::TooLarge => "too_large",
+            Self::Duplicate => "duplicate",
+            Self::LeaseLost => "lease_lost",
+            Self::NotFound => "not_found",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::AuthenticationFailed => "authentication_failed",
+            Self::PermissionDenied => "permission_denied",
+            Self::ReadOnly => "read_only",
+            Self::Busy => "busy",
+            Self::StorageFull => "storage_full",
+            Self::EvictionPolicy => "eviction_policy",
+            Self::Unsupported => "unsupported",
+            Self::NotDurable => "not_durable",
+            Self::Corrupt => "corrupt",
+            Self::FormatTooNew => "format_too_new",
+            Self::Protocol => "protocol",
+            Self::Embedded => "embedded",
+            Self::Interrupted => "interrupted",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// May the same call succeed later, without anybody changing it? True for outages, false for refusals.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable | Self::Timeout | Self::ReadOnly | Self::Busy | Self::StorageFull | Self::Protocol
+        )
+    }
+}
+
+/// An error of any duly call.
+///
+/// Its text is one lower-case line that names the operation, the queue and the job where there is one, and what to
+/// do next. It never holds a job's data or a password.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    operation: Option<&'static str>,
+    queue: Option<String>,
+    job_id: Option<String>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// A new error of this kind. The message is lower-case and says what to do next.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, message: message.into(), operation: None, queue: None, job_id: None, source: None }
+    }
+
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// Which verb was running; the first caller that knows wins, so inner layers need not repeat it.
+    #[must_use]
+    pub(crate) fn during(mut self, operation: &'static str) -> Self {
+        self.operation.get_or_insert(operation);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn in_queue(mut self, queue: &str) -> Self {
+        self.queue.get_or_insert_with(|| queue.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn of_job(mut self, id: &str) -> Self {
+        self.job_id.get_or_insert_with(|| id.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What class of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The verb that was running, such as `push` or `reserve`.
+    pub fn operation(&self) -> Option<&'static str> {
+        self.operation
+    }
+
+    /// The queue that the call was about.
+    pub fn queue(&self) -> Option<&str> {
+        self.queue.as_deref()
+    }
+
+    /// The job that the call was about; for [`ErrorKind::Duplicate`], the job that already holds the id or key.
+    pub fn job_id(&self) -> Option<&str> {
+        self.job_id.as_deref()
+    }
+
+    /// May the same call succeed later, without anybody changing it?
+    pub fn is_transient(&self) -> bool {
+        self.kind.is_transient()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operation) = self.operation {
+            write!(f, "{operation}")?;
+            if let Some(queue) = &self.queue {
+                write!(f, " on queue '{queue}'")?;
+            }
+            if let Some(id) = &self.job_id {
+                write!(f, ", job '{id}'")?;
+            }
+            write!(f, ": ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(source) = &self.source {
+            write!(f, " (server or system said: {source})")?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,6 @@
+//! duly runs work later, exactly when it is due.
+
+mod error;
+mod script;
+
+pub use error::{Error, ErrorKind};

@@ -1,0 +1,62 @@
+//! One call of a script: its text, its keys and its arguments, ready to be sent (and sent again) as they are.
+
+use once_cell::sync::OnceCell;
+
+/// A Lua script: its name for messages, its whole text, and the text's SHA-1, which is its name on the server.
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    sha: OnceCell<String>,
+}
+
+impl Script {
+    pub(crate) fn new(name: &'static str, text: String) -> Self {
+        Self { name, text, sha: OnceCell::new() }
+    }
+
+    /// Forty hexadecimal digits.
+    pub(crate) fn sha(&self) -> &str {
+        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text.as_bytes()).digest().to_string())
+    }
+}
+
+/// A list of byte strings in one buffer, because a batch has thousands of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ByteStrings {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl ByteStrings {
+    pub(crate) fn push(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn push_integer(&mut self, number: impl std::fmt::Display) {
+        use std::io::Write as _;
+        // Writing to a Vec cannot fail.
+        let _ = write!(self.bytes, "{number}");
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+}
+
+/// A call that can be sent any number of times: every script answers a repeated call as it answered the first.
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'a Script,
+    /// The queue's name, for messages.
+    pub(crate) queue: &'a str,
+    /// The cluster slot of the queue's keys (they share one hash tag).
+    pub(crate) slot: u16,
+    pub(crate) keys: ByteStrings,
+    pub(crate) args: ByteStrings,
+}
