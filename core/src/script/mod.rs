@@ -1,5 +1,24 @@
 //! Scripts: every state change of a queue is one of them.
+//!
+//! Each Lua file in `core/lua` is declared once here (keys, arguments, reply); `declare.rs` makes the Lua header of it.
 
 mod call;
+mod declare;
+mod inspect;
+mod operate;
+mod push;
+mod reply;
+mod reserve;
+mod settle;
 
 pub(crate) use call::{ByteStrings, Call, Script};
+pub(crate) use declare::{Clock, Declared};
+pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Peek, PeekedReply};
+pub(crate) use operate::{
+    By, Cancel, CancelReply, Configure, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
+    RescheduleReply, WakeNext,
+};
+pub(crate) use push::{IfHeld, Push, PushReply};
+pub(crate) use reply::text;
+pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
+pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};

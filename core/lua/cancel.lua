@@ -1,0 +1,21 @@
+-- Removes jobs in whatever state they are in; who runs one loses its lease.
+-- Moves:   delayed | ready | reserved | failed -> gone.
+-- Replies: one line a job: `<state it was in> <id>` or `absent`; or `superseded`, `format <n>`, `levels <list>`.
+-- Cost:    O(log n) a job, at most 1,000 a call.
+--- include: once, meta, room_first, routing, remove, resolve
+local earlier = answer_of_earlier_send()
+if earlier then return earlier end
+local refused = refusal()
+if refused then return refused end
+make_room()
+local lines = {}
+local removed = 0
+for at = first_item, #ARGV do
+  local id = resolve(by, ARGV[at])
+  local state = id and remove(id)
+  if state then removed = removed + 1 end
+  lines[#lines + 1] = state and state .. ' ' .. id or 'absent'
+end
+if removed == 0 then return table.concat(lines, '\n') end
+redis.pcall('HINCRBY', stats, 'cancelled', removed)
+return answer(table.concat(lines, '\n'))

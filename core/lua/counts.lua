@@ -1,0 +1,30 @@
+-- How many jobs are in each state, and what comes next. Read-only.
+-- Moves:   nothing.
+-- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
+--          head record of each level's list}.
+-- Cost:    O(levels).
+--- include: clock
+read_clock()
+local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries')
+local waiting = -tonumber(known[3] or 0)
+local by_level = {}
+local oldest = {}
+for digit in string.gmatch(passed_levels, '%d') do
+  local level = tonumber(digit)
+  local length = redis.call('LLEN', ready(level))
+  waiting = waiting + length
+  by_level[level + 1] = length
+  local id = length > 0 and redis.call('LINDEX', ready(level), 0)
+  local record = id and redis.call('HGET', jobs, id)
+  if record then
+    oldest[#oldest + 1] = id
+    oldest[#oldest + 1] = record
+  end
+end
+local next_due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
+local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
+return {
+  string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
+  redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
+  redis.call('HGETALL', stats),
+}

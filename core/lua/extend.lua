@@ -1,0 +1,16 @@
+-- Sets the end of leases that are still held to `lease_ms` from now.
+-- Moves:   nothing.
+-- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`.
+-- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
+--- include: clock, meta, room_first
+if known[1] and tonumber(known[1]) > FORMAT then return 'format ' .. known[1] end
+read_clock()
+make_room()
+local flags = {}
+for at = first_item, #ARGV, 2 do
+  local id, token = ARGV[at], ARGV[at + 1]
+  local held = redis.call('HGET', leases, id) == token and tonumber(redis.call('ZSCORE', reserved, id) or 0) > now
+  if held then redis.call('ZADD', reserved, 'XX', now + lease_ms, id) end
+  flags[#flags + 1] = held and '1' or '0'
+end
+return table.concat(flags)

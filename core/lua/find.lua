@@ -1,0 +1,19 @@
+-- Where one job is, by id or key. Read-only.
+-- Moves:   nothing.
+-- Replies: {} or {id, state, score or '', record, came back, token or '', now, paused}.
+-- Cost:    O(log n).
+--- include: clock, routing, remove, resolve
+read_clock()
+local id = resolve(by, ARGV[first_item])
+local record = id and redis.call('HGET', jobs, id)
+if not record then return {} end
+local level = routing(record)
+local state = state_of(id, level)
+local score = ''
+if state == 'delayed' then score = redis.call('ZSCORE', delayed, delayed_member(id, level)) end
+if state == 'reserved' then score = redis.call('ZSCORE', reserved, id) end
+if state == 'failed' then score = redis.call('ZSCORE', failed, id) end
+return {
+  id, state, score or '', record, redis.call('HGET', returned, id) or '', redis.call('HGET', leases, id) or '',
+  string.format('%.0f', now), redis.call('HGET', meta, 'paused') or '0',
+}

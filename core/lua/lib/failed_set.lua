@@ -1,0 +1,30 @@
+-- `failed` is bounded by count and by age; each job that enters lets at most a hundred of the oldest go.
+local TRIM_CAP = 100
+
+local function forget_failed(ids)
+  redis.call('ZREM', failed, unpack(ids))
+  redis.call('HDEL', jobs, unpack(ids))
+  redis.call('HDEL', returned, unpack(ids))
+  redis.pcall('HINCRBY', stats, 'trimmed', #ids)
+end
+
+local function trim_failed()
+  local limits = redis.call('HMGET', meta, 'failed_max', 'failed_age_ms')
+  local surplus = redis.call('ZCARD', failed) - tonumber(limits[1] or 10000)
+  if surplus > 0 then
+    forget_failed(redis.call('ZRANGE', failed, 0, math.min(surplus, TRIM_CAP) - 1))
+  end
+  local oldest = now - tonumber(limits[2] or 15552000000)
+  local aged = redis.call('ZRANGEBYSCORE', failed, '-inf', oldest, 'LIMIT', 0, TRIM_CAP)
+  if #aged > 0 then forget_failed(aged) end
+end
+
+-- A failed job gives its key free: a key means one live job, and must not be dead until somebody cleans up.
+local function free_key(key, id)
+  if key and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
+end
+
+local function enter_failed(id, key)
+  redis.call('ZADD', failed, now, id)
+  free_key(key, id)
+end

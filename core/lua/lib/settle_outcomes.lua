@@ -1,0 +1,67 @@
+-- Settles what handlers did: first the leases are compared with the tokens, then all moves are made. The answer has one
+-- character an outcome: `1` settled, `0` the lease was lost and nothing was touched.
+local OUTCOME_WIDTH = 7
+
+-- ARGV from `first`: ack_count ids, ack_count tokens, and where `keyed` as many keys. Says where the rest begins.
+local function settle_acks(first, flags)
+  if ack_count == 0 then return first end
+  local last = first + ack_count - 1
+  local tokens = redis.call('HMGET', leases, unpack(ARGV, first, last))
+  local held = {}
+  for i = 1, ack_count do
+    local id = ARGV[first + i - 1]
+    if tokens[i] and tokens[i] == ARGV[last + i] then
+      held[#held + 1] = id
+      flags[#flags + 1] = '1'
+    else
+      flags[#flags + 1] = '0'
+    end
+  end
+  if #held > 0 then
+    redis.call('ZREM', reserved, unpack(held))
+    redis.call('HDEL', leases, unpack(held))
+    redis.call('HDEL', jobs, unpack(held))
+    if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
+    redis.pcall('HINCRBY', stats, 'acked', #held)
+  end
+  if keyed == 0 then return last + ack_count + 1 end
+  for i = 1, ack_count do
+    if flags[i] == '1' then free_key(ARGV[last + ack_count + i], ARGV[first + i - 1]) end
+  end
+  return last + 2 * ack_count + 1
+end
+
+-- ARGV from `first` to the end: (verb, id, token, key, delay in ms, error, new record or '').
+-- retry: counts a failure, due again after the delay; again: the same without counting; release: to the head of its
+-- ready list, or due after the delay, not counted; failed: counts a failure and retries no more.
+local function settle_others(first, flags)
+  if first > #ARGV then return end
+  if not now then read_clock() end
+  local entered_failed = 0
+  for at = first, #ARGV, OUTCOME_WIDTH do
+    local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+    local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
+    if redis.call('HGET', leases, id) ~= token then
+      flags[#flags + 1] = '0'
+    else
+      flags[#flags + 1] = '1'
+      local level = routing(redis.call('HGET', jobs, id) or '{')
+      redis.call('ZREM', reserved, id)
+      redis.call('HDEL', leases, id)
+      if record ~= '' then redis.call('HSET', jobs, id, record) end
+      note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err)
+      if verb == 'failed' then
+        enter_failed(id, key)
+        entered_failed = entered_failed + 1
+      elseif delay > 0 then
+        redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
+        wake_for(now + delay)
+      else
+        redis.call(verb == 'release' and 'LPUSH' or 'RPUSH', ready(level), id)
+        wake_one()
+      end
+      redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
+    end
+  end
+  if entered_failed > 0 then trim_failed() end
+end

@@ -1,0 +1,9 @@
+-- Is this entry at the head of a ready list one that no longer counts? Then it is counted off.
+local function skip_stale(level, id)
+  local field = level .. ':' .. id
+  local count = tonumber(redis.call('HGET', stale, field) or 0)
+  if count == 0 then return false end
+  if count == 1 then redis.call('HDEL', stale, field) else redis.call('HINCRBY', stale, field, -1) end
+  redis.call('HINCRBY', meta, 'stale_entries', -1)
+  return true
+end

@@ -1,0 +1,56 @@
+-- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left.
+-- Moves:   delayed | ready | failed -> gone.
+-- Replies: `<removed> <entries looked at>`; or `superseded`, `format <n>`, `levels <list>`.
+-- Cost:    O(log n) a job, at most `cap`.
+--- include: once, meta, routing, stale
+local earlier = answer_of_earlier_send()
+if earlier then return earlier end
+local refused = refusal()
+if refused then return refused end
+
+local function forget(ids)
+  local records = redis.call('HMGET', jobs, unpack(ids))
+  for i, record in ipairs(records) do
+    if record then
+      local _, _, key = routing(record)
+      if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
+    end
+  end
+  redis.call('HDEL', returned, unpack(ids))
+  local removed = redis.call('HDEL', jobs, unpack(ids))
+  if removed > 0 then redis.pcall('HINCRBY', stats, 'purged', removed) end
+  return removed
+end
+
+local removed, seen = 0, 0
+if state == 'ready' then
+  for level in string.gmatch(levels, '%d') do
+    local entries = redis.call('LRANGE', ready(level), 0, cap - seen - 1)
+    if #entries > 0 then
+      seen = seen + #entries
+      redis.call('LTRIM', ready(level), #entries, -1)
+      local ids = {}
+      for _, id in ipairs(entries) do
+        if not skip_stale(level, id) then ids[#ids + 1] = id end
+      end
+      if #ids > 0 then removed = removed + forget(ids) end
+    end
+    if seen >= cap then break end
+  end
+else
+  local set = state == 'delayed' and delayed or failed
+  local members = redis.call('ZRANGE', set, 0, cap - 1)
+  seen = #members
+  if seen > 0 then
+    redis.call('ZREM', set, unpack(members))
+    local ids = {}
+    for i, member in ipairs(members) do
+      -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
+      ids[i] = split_delayed_member(member)
+    end
+    removed = forget(ids)
+  end
+end
+local reply = integer(removed) .. ' ' .. integer(seen)
+if seen == 0 then return reply end
+return answer(reply)

@@ -1,0 +1,65 @@
+-- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
+-- Moves:   nothing -> delayed | ready; with `replace` also the job that held the id or key -> gone.
+-- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`; or `superseded`, `format <n>`,
+--          `levels <list>`.
+-- Cost:    O(log n) a job, at most 1,000 jobs a call.
+--- include: clock, once, meta, first_use, due, routing, wake, remove
+local earlier = answer_of_earlier_send()
+if earlier then return earlier end
+local refused = refusal()
+if refused then return refused end
+
+-- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
+redis.call('ZCARD', delayed)
+for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
+redis.call('HLEN', keys)
+
+-- Who holds this job's id or key already.
+local function holder_of(id, key)
+  if redis.call('HEXISTS', jobs, id) == 1 then return id end
+  local holder = key and redis.call('HGET', keys, key)
+  if holder and redis.call('HEXISTS', jobs, holder) == 1 then return holder end
+  return nil
+end
+
+-- ARGV from first_item: (id, record, due) each.
+local lines = {}
+local stored = 0
+local some_ready, earliest = false, nil
+read_clock()
+for i = first_item, #ARGV, 3 do
+  local id, record = ARGV[i], ARGV[i + 1]
+  local level, _, key = routing(record)
+  local holder = holder_of(id, key)
+  local line = 'created'
+  if holder and if_held ~= 'replace' then
+    line = (if_held == 'keep' and 'kept ' or 'duplicate ') .. holder
+  else
+    -- The id may be held by one job and the key by another: both make place.
+    while holder do
+      line = 'replaced ' .. holder
+      remove(holder)
+      holder = holder_of(id, key)
+    end
+    redis.call('HSET', jobs, id, record)
+    if key then redis.call('HSET', keys, key, id) end
+    local at = due_of(ARGV[i + 2])
+    if at then
+      redis.call('ZADD', delayed, at, delayed_member(id, level))
+      earliest = math.min(at, earliest or at)
+    else
+      redis.call('RPUSH', ready(level), id)
+      some_ready = true
+    end
+    stored = stored + 1
+  end
+  lines[#lines + 1] = line
+end
+local reply = table.concat(lines, '\n')
+if stored == 0 then return reply end
+
+note_levels()
+if some_ready then wake_one() end
+if earliest then wake_for(earliest) end
+redis.pcall('HINCRBY', stats, 'pushed', stored)
+return answer(reply)

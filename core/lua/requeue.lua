@@ -1,0 +1,37 @@
+-- Sends failed jobs round again with a clean count.
+-- Moves:   failed -> ready.
+-- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`; or `superseded`,
+--          `format <n>`, `levels <list>`.
+-- Cost:    O(log n) a job, at most 1,000 a call.
+--- include: once, meta, first_use, routing, wake
+local earlier = answer_of_earlier_send()
+if earlier then return earlier end
+local refused = refusal()
+if refused then return refused end
+local lines = {}
+local requeued = 0
+for at = first_item, #ARGV do
+  local id = ARGV[at]
+  local record = redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
+  local line = 'absent'
+  if record then
+    local level, _, key = routing(record)
+    local holder = key and redis.call('HGET', keys, key)
+    if holder and holder ~= id then
+      line = 'duplicate ' .. holder
+    else
+      redis.call('ZREM', failed, id)
+      redis.call('HDEL', returned, id)
+      if key then redis.call('HSET', keys, key, id) end
+      redis.call('RPUSH', ready(level), id)
+      requeued = requeued + 1
+      line = 'requeued'
+    end
+  end
+  lines[#lines + 1] = line
+end
+if requeued == 0 then return table.concat(lines, '\n') end
+redis.pcall('HINCRBY', stats, 'requeued', requeued)
+note_levels()
+wake_one()
+return answer(table.concat(lines, '\n'))

@@ -1,0 +1,28 @@
+-- Gives a waiting job another due time.
+-- Moves:   delayed -> delayed | ready; ready -> delayed.
+-- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `format <n>`, `levels <list>`.
+-- Cost:    O(log n).
+--- include: clock, once, meta, due, routing, wake, remove, resolve
+local earlier = answer_of_earlier_send()
+if earlier then return earlier end
+local refused = refusal()
+if refused then return refused end
+local value, due = ARGV[first_item], ARGV[first_item + 1]
+local id = resolve(by, value)
+local record = id and redis.call('HGET', jobs, id)
+if not record then return 'absent' end
+local level = routing(record)
+local state = state_of(id, level)
+if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
+
+local at = due_of(due)
+if at then
+  if state == 'ready' then leave_state(id, level, state) end
+  redis.call('ZADD', delayed, at, delayed_member(id, level))
+  wake_for(at)
+elseif state == 'delayed' then
+  leave_state(id, level, state)
+  redis.call('RPUSH', ready(level), id)
+  wake_one()
+end
+return answer('moved ' .. id)

@@ -1,0 +1,250 @@
+//! What a script takes is declared once, here in Rust; the declaration makes the Lua header, so that a script's body uses
+//! names and a call with a missing or mistyped argument does not compile.
+
+use super::call::{ByteStrings, Call, Script};
+use crate::keys::{Key, QueueKeys};
+
+/// Which clock the scripts read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Clock {
+    /// The server's `TIME`.
+    #[default]
+    Server,
+    /// A clock that stands still until a test moves it; see [`crate::testing`].
+    Manual,
+}
+
+/// A value that a script takes as one element of `ARGV`.
+pub(crate) trait Argument {
+    /// How the Lua header reads it.
+    const IS_NUMBER: bool;
+    fn append(&self, out: &mut ByteStrings);
+}
+
+macro_rules! number_arguments {
+    ($($type:ty),*) => {$(
+        impl Argument for $type {
+            const IS_NUMBER: bool = true;
+            fn append(&self, out: &mut ByteStrings) {
+                out.push_integer(self);
+            }
+        }
+    )*};
+}
+number_arguments!(u32, u64, usize);
+
+impl Argument for &'static str {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(self.as_bytes());
+    }
+}
+
+/// The Lua files that scripts share, by the name that an `--- include:` line gives.
+const LIBRARY: &[(&str, &str)] = &[
+    ("clock", include_str!("../../lua/lib/clock.lua")),
+    ("once", include_str!("../../lua/lib/once.lua")),
+    ("meta", include_str!("../../lua/lib/meta.lua")),
+    ("room_first", include_str!("../../lua/lib/room_first.lua")),
+    ("first_use", include_str!("../../lua/lib/first_use.lua")),
+    ("routing", include_str!("../../lua/lib/routing.lua")),
+    ("wake", include_str!("../../lua/lib/wake.lua")),
+    ("came_back", include_str!("../../lua/lib/came_back.lua")),
+    ("failed_set", include_str!("../../lua/lib/failed_set.lua")),
+    ("remove", include_str!("../../lua/lib/remove.lua")),
+    ("resolve", include_str!("../../lua/lib/resolve.lua")),
+    ("promote_due", include_str!("../../lua/lib/promote_due.lua")),
+    ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
+    ("settle_outcomes", include_str!("../../lua/lib/settle_outcomes.lua")),
+];
+const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
+
+/// What the macro below writes down of a script.
+pub(crate) struct Declaration {
+    pub(crate) name: &'static str,
+    pub(crate) body: &'static str,
+    pub(crate) keys: &'static [Key],
+    /// Name, and whether it is a number.
+    pub(crate) arguments: &'static [(&'static str, bool)],
+}
+
+impl Declaration {
+    /// The whole text: header, included files, body; comments and indentation left out, because the server keeps and a
+    /// fallback sends every byte.
+    pub(crate) fn assemble(&self, clock: Clock) -> Script {
+        let mut text = self.header();
+        for line in self.body.lines() {
+            if let Some(names) = line.strip_prefix("--- include: ") {
+                names.split(", ").for_each(|name| append_code(library(name, clock), &mut text));
+            } else {
+                append_line(line, &mut text);
+            }
+        }
+        Script::new(self.name, text)
+    }
+
+    fn header(&self) -> String {
+        let mut header = String::new();
+        for (i, key) in self.keys.iter().enumerate() {
+            match key {
+                Key::Ready => {
+                    header.push_str(&format!("local function ready(level) return KEYS[{} + level] end\n", i + 1))
+                }
+                key => header.push_str(&format!("local {} = KEYS[{}]\n", key.name(), i + 1)),
+            }
+        }
+        for (i, (name, is_number)) in self.arguments.iter().enumerate() {
+            let read = if *is_number { format!("tonumber(ARGV[{}])", i + 1) } else { format!("ARGV[{}]", i + 1) };
+            header.push_str(&format!("local {name} = {read}\n"));
+        }
+        header.push_str(&format!("local first_item = {}\n", self.arguments.len() + 1));
+        header
+    }
+}
+
+fn library(name: &str, clock: Clock) -> &'static str {
+    if name == "clock" && clock == Clock::Manual {
+        return MANUAL_CLOCK;
+    }
+    // A name that is not in the library leaves its code out; the test below looks at every script's includes.
+    LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
+}
+
+fn append_code(code: &str, text: &mut String) {
+    code.lines().for_each(|line| append_line(line, text));
+}
+
+fn append_line(line: &str, text: &mut String) {
+    let line = line.trim();
+    if !line.is_empty() && !line.starts_with("--") {
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+/// A declared script: a struct whose fields are its arguments.
+pub(crate) trait Declared {
+    const DECLARATION: Declaration;
+    fn script(clock: Clock) -> &'static Script;
+    fn append_arguments(&self, out: &mut ByteStrings);
+
+    /// A call of it on this queue. `call_slot` names the client's slot; `items` appends the list behind the arguments.
+    fn call<'a>(
+        &self,
+        clock: Clock,
+        queue: &'a str,
+        queue_keys: &QueueKeys,
+        call_slot: &str,
+        items: impl FnOnce(&mut ByteStrings),
+    ) -> Call<'a> {
+        let mut keys = ByteStrings::default();
+        queue_keys.append(Self::DECLARATION.keys, call_slot, &mut keys);
+        let mut args = ByteStrings::default();
+        self.append_arguments(&mut args);
+        items(&mut args);
+        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args }
+    }
+}
+
+/// Declares a script: its file, its keys (`Ready` last), its arguments.
+macro_rules! script {
+    (
+        $(#[$doc:meta])*
+        $name:ident = $file:literal, keys: [$($key:ident),* $(,)?], arguments: { $($argument:ident: $type:ty),* $(,)? }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name {
+            $(pub(crate) $argument: $type,)*
+        }
+
+        impl $crate::script::declare::Declared for $name {
+            const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
+                name: $file,
+                body: include_str!(concat!("../../lua/", $file, ".lua")),
+                keys: &[$($crate::keys::Key::$key),*],
+                arguments: &[$((stringify!($argument), <$type as $crate::script::declare::Argument>::IS_NUMBER)),*],
+            };
+
+            fn script(clock: $crate::script::declare::Clock) -> &'static $crate::script::call::Script {
+                use once_cell::sync::OnceCell;
+                static ASSEMBLED: [OnceCell<$crate::script::call::Script>; 2] = [OnceCell::new(), OnceCell::new()];
+                ASSEMBLED[clock as usize].get_or_init(|| Self::DECLARATION.assemble(clock))
+            }
+
+            #[allow(unused_variables)] // a script may take no arguments
+            fn append_arguments(&self, out: &mut $crate::script::call::ByteStrings) {
+                $($crate::script::declare::Argument::append(&self.$argument, out);)*
+            }
+        }
+    };
+}
+pub(crate) use script;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{
+        Cancel, Configure, Counts, Extend, Find, Pause, Peek, Promote, Purge, Push, Reclaim, Requeue, Reschedule,
+        Reserve, Settle, WakeNext,
+    };
+
+    fn all() -> Vec<Declaration> {
+        vec![
+            Push::DECLARATION,
+            Reserve::DECLARATION,
+            Settle::DECLARATION,
+            Extend::DECLARATION,
+            Cancel::DECLARATION,
+            Reschedule::DECLARATION,
+            Promote::DECLARATION,
+            Reclaim::DECLARATION,
+            Requeue::DECLARATION,
+            Purge::DECLARATION,
+            Pause::DECLARATION,
+            Configure::DECLARATION,
+            WakeNext::DECLARATION,
+            Counts::DECLARATION,
+            Peek::DECLARATION,
+            Find::DECLARATION,
+        ]
+    }
+
+    #[test]
+    fn every_included_file_exists() {
+        for script in all() {
+            for line in script.body.lines().filter_map(|line| line.strip_prefix("--- include: ")) {
+                for name in line.split(", ") {
+                    assert!(LIBRARY.iter().any(|(known, _)| *known == name), "{} includes {name}", script.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_use_names_and_no_data_parser() {
+        for script in all() {
+            let body = script.assemble(Clock::Server).text;
+            for forbidden in ["cjson", "cmsgpack", "SCAN", "'KEYS'", "redis.log"] {
+                assert!(!body.contains(forbidden), "{} uses {forbidden}", script.name);
+            }
+            assert!(!script.body.contains("KEYS["), "{} spells a key by its number", script.name);
+        }
+    }
+
+    #[test]
+    fn every_script_says_what_it_moves_replies_and_costs() {
+        for script in all() {
+            for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {
+                assert!(script.body.contains(part), "{} lacks {part}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn dump() {
+        for script in all() {
+            std::fs::write(format!("/tmp/lua/{}.lua", script.name), script.assemble(Clock::Server).text).unwrap();
+        }
+    }
+}

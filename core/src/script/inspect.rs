@@ -1,0 +1,140 @@
+//! `counts.lua`, `peek.lua`, `find.lua`: looking without touching.
+
+use redis::Value;
+
+use super::declare::script;
+use super::reply::{array, bytes, next, number, utf8};
+use crate::error::Error;
+
+script! {
+    /// How many jobs are where.
+    Counts = "counts",
+    keys: [Meta, Jobs, Delayed, Reserved, Failed, Stats, Ready],
+    arguments: {}
+}
+
+script! {
+    /// A page of one state.
+    Peek = "peek",
+    keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Ready],
+    arguments: { state: &'static str, offset: usize, limit: usize }
+}
+
+script! {
+    /// One job. Items: id or key.
+    Find = "find",
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale],
+    arguments: { by: &'static str }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CountsReply {
+    pub(crate) now: i64,
+    pub(crate) delayed: i64,
+    pub(crate) ready: i64,
+    pub(crate) reserved: i64,
+    pub(crate) failed: i64,
+    pub(crate) next_due: Option<i64>,
+    pub(crate) next_lease_end: Option<i64>,
+    pub(crate) paused: bool,
+    pub(crate) format: i64,
+    pub(crate) entries_by_level: Vec<i64>,
+    /// Id and record of the job at the head of each level that has one.
+    pub(crate) heads: Vec<(String, Vec<u8>)>,
+    pub(crate) stats: Vec<(String, i64)>,
+}
+
+impl CountsReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let mut count = |what| number(next(&mut items, what)?);
+        let (now, delayed, ready) = (count("the time")?, count("delayed")?, count("ready")?);
+        let (reserved, failed) = (count("reserved")?, count("failed")?);
+        let (next_due, next_lease_end) = (count("the next due time")?, count("the next lease end")?);
+        let (paused, format) = (count("the pause")?, count("the format")?);
+        let levels = array(next(&mut items, "levels")?)?;
+        let mut heads = Vec::new();
+        let mut pairs = array(next(&mut items, "heads")?)?.into_iter();
+        while let Some(id) = pairs.next() {
+            heads.push((utf8(id)?, bytes(next(&mut pairs, "a head's record")?)?));
+        }
+        let mut stats = Vec::new();
+        let mut pairs = array(next(&mut items, "stats")?)?.into_iter();
+        while let Some(name) = pairs.next() {
+            stats.push((utf8(name)?, number(next(&mut pairs, "a counter")?)?));
+        }
+        Ok(Self {
+            now,
+            delayed,
+            ready,
+            reserved,
+            failed,
+            next_due: (next_due >= 0).then_some(next_due),
+            next_lease_end: (next_lease_end >= 0).then_some(next_lease_end),
+            paused: paused == 1,
+            format,
+            entries_by_level: levels.into_iter().map(number).collect::<Result<_, _>>()?,
+            heads,
+            stats,
+        })
+    }
+}
+
+/// One job of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeekedReply {
+    pub(crate) id: String,
+    /// Due, lease end or time of failure in ms; `None` when ready.
+    pub(crate) score: Option<i64>,
+    pub(crate) record: Vec<u8>,
+    pub(crate) came_back: Vec<u8>,
+}
+
+impl PeekedReply {
+    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+        let mut items = array(reply)?.into_iter();
+        let mut page = Vec::with_capacity(items.len() / 4);
+        while let Some(id) = items.next() {
+            page.push(Self {
+                id: utf8(id)?,
+                score: score(next(&mut items, "a score")?)?,
+                record: bytes(next(&mut items, "a record")?)?,
+                came_back: bytes(next(&mut items, "what came back")?)?,
+            });
+        }
+        Ok(page)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundReply {
+    pub(crate) state: String,
+    pub(crate) job: PeekedReply,
+    pub(crate) token: Option<u64>,
+    pub(crate) now: i64,
+    pub(crate) paused: bool,
+}
+
+impl FoundReply {
+    pub(crate) fn decode(reply: Value) -> Result<Option<Self>, Error> {
+        let mut items = array(reply)?.into_iter();
+        let Some(id) = items.next() else { return Ok(None) };
+        let id = utf8(id)?;
+        let state = utf8(next(&mut items, "a state")?)?;
+        let job = PeekedReply {
+            id,
+            score: score(next(&mut items, "a score")?)?,
+            record: bytes(next(&mut items, "a record")?)?,
+            came_back: bytes(next(&mut items, "what came back")?)?,
+        };
+        let token = utf8(next(&mut items, "a token")?)?.parse().ok();
+        let now = number(next(&mut items, "the time")?)?;
+        let paused = number(next(&mut items, "the pause")?)? == 1;
+        Ok(Some(Self { state, job, token, now, paused }))
+    }
+}
+
+fn score(reply: Value) -> Result<Option<i64>, Error> {
+    let bytes = bytes(reply)?;
+    if bytes.is_empty() { Ok(None) } else { number(Value::BulkString(bytes)).map(Some) }
+}

@@ -1,0 +1,144 @@
+//! What operators and producers do to jobs that wait: cancel, reschedule, requeue, purge, pause, and the hand-started rounds.
+
+use redis::Value;
+
+use super::declare::script;
+use super::reply::{text, unexpected};
+use crate::error::Error;
+
+script! {
+    /// Removes jobs. Items: ids, or keys.
+    Cancel = "cancel",
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Stats],
+    arguments: { call_number: u64, by: &'static str }
+}
+
+script! {
+    /// Moves a waiting job to another due time. Items: id or key, due.
+    Reschedule = "reschedule",
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Wake, Ready],
+    arguments: { call_number: u64, by: &'static str }
+}
+
+script! {
+    /// Promotes what is due.
+    Promote = "promote",
+    keys: [Meta, Delayed, Wake, Ready],
+    arguments: { cap: usize }
+}
+
+script! {
+    /// Reclaims leases that are over.
+    Reclaim = "reclaim",
+    keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
+    arguments: { cap: usize }
+}
+
+script! {
+    /// Failed jobs round again. Items: ids.
+    Requeue = "requeue",
+    keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, Ready],
+    arguments: { call_number: u64 }
+}
+
+script! {
+    /// Removes jobs of one state.
+    Purge = "purge",
+    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Stats, Ready],
+    arguments: { call_number: u64, state: &'static str, cap: usize }
+}
+
+script! {
+    /// Pauses (`1`) or resumes (`0`).
+    Pause = "pause",
+    keys: [Meta, Jobs, Wake],
+    arguments: { paused: &'static str }
+}
+
+script! {
+    /// Bounds of the failed set.
+    Configure = "configure",
+    keys: [Meta, Jobs],
+    arguments: { failed_max: u64, failed_age_ms: u64 }
+}
+
+script! {
+    /// Hands an unused wake-up to the next waiter.
+    WakeNext = "wake",
+    keys: [Wake],
+    arguments: {}
+}
+
+/// How an operator names a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Id,
+    Key,
+}
+
+impl By {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Key => "key",
+        }
+    }
+}
+
+/// The state a cancelled job was in and its id, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CancelReply(pub(crate) Option<(String, String)>);
+
+impl CancelReply {
+    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+        text(reply)?
+            .split('\n')
+            .map(|line| match line.split_once(' ') {
+                None if line == "absent" => Ok(Self(None)),
+                Some((state, id)) => Ok(Self(Some((state.to_owned(), id.to_owned())))),
+                None => Err(unexpected("what became of a cancelled job")),
+            })
+            .collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RescheduleReply {
+    Moved(String),
+    /// Not touched: it runs, or has failed.
+    InState(String, String),
+    Absent,
+}
+
+impl RescheduleReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text(reply)?;
+        match text.split_once(' ') {
+            None if text == "absent" => Ok(Self::Absent),
+            Some(("moved", id)) => Ok(Self::Moved(id.to_owned())),
+            Some((state, id)) => Ok(Self::InState(state.to_owned(), id.to_owned())),
+            None => Err(unexpected("what became of a rescheduled job")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequeueReply {
+    Requeued,
+    Duplicate(String),
+    Absent,
+}
+
+impl RequeueReply {
+    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+        text(reply)?
+            .split('\n')
+            .map(|line| match line.split_once(' ') {
+                None if line == "requeued" => Ok(Self::Requeued),
+                None if line == "absent" => Ok(Self::Absent),
+                Some(("duplicate", id)) => Ok(Self::Duplicate(id.to_owned())),
+                _ => Err(unexpected("what became of a requeued job")),
+            })
+            .collect()
+    }
+}

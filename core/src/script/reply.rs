@@ -1,0 +1,79 @@
+//! Reading replies: a shape that is not the declared one is a `Protocol` error, never a guess.
+
+use redis::Value;
+
+use crate::error::{Error, ErrorKind};
+
+pub(crate) fn unexpected(what: &'static str) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("the server's reply is not what the script gives ({what}): is something between duly and the server?"),
+    )
+}
+
+/// One text reply. The two answers that every writing script can give instead are made errors here.
+pub(crate) fn text(reply: Value) -> Result<String, Error> {
+    let bytes = bytes(reply)?;
+    let text = String::from_utf8(bytes).map_err(|_| unexpected("text that is not UTF-8"))?;
+    refuse(&text)?;
+    Ok(text)
+}
+
+/// `superseded` and `format <n>`, as errors.
+pub(crate) fn refuse(text: &str) -> Result<(), Error> {
+    if text == "superseded" {
+        return Err(Error::new(ErrorKind::Timeout, "a late copy of a call that was given up; it did nothing"));
+    }
+    if let Some(format) = text.strip_prefix("format ") {
+        return Err(Error::new(
+            ErrorKind::FormatTooNew,
+            format!(
+                "this queue is written in format {format}, newer than this duly knows (1): upgrade duly here; nothing was changed"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn bytes(reply: Value) -> Result<Vec<u8>, Error> {
+    match reply {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) => Ok(text.into_bytes()),
+        Value::Okay => Ok(b"OK".to_vec()),
+        _ => Err(unexpected("text")),
+    }
+}
+
+pub(crate) fn array(reply: Value) -> Result<Vec<Value>, Error> {
+    match reply {
+        Value::Array(items) => Ok(items),
+        _ => Err(unexpected("a list")),
+    }
+}
+
+pub(crate) fn utf8(reply: Value) -> Result<String, Error> {
+    String::from_utf8(bytes(reply)?).map_err(|_| unexpected("text that is not UTF-8"))
+}
+
+/// A number, sent as an integer or as decimal text.
+pub(crate) fn number(reply: Value) -> Result<i64, Error> {
+    match reply {
+        Value::Int(number) => Ok(number),
+        other => {
+            let text = utf8(other)?;
+            // Scores come as decimal text, since Redis 7 perhaps with an exponent.
+            text.parse::<i64>().ok().or_else(|| whole(&text)).ok_or_else(|| unexpected("a number"))
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // checked to be whole and within 2^53 just before
+fn whole(text: &str) -> Option<i64> {
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i64)
+}
+
+/// The next element of a list, or an error that says which one is missing.
+pub(crate) fn next(items: &mut impl Iterator<Item = Value>, what: &'static str) -> Result<Value, Error> {
+    items.next().ok_or_else(|| unexpected(what))
+}

@@ -1,0 +1,72 @@
+//! `reserve.lua`: jobs out, with everything that is due on the way.
+
+use redis::Value;
+
+use super::declare::script;
+use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
+use crate::error::Error;
+
+script! {
+    /// Leases up to `want` jobs. Items: outcomes, see [`super::settle::Outcomes`].
+    Reserve = "reserve",
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
+    arguments: {
+        call_number: u64, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReserveStatus {
+    Jobs,
+    None,
+    Paused,
+}
+
+/// One leased job as the script gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrantedJob {
+    pub(crate) id: String,
+    pub(crate) record: Vec<u8>,
+    pub(crate) came_back: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReserveReply {
+    pub(crate) status: ReserveStatus,
+    /// One character per outcome handed along.
+    pub(crate) settled: String,
+    pub(crate) token: u64,
+    /// Milliseconds until a job is due or a lease ends; `None` when nothing is on its way.
+    pub(crate) next_in_ms: Option<u64>,
+    /// The server time at which this waiter promised to come back, 0 for no promise.
+    pub(crate) promised: u64,
+    pub(crate) jobs: Vec<GrantedJob>,
+}
+
+impl ReserveReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let status = utf8(next(&mut items, "a status")?)?;
+        refuse(&status)?;
+        let status = match status.as_str() {
+            "jobs" => ReserveStatus::Jobs,
+            "none" => ReserveStatus::None,
+            "paused" => ReserveStatus::Paused,
+            _ => return Err(unexpected("a status of reserve")),
+        };
+        let settled = utf8(next(&mut items, "settled flags")?)?;
+        let token = utf8(next(&mut items, "a token")?)?;
+        let token = if token.is_empty() { 0 } else { token.parse().map_err(|_| unexpected("a token"))? };
+        let next_in_ms = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
+        let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
+        let mut jobs = Vec::with_capacity(items.len() / 3);
+        while let Some(id) = items.next() {
+            jobs.push(GrantedJob {
+                id: utf8(id)?,
+                record: bytes(next(&mut items, "a record")?)?,
+                came_back: bytes(next(&mut items, "what came back")?)?,
+            });
+        }
+        Ok(Self { status, settled, token, next_in_ms, promised, jobs })
+    }
+}

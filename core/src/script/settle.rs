@@ -1,0 +1,100 @@
+//! `settle.lua` and `extend.lua`: what became of reserved jobs.
+
+use super::call::ByteStrings;
+use super::declare::script;
+use super::reply::unexpected;
+use crate::error::Error;
+
+script! {
+    /// Settles outcomes. Items: [`Outcomes`].
+    Settle = "settle",
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
+    arguments: { call_number: u64, ack_count: usize }
+}
+
+script! {
+    /// Sets the end of leases. Items: (id, token) each.
+    Extend = "extend",
+    keys: [Meta, Reserved, Leases],
+    arguments: { lease_ms: u64 }
+}
+
+/// What becomes of a job that is not simply done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    /// Counts a failure; due again after the delay.
+    Retry,
+    /// Due again after the delay, without counting.
+    Again,
+    /// Given back: to the head of its ready list, or due after the delay; not counted.
+    Release,
+    /// Counts a failure and is retried no more.
+    Failed,
+}
+
+impl Verb {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Again => "again",
+            Self::Release => "release",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Outcomes in the order in which the scripts take them: acks first, then the others.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Outcomes {
+    acks: ByteStrings,
+    others: ByteStrings,
+}
+
+impl Outcomes {
+    pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>) {
+        self.acks.push(id.as_bytes());
+        self.acks.push_integer(token);
+        self.acks.push(key.unwrap_or("").as_bytes());
+    }
+
+    /// `record`: the envelope that replaces the stored one, when a failure hook changed it.
+    #[allow(clippy::too_many_arguments)] // the columns of one row
+    pub(crate) fn other(
+        &mut self,
+        verb: Verb,
+        id: &str,
+        token: u64,
+        key: Option<&str>,
+        delay_ms: u64,
+        error: &str,
+        record: Option<&[u8]>,
+    ) {
+        self.others.push(verb.as_str().as_bytes());
+        self.others.push(id.as_bytes());
+        self.others.push_integer(token);
+        self.others.push(key.unwrap_or("").as_bytes());
+        self.others.push_integer(delay_ms);
+        self.others.push(error.as_bytes());
+        self.others.push(record.unwrap_or(b""));
+    }
+
+    pub(crate) fn ack_count(&self) -> usize {
+        self.acks.len() / 3
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ack_count() + self.others.len() / 7
+    }
+
+    pub(crate) fn append(&self, out: &mut ByteStrings) {
+        self.acks.iter().chain(self.others.iter()).for_each(|item| out.push(item));
+    }
+}
+
+/// One bool an outcome: was it settled, or was the lease lost?
+pub(crate) fn flags(text: &str, count: usize) -> Result<Vec<bool>, Error> {
+    if text.len() != count || text.bytes().any(|flag| flag != b'0' && flag != b'1') {
+        return Err(unexpected("one flag an outcome"));
+    }
+    Ok(text.bytes().map(|flag| flag == b'1').collect())
+}
