@@ -5,7 +5,47 @@
 use crate::script::ByteStrings;
 
 /// Priority levels, 0 first.
-pub(crate) const LEVELS: usize = 10;
+pub(crate) const LEVELS: u8 = 10;
+
+/// A set of priority levels. A caller passes the ready lists of the levels that it knows to be in use, nearly always one, so
+/// that a call need not carry ten keys; the script tells it when there are more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Levels(u16);
+
+impl Levels {
+    pub(crate) const ALL: Self = Self((1 << LEVELS) - 1);
+
+    pub(crate) fn one(level: u8) -> Self {
+        Self(1 << level)
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
+    pub(crate) fn parse(digits: &str) -> Option<Self> {
+        digits.bytes().try_fold(Self(0), |set, digit| digit.is_ascii_digit().then(|| set.with(Self::one(digit - b'0'))))
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = u8> {
+        (0..LEVELS).filter(move |level| self.0 & (1 << level) != 0)
+    }
+}
+
+impl std::fmt::Display for Levels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.iter().try_for_each(|level| write!(f, "{level}"))
+    }
+}
 
 /// The keys that a queue has. `Ready` stands for one list per priority level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +72,7 @@ pub(crate) enum Key {
     Meta,
     /// hash: how many jobs were ever pushed, acked, retried, ...
     Stats,
-    /// string with a lifetime: number and answer of the last call that came through one of a client's slots.
+    /// hash with a lifetime, one a client: slot -> number and answer of the last call that came through it.
     Call,
     /// list per level: ids, the next one at the head.
     Ready,
@@ -63,7 +103,6 @@ impl Key {
         match self {
             Self::Delayed | Self::Reserved | Self::Failed => "zset",
             Self::Wake | Self::Ready => "list",
-            Self::Call => "string",
             _ => "hash",
         }
     }
@@ -94,26 +133,19 @@ impl QueueKeys {
         format!("{}{}", self.start, key.name())
     }
 
-    pub(crate) fn spell_ready(&self, level: usize) -> String {
+    pub(crate) fn spell_ready(&self, level: u8) -> String {
         format!("{}ready:{level}", self.start)
     }
 
-    /// Appends the keys that a script declares, in its order; `Ready` becomes one key a level.
-    pub(crate) fn append(&self, keys: &[Key], call_slot: &str, out: &mut ByteStrings) {
-        let mut buffer = Vec::with_capacity(self.start.len() + 32);
-        let mut push = |parts: &[&str]| {
-            buffer.clear();
-            buffer.extend_from_slice(self.start.as_bytes());
-            parts.iter().for_each(|part| buffer.extend_from_slice(part.as_bytes()));
-            out.push(&buffer);
-        };
+    /// Appends the keys that a script declares, in its order; `Ready` becomes one list a level.
+    pub(crate) fn append(&self, keys: &[Key], client: &str, levels: Levels, out: &mut ByteStrings) {
         for key in keys {
             match key {
                 Key::Ready => {
-                    ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"].iter().for_each(|level| push(&["ready:", level]))
+                    levels.iter().for_each(|level| out.push_display(format_args!("{}ready:{level}", self.start)))
                 }
-                Key::Call => push(&["call:", call_slot]),
-                key => push(&[key.name()]),
+                Key::Call => out.push_display(format_args!("{}call:{client}", self.start)),
+                key => out.push_display(format_args!("{}{}", self.start, key.name())),
             }
         }
     }
@@ -127,12 +159,12 @@ mod tests {
     fn all_keys_of_a_queue_share_its_hash_tag() {
         let keys = QueueKeys::new("duly:", "orders");
         let mut spelled = ByteStrings::default();
-        keys.append(&[Key::Jobs, Key::Call, Key::Ready], "c1/0", &mut spelled);
+        keys.append(&[Key::Jobs, Key::Call, Key::Ready], "c1", Levels::ALL, &mut spelled);
         let spelled: Vec<_> = spelled.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         assert_eq!(spelled[0], "duly:{orders}:jobs");
-        assert_eq!(spelled[1], "duly:{orders}:call:c1/0");
+        assert_eq!(spelled[1], "duly:{orders}:call:c1");
         assert_eq!(spelled[2], "duly:{orders}:ready:0");
-        assert_eq!(spelled.len(), 2 + LEVELS);
+        assert_eq!(spelled.len(), 2 + usize::from(LEVELS));
         assert_eq!(keys.slot(), 105, "what CLUSTER KEYSLOT says");
     }
 }

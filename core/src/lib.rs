@@ -3,10 +3,10 @@
 mod data;
 mod envelope;
 mod error;
-mod keys;
 mod finite;
 mod id;
 mod json;
+mod keys;
 pub mod name;
 mod record;
 mod retry;

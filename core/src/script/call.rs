@@ -33,7 +33,7 @@ impl ByteStrings {
         self.ends.push(self.bytes.len());
     }
 
-    pub(crate) fn push_integer(&mut self, number: impl std::fmt::Display) {
+    pub(crate) fn push_display(&mut self, number: impl std::fmt::Display) {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
         let _ = write!(self.bytes, "{number}");

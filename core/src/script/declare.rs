@@ -2,7 +2,7 @@
 //! names and a call with a missing or mistyped argument does not compile.
 
 use super::call::{ByteStrings, Call, Script};
-use crate::keys::{Key, QueueKeys};
+use crate::keys::{Key, Levels, QueueKeys};
 
 /// Which clock the scripts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,12 +26,51 @@ macro_rules! number_arguments {
         impl Argument for $type {
             const IS_NUMBER: bool = true;
             fn append(&self, out: &mut ByteStrings) {
-                out.push_integer(self);
+                out.push_display(self);
             }
         }
     )*};
 }
-number_arguments!(u32, u64, usize);
+number_arguments!(u64, usize);
+
+/// A number that the script only compares, so it stays text there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digits(pub(crate) u64);
+
+impl Argument for Digits {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push_display(self.0);
+    }
+}
+
+/// When a pushed or moved job is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Now,
+    /// Milliseconds from the moment at which the server runs the script.
+    After(u64),
+    /// Milliseconds since 1970 on the server's clock.
+    At(u64),
+}
+
+impl Argument for Due {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        match self {
+            Self::Now => out.push(b""),
+            Self::After(ms) => out.push_display(format_args!("+{ms}")),
+            Self::At(ms) => out.push_display(format_args!("@{ms}")),
+        }
+    }
+}
+
+impl Argument for Levels {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push_display(self);
+    }
+}
 
 impl Argument for &'static str {
     const IS_NUMBER: bool = false;
@@ -55,6 +94,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("resolve", include_str!("../../lua/lib/resolve.lua")),
     ("promote_due", include_str!("../../lua/lib/promote_due.lua")),
     ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
+    ("due", include_str!("../../lua/lib/due.lua")),
+    ("stale", include_str!("../../lua/lib/stale.lua")),
     ("settle_outcomes", include_str!("../../lua/lib/settle_outcomes.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
@@ -84,20 +125,21 @@ impl Declaration {
     }
 
     fn header(&self) -> String {
-        let mut header = String::new();
+        let mut header = String::from("local passed_levels = ARGV[1]\n");
         for (i, key) in self.keys.iter().enumerate() {
             match key {
-                Key::Ready => {
-                    header.push_str(&format!("local function ready(level) return KEYS[{} + level] end\n", i + 1))
-                }
+                // One list a level that the caller passes, in the order of `passed_levels`.
+                Key::Ready => header.push_str(&format!(
+                    "local function ready(level) return KEYS[{i} + string.find(passed_levels, level, 1, true)] end\n"
+                )),
                 key => header.push_str(&format!("local {} = KEYS[{}]\n", key.name(), i + 1)),
             }
         }
         for (i, (name, is_number)) in self.arguments.iter().enumerate() {
-            let read = if *is_number { format!("tonumber(ARGV[{}])", i + 1) } else { format!("ARGV[{}]", i + 1) };
+            let read = if *is_number { format!("tonumber(ARGV[{}])", i + 2) } else { format!("ARGV[{}]", i + 2) };
             header.push_str(&format!("local {name} = {read}\n"));
         }
-        header.push_str(&format!("local first_item = {}\n", self.arguments.len() + 1));
+        header.push_str(&format!("local first_item = {}\n", self.arguments.len() + 2));
         header
     }
 }
@@ -128,18 +170,21 @@ pub(crate) trait Declared {
     fn script(clock: Clock) -> &'static Script;
     fn append_arguments(&self, out: &mut ByteStrings);
 
-    /// A call of it on this queue. `call_slot` names the client's slot; `items` appends the list behind the arguments.
+    /// A call of it on this queue. `client` names whose calls are remembered, `levels` the ready lists that are passed;
+    /// `items` appends the list behind the arguments.
     fn call<'a>(
         &self,
         clock: Clock,
         queue: &'a str,
         queue_keys: &QueueKeys,
-        call_slot: &str,
+        client: &str,
+        levels: Levels,
         items: impl FnOnce(&mut ByteStrings),
     ) -> Call<'a> {
         let mut keys = ByteStrings::default();
-        queue_keys.append(Self::DECLARATION.keys, call_slot, &mut keys);
+        queue_keys.append(Self::DECLARATION.keys, client, levels, &mut keys);
         let mut args = ByteStrings::default();
+        levels.append(&mut args);
         self.append_arguments(&mut args);
         items(&mut args);
         Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args }
@@ -185,13 +230,14 @@ pub(crate) use script;
 mod tests {
     use super::*;
     use crate::script::{
-        Cancel, Configure, Counts, Extend, Find, Pause, Peek, Promote, Purge, Push, Reclaim, Requeue, Reschedule,
-        Reserve, Settle, WakeNext,
+        Cancel, Configure, Counts, Extend, Find, Pause, Peek, Promote, Purge, Push, PushUnique, Reclaim, Requeue,
+        Reschedule, Reserve, Settle, WakeNext,
     };
 
     fn all() -> Vec<Declaration> {
         vec![
             Push::DECLARATION,
+            PushUnique::DECLARATION,
             Reserve::DECLARATION,
             Settle::DECLARATION,
             Extend::DECLARATION,

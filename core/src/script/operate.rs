@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::declare::script;
+use super::declare::{Digits, script};
 use super::reply::{text, unexpected};
 use crate::error::Error;
 
@@ -10,20 +10,20 @@ script! {
     /// Removes jobs. Items: ids, or keys.
     Cancel = "cancel",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Stats],
-    arguments: { call_number: u64, by: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 
 script! {
     /// Moves a waiting job to another due time. Items: id or key, due.
     Reschedule = "reschedule",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Wake, Ready],
-    arguments: { call_number: u64, by: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 
 script! {
     /// Promotes what is due.
     Promote = "promote",
-    keys: [Meta, Delayed, Wake, Ready],
+    keys: [Meta, Jobs, Delayed, Wake, Ready],
     arguments: { cap: usize }
 }
 
@@ -38,21 +38,21 @@ script! {
     /// Failed jobs round again. Items: ids.
     Requeue = "requeue",
     keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { call_number: u64 }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits }
 }
 
 script! {
     /// Removes jobs of one state.
     Purge = "purge",
     keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Stats, Ready],
-    arguments: { call_number: u64, state: &'static str, cap: usize }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, state: &'static str, cap: usize }
 }
 
 script! {
     /// Pauses (`1`) or resumes (`0`).
     Pause = "pause",
     keys: [Meta, Jobs, Wake],
-    arguments: { paused: &'static str }
+    arguments: { pause: &'static str }
 }
 
 script! {

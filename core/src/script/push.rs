@@ -2,22 +2,27 @@
 
 use redis::Value;
 
-use super::declare::script;
+use super::declare::{Digits, Due, script};
 use super::reply::{text, unexpected};
 use crate::error::Error;
 
 script! {
-    /// Stores new jobs. Items: `count` times (id, record), then one due for all or one a job: `` now, `+ms`, `@ms`.
+    /// Stores new jobs that have new ids and no keys, in one level, with one due time. Items: (id, record) each.
     Push = "push",
+    keys: [Call, Meta, Jobs, Delayed, Wake, Stats, Ready],
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, level: Digits, due: Due }
+}
+
+script! {
+    /// Stores new jobs whose ids are the user's or that have keys. Items: (id, record, due) each.
+    PushUnique = "push_unique",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
-    arguments: { call_number: u64, if_held: &'static str, count: usize }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, if_held: &'static str }
 }
 
 /// What to do when another job holds the id or the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfHeld {
-    /// The ids are new and there are no keys: nothing to look up.
-    Fresh,
     Refuse,
     Keep,
     Replace,
@@ -26,7 +31,6 @@ pub(crate) enum IfHeld {
 impl IfHeld {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Fresh => "fresh",
             Self::Refuse => "refuse",
             Self::Keep => "keep",
             Self::Replace => "replace",
@@ -44,11 +48,18 @@ pub(crate) enum PushReply {
 }
 
 impl PushReply {
-    pub(crate) fn decode(reply: Value, count: usize) -> Result<Vec<Self>, Error> {
-        let text = text(reply)?;
-        if text == "created" {
-            return Ok(vec![Self::Created; count]);
+    /// The reply of `push`: all or none.
+    pub(crate) fn decode_all(reply: Value, count: usize) -> Result<Vec<Self>, Error> {
+        if text(reply)? == "created" {
+            Ok(vec![Self::Created; count])
+        } else {
+            Err(unexpected("what became of pushed jobs"))
         }
+    }
+
+    /// The reply of `push_unique`: a line a job.
+    pub(crate) fn decode_each(reply: Value, count: usize) -> Result<Vec<Self>, Error> {
+        let text = text(reply)?;
         let replies: Vec<Self> = text.split('\n').map(Self::decode_line).collect::<Result<_, _>>()?;
         if replies.len() == count { Ok(replies) } else { Err(unexpected("one line a pushed job")) }
     }

@@ -3,6 +3,7 @@
 use redis::Value;
 
 use crate::error::{Error, ErrorKind};
+use crate::keys::Levels;
 
 pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::new(
@@ -17,6 +18,12 @@ pub(crate) fn text(reply: Value) -> Result<String, Error> {
     let text = String::from_utf8(bytes).map_err(|_| unexpected("text that is not UTF-8"))?;
     refuse(&text)?;
     Ok(text)
+}
+
+/// The levels that a script wants to be passed instead, if this reply says so.
+pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
+    let Value::BulkString(bytes) = reply else { return None };
+    Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
 }
 
 /// `superseded` and `format <n>`, as errors.

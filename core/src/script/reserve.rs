@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::declare::script;
+use super::declare::{Digits, script};
 use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
 use crate::error::Error;
 
@@ -11,7 +11,7 @@ script! {
     Reserve = "reserve",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
     arguments: {
-        call_number: u64, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize
+        call_slot: usize, call_number: Digits, call_renew: Digits, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize, keyed: usize
     }
 }
 
@@ -45,9 +45,12 @@ pub(crate) struct ReserveReply {
 
 impl ReserveReply {
     pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
-        let mut items = array(reply)?.into_iter();
+        let reply = match reply {
+            Value::Array(items) => items,
+            other => return Err(refuse(&utf8(other)?).err().unwrap_or_else(|| unexpected("a list"))),
+        };
+        let mut items = reply.into_iter();
         let status = utf8(next(&mut items, "a status")?)?;
-        refuse(&status)?;
         let status = match status.as_str() {
             "jobs" => ReserveStatus::Jobs,
             "none" => ReserveStatus::None,
@@ -59,13 +62,24 @@ impl ReserveReply {
         let token = if token.is_empty() { 0 } else { token.parse().map_err(|_| unexpected("a token"))? };
         let next_in_ms = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
-        let mut jobs = Vec::with_capacity(items.len() / 3);
-        while let Some(id) = items.next() {
-            jobs.push(GrantedJob {
-                id: utf8(id)?,
-                record: bytes(next(&mut items, "a record")?)?,
-                came_back: bytes(next(&mut items, "what came back")?)?,
-            });
+        let mut jobs = Vec::new();
+        while let Some(ids) = items.next() {
+            let ids = array(ids)?;
+            let mut records = array(next(&mut items, "records")?)?.into_iter();
+            let mut notes = match next(&mut items, "what came back")? {
+                Value::Array(notes) => notes.into_iter(),
+                _ => Vec::new().into_iter(), // none of this queue's jobs came back
+            };
+            for id in ids {
+                jobs.push(GrantedJob {
+                    id: utf8(id)?,
+                    record: bytes(next(&mut records, "a record")?)?,
+                    came_back: match notes.next() {
+                        None | Some(Value::Nil) => Vec::new(),
+                        Some(note) => bytes(note)?,
+                    },
+                });
+            }
         }
         Ok(Self { status, settled, token, next_in_ms, promised, jobs })
     }

@@ -1,7 +1,7 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
 use super::call::ByteStrings;
-use super::declare::script;
+use super::declare::{Digits, script};
 use super::reply::unexpected;
 use crate::error::Error;
 
@@ -9,7 +9,7 @@ script! {
     /// Settles outcomes. Items: [`Outcomes`].
     Settle = "settle",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { call_number: u64, ack_count: usize }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, ack_count: usize, keyed: usize }
 }
 
 script! {
@@ -46,15 +46,19 @@ impl Verb {
 /// Outcomes in the order in which the scripts take them: acks first, then the others.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Outcomes {
-    acks: ByteStrings,
+    ids: ByteStrings,
+    tokens: ByteStrings,
+    keys: ByteStrings,
+    keyed: bool,
     others: ByteStrings,
 }
 
 impl Outcomes {
     pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>) {
-        self.acks.push(id.as_bytes());
-        self.acks.push_integer(token);
-        self.acks.push(key.unwrap_or("").as_bytes());
+        self.ids.push(id.as_bytes());
+        self.tokens.push_display(token);
+        self.keys.push(key.unwrap_or("").as_bytes());
+        self.keyed |= key.is_some();
     }
 
     /// `record`: the envelope that replaces the stored one, when a failure hook changed it.
@@ -71,15 +75,20 @@ impl Outcomes {
     ) {
         self.others.push(verb.as_str().as_bytes());
         self.others.push(id.as_bytes());
-        self.others.push_integer(token);
+        self.others.push_display(token);
         self.others.push(key.unwrap_or("").as_bytes());
-        self.others.push_integer(delay_ms);
+        self.others.push_display(delay_ms);
         self.others.push(error.as_bytes());
         self.others.push(record.unwrap_or(b""));
     }
 
     pub(crate) fn ack_count(&self) -> usize {
-        self.acks.len() / 3
+        self.ids.len()
+    }
+
+    /// 1 when an acked job has a key, so that the keys are sent too.
+    pub(crate) fn keyed(&self) -> usize {
+        usize::from(self.keyed)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -87,7 +96,8 @@ impl Outcomes {
     }
 
     pub(crate) fn append(&self, out: &mut ByteStrings) {
-        self.acks.iter().chain(self.others.iter()).for_each(|item| out.push(item));
+        let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys), Some(&self.others)];
+        parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
     }
 }
 
