@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::json::{self, Cursor, Fault};
-use crate::name::{DEFAULT_PRIORITY, MAX_PRIORITY};
+use crate::name::{self, DEFAULT_PRIORITY, MAX_PRIORITY};
 use crate::retry::{DEFAULT_MAX_RETRIES, RetryPolicy};
 use crate::seconds::Seconds;
-use crate::time::Millis;
+use crate::time::{MAX_DELAY, Millis};
 
 /// The version of the wire format that this duly writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -74,7 +74,24 @@ impl Envelope {
         Self { id: id.into(), data, max_attempts: DEFAULT_MAX_RETRIES, priority: DEFAULT_PRIORITY, ..Self::default() }
     }
 
-    /// Reads a package: a complete one, or one that an older ThinkPHP, Go or workerman queue wrote.
+    /// Refuses what must not be pushed: a bad id, key, handler name, priority, header, timeout or retry policy.
+    ///
+    /// [`ErrorKind::InvalidArgument`]; the message says what is allowed. Decoding does not check this, so that the jobs
+    /// of others can still be read.
+    pub fn check(&self) -> Result<(), Error> {
+        name::check_id(&self.id)?;
+        self.name.as_deref().map_or(Ok(()), name::check_handler)?;
+        self.key.as_deref().map_or(Ok(()), name::check_key)?;
+        name::check_priority(self.priority)?;
+        name::check_headers(&self.headers)?;
+        self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
+        if self.timeout.is_some_and(|timeout| timeout > MAX_DELAY) || self.delay.to_millis() > MAX_DELAY {
+            return Err(Error::invalid("a delay or timeout must be at most 3153600000 seconds (100 years)"));
+        }
+        Ok(())
+    }
+
+    /// Reads a package: a complete one, or one that an older `ThinkPHP`, Go or workerman queue wrote.
     ///
     /// Fields may come in any order and may be missing, except `data`; `null` is the same as missing. An `id` may be a
     /// number; `time`, `delay`, `attempts` and `max_attempts` may be numeric strings. A field that comes twice counts
@@ -174,7 +191,6 @@ pub(crate) fn corrupt(reason: impl std::fmt::Display) -> Error {
     )
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is passed to map_err")]
 fn malformed(fault: Fault) -> Error {
     corrupt(format_args!("{fault}"))
 }
@@ -375,5 +391,31 @@ impl Writer {
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.out.push(b'}');
         self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_must_not_be_pushed_is_refused() {
+        let good = Envelope::new("a1", Data::default());
+        assert!(good.check().is_ok());
+        let refused: [fn(&mut Envelope); 8] = [
+            |job| job.id = String::new(),
+            |job| job.name = Some("a\nb".to_owned()),
+            |job| job.key = Some(String::new()),
+            |job| job.priority = 10,
+            |job| drop(job.headers.insert(String::new(), String::new())),
+            |job| job.retry = Some(RetryPolicy::List { delays: Vec::new() }),
+            |job| job.timeout = Some(Millis::new(u64::MAX)),
+            |job| job.delay = Seconds::from(Millis::new(u64::MAX)),
+        ];
+        for (index, change) in refused.iter().enumerate() {
+            let mut job = good.clone();
+            change(&mut job);
+            assert_eq!(job.check().unwrap_err().kind(), ErrorKind::InvalidArgument, "{index}");
+        }
     }
 }

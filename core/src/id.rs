@@ -201,7 +201,6 @@ fn written(time: u64, tail: u64) -> JobId {
     JobId(chars.iter().map(|&byte| char::from(byte)).collect::<String>().into_boxed_str())
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a remainder of 62 fits any index")]
 fn write_digits(chars: &mut [u8], mut number: u64) {
     for char in chars.iter_mut().rev() {
         *char = ALPHABET[(number % 62) as usize];

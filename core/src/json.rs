@@ -33,9 +33,9 @@ impl Open {
         }
         let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
         if is_object {
-            self.objects[word] |= bit
+            self.objects[word] |= bit;
         } else {
-            self.objects[word] &= !bit
+            self.objects[word] &= !bit;
         }
         self.depth += 1;
         Ok(())
@@ -285,10 +285,11 @@ fn unescape(raw: &str, in_place_of_half: Option<char>) -> Option<Cow<'_, str>> {
 fn unicode_escape(rest: &str) -> (Option<char>, usize) {
     let unit = |digits: Option<&str>| digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
     let Some(first) = unit(rest.get(..4)) else { return (None, 4) };
-    if (0xd800..0xdc00).contains(&first) && rest.get(4..6) == Some("\\u") {
-        if let Some(second @ 0xdc00..0xe000) = unit(rest.get(6..10)) {
-            return (char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)), 10);
-        }
+    if (0xd800..0xdc00).contains(&first)
+        && rest.get(4..6) == Some("\\u")
+        && let Some(second @ 0xdc00..0xe000) = unit(rest.get(6..10))
+    {
+        return (char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)), 10);
     }
     (char::from_u32(first), 4)
 }

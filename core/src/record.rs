@@ -4,10 +4,11 @@
 //! is there only if one of its values is not the default, and never the JSON.
 
 use crate::envelope::{Envelope, Writer, corrupt, cut_error};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::id;
 use crate::name::{DEFAULT_PRIORITY, MAX_PRIORITY};
 use crate::retry::DEFAULT_MAX_RETRIES;
+use crate::time::Millis;
 
 /// What is kept beside the record of a job that came back (failed, was released, or lost its worker), so that the
 /// record need not be rewritten. In Redis: `<attempts>;<returns>;<error text>`.
@@ -45,7 +46,7 @@ impl CameBack {
 
     /// Reads the bytes that Redis keeps. Bytes of the error text that are not UTF-8 become U+FFFD.
     ///
-    /// [`ErrorKind::Corrupt`] if the two numbers are not there.
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if the two numbers are not there.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let wrong = || corrupt("its 'returned' entry is not '<attempts>;<returns>;<error>'");
         let (attempts, rest) = number_before_semicolon(bytes).ok_or_else(wrong)?;
@@ -102,8 +103,8 @@ impl Record {
     /// A complete package is read as well. What the prefix says wins over the JSON, what `came_back` says wins over
     /// both, and the id is always the given one.
     ///
-    /// Errors: [`ErrorKind::Corrupt`] with the reason and the job's id and never the data;
-    /// [`ErrorKind::FormatTooNew`].
+    /// Errors: [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) with the reason and the job's id and never the data;
+    /// [`ErrorKind::FormatTooNew`](crate::ErrorKind::FormatTooNew).
     pub fn decode(id: &str, bytes: &[u8], came_back: Option<&CameBack>) -> Result<Envelope, Error> {
         Self::decode_unnamed(id, bytes, came_back).map_err(|error| error.of_job(id))
     }
@@ -168,7 +169,7 @@ fn write_prefix(out: &mut Vec<u8>, envelope: &Envelope) {
 
 /// The unix time in seconds that a reader fills in when the record has none.
 fn implied_time(id: &str) -> u64 {
-    id::made_at(id).map_or(0, |made| made.whole_seconds())
+    id::made_at(id).map_or(0, Millis::whole_seconds)
 }
 
 fn number_before_semicolon(bytes: &[u8]) -> Option<(u32, &[u8])> {
@@ -180,4 +181,122 @@ fn number_before_semicolon(bytes: &[u8]) -> Option<(u32, &[u8])> {
     }
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     Some((number, &bytes[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{DEFAULT_MAX_DATA_BYTES, Data, ErrorKind, IdGenerator, RetryPolicy, Seconds, UnknownField};
+
+    fn any_text() -> impl Strategy<Value = String> {
+        prop_oneof![any::<String>(), "[0-9;{}\"\\\\a\u{fc}]{0,12}"]
+    }
+
+    fn any_key() -> impl Strategy<Value = Option<String>> {
+        prop::option::of(any_text().prop_filter("not empty", |key| !key.is_empty()))
+    }
+
+    prop_compose! {
+        fn any_envelope()(
+            id in any_text(), time: u64, delay_ms in 0..10_000_000_u64, attempts: u32, max_attempts: u32,
+            data in any_text(), error in any_text(), name in any_key(), key in any_key(), priority in 0..10_u8,
+            timeout in prop::option::of(0..10_000_000_u64),
+            headers in prop::collection::btree_map(any_text(), any_text(), 0..3),
+            is_plain: bool,
+        ) -> Envelope {
+            let json = serde_json::to_vec(&data).unwrap();
+            let mut envelope = Envelope::new(id, Data::from_json(json, DEFAULT_MAX_DATA_BYTES).unwrap());
+            envelope.time = time;
+            if is_plain {
+                return envelope;
+            }
+            envelope.delay = Seconds::from(Millis::new(delay_ms));
+            envelope.attempts = attempts;
+            envelope.max_attempts = max_attempts;
+            envelope.error = error;
+            envelope.name = name;
+            envelope.key = key;
+            envelope.priority = priority;
+            envelope.timeout = timeout.map(Millis::new);
+            envelope.retry = timeout.map(|ms| RetryPolicy::Fixed { delay: Millis::new(ms) });
+            envelope.unknown = vec![UnknownField { name: format!("x{data}"), value: Data::default() }];
+            envelope.headers = headers;
+            envelope
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_envelope_comes_back_from_both_forms(envelope in any_envelope()) {
+            prop_assert_eq!(&Envelope::decode(&envelope.encode_complete()).unwrap(), &envelope);
+            let complete: serde_json::Value = serde_json::from_slice(&envelope.encode_complete()).unwrap();
+            prop_assert!(complete.is_object());
+            let record = Record::encode(&envelope);
+            prop_assert_eq!(&Record::decode(&envelope.id, &record, None).unwrap(), &envelope);
+            let beside = CameBack::of(&envelope);
+            prop_assert_eq!(&Record::decode(&envelope.id, &record, beside.as_ref()).unwrap(), &envelope);
+        }
+
+        #[test]
+        fn any_came_back_comes_back(attempts: u32, returns: u32, error in any_text()) {
+            let came_back = CameBack { attempts, returns, error };
+            prop_assert_eq!(CameBack::decode(&came_back.encode()).unwrap(), came_back);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Record::decode("a1", &bytes, None);
+            let _ = Envelope::decode(&bytes);
+            let _ = CameBack::decode(&bytes);
+        }
+
+        #[test]
+        fn no_damage_makes_it_panic_or_pass_unseen(envelope in any_envelope(), cut in 0..200_usize) {
+            let record = Record::encode(&envelope);
+            let cut = cut.min(record.len() - 1);
+            let kind = Record::decode("a1", &record[..cut], None).unwrap_err().kind();
+            prop_assert_eq!(kind, ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
+    fn a_record_is_hardly_larger_than_its_data() {
+        let now = Millis::new(1_790_000_000_000);
+        let data = Data::from_json(format!("\"{}\"", "x".repeat(198)), DEFAULT_MAX_DATA_BYTES).unwrap();
+        let mut envelope = Envelope::new(IdGenerator::new().next(now).unwrap(), data);
+        envelope.time = now.whole_seconds();
+        assert_eq!(Record::encode(&envelope).len(), 200 + 9);
+        envelope.name = Some("order.close".to_owned());
+        assert_eq!(Record::encode(&envelope).len(), 200 + 30);
+        envelope.delay = Seconds::from(Millis::from_secs(900));
+        assert_eq!(Record::encode(&envelope).len(), 200 + 42);
+        envelope.key = Some("close:42".to_owned());
+        assert_eq!(Record::encode(&envelope).len(), 200 + 56);
+    }
+
+    #[test]
+    fn long_errors_are_cut_at_the_edge_of_a_character() {
+        let came_back = CameBack { attempts: 1, returns: 1, error: format!("a{}", "\u{8ba2}".repeat(3000)) };
+        let kept = CameBack::decode(&came_back.encode()).unwrap();
+        assert_eq!(kept.error, format!("a{}", "\u{8ba2}".repeat(2730)));
+        assert_eq!(CameBack::decode(b"1;1;\xff;x").unwrap().error, "\u{fffd};x");
+    }
+
+    #[test]
+    fn a_corrupt_record_names_its_job() {
+        let error = Record::decode("order-42", b"hello", None).unwrap_err();
+        assert_eq!((error.kind(), error.job_id()), (ErrorKind::Corrupt, Some("order-42")));
+    }
+
+    #[test]
+    fn a_priority_out_of_range_stays_one_digit() {
+        let mut envelope = Envelope::new("a", Data::default());
+        envelope.priority = 77;
+        envelope.headers = BTreeMap::new();
+        assert!(Record::encode(&envelope).starts_with(b"9;5;0;{"));
+    }
 }

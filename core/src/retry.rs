@@ -154,7 +154,6 @@ fn grown(base: Millis, factor: f64, cap: Millis, failures: u32) -> Millis {
 }
 
 /// Evenly from 0 to `longest`, both included. The finalizer of splitmix64 (Steele, Lea, Flood 2014) spreads the seed.
-#[expect(clippy::cast_possible_truncation, reason = "the product of two 64-bit numbers, shifted by 64, fits 64 bits")]
 fn drawn(longest: Millis, seed: u64) -> Millis {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

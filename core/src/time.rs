@@ -138,7 +138,7 @@ impl fmt::Display for Millis {
 /// As seconds: an integer where it is one, else a decimal fraction.
 impl Serialize for Millis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0 % 1000 == 0 {
+        if self.0.is_multiple_of(1000) {
             serializer.serialize_u64(self.0 / 1000)
         } else {
             serializer.serialize_f64(self.as_seconds())
