@@ -2,12 +2,11 @@
 -- Moves:   delayed | ready | reserved | failed -> gone.
 -- Replies: one line a job: `<state it was in> <id>` or `absent`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
---- include: once, meta, room_first, routing, remove, resolve
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
-make_room()
+--- include: room_first, routing, delayed_member, remove, resolve
 local lines = {}
 local removed = 0
 for at = first_item, #ARGV do

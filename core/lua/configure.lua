@@ -2,9 +2,8 @@
 -- Moves:   nothing; the next job that fails trims the set.
 -- Replies: `ok`; or `format <n>`, `levels <list>`. Right when sent twice.
 -- Cost:    O(1).
---- include: meta, first_use
-local refused = refusal()
+--- include: meta
 if refused then return refused end
-note_levels()
+--- include: first_use
 redis.call('HSET', meta, 'failed_max', failed_max, 'failed_age_ms', failed_age_ms)
 return 'ok'

@@ -4,7 +4,6 @@
 --          head record of each level's list}.
 -- Cost:    O(levels).
 --- include: clock
-read_clock()
 local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries')
 local waiting = -tonumber(known[3] or 0)
 local by_level = {}

@@ -2,10 +2,9 @@
 -- Moves:   nothing.
 -- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
---- include: clock, meta, room_first
-if known[1] and tonumber(known[1]) > FORMAT then return 'format ' .. known[1] end
-read_clock()
-make_room()
+local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+if format > 1 then return string.format('format %.0f', format) end
+--- include: clock, room_first
 local flags = {}
 for at = first_item, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]

@@ -2,8 +2,7 @@
 -- Moves:   nothing.
 -- Replies: {} or {id, state, score or '', record, came back, token or '', now, paused}.
 -- Cost:    O(log n).
---- include: clock, routing, remove, resolve
-read_clock()
+--- include: clock, routing, delayed_member, remove, resolve
 local id = resolve(by, ARGV[first_item])
 local record = id and redis.call('HGET', jobs, id)
 if not record then return {} end

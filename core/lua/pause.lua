@@ -2,14 +2,13 @@
 -- Moves:   nothing.
 -- Replies: `ok`; or `format <n>`, `levels <list>`. Right when sent twice.
 -- Cost:    O(1).
---- include: meta, first_use, wake
-local refused = refusal()
+--- include: meta
 if refused then return refused end
-note_levels()
+--- include: first_use
 if pause == '1' then
   redis.call('HSET', meta, 'paused', '1')
 else
   redis.call('HDEL', meta, 'paused')
-  wake_one()
+  --- include: wake_one
 end
 return 'ok'

@@ -2,7 +2,6 @@
 -- Moves:   nothing.
 -- Replies: {id, score or '', record, came back, id, ...}; a ready entry that no longer counts is left out.
 -- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000.
---- include: routing
 local reply = {}
 local function add(id, score)
   local record = redis.call('HGET', jobs, id)
@@ -42,7 +41,7 @@ else
   local members = redis.call('ZRANGE', set, offset, offset + limit - 1, 'WITHSCORES')
   for i = 1, #members, 2 do
     -- The last to fail are the first that somebody wants to see, but paging needs an order that does not shift.
-    add(split_delayed_member(members[i]), members[i + 1])
+    add(string.match(members[i], '^[^\t]*'), members[i + 1])
   end
 end
 return reply

@@ -2,11 +2,11 @@
 -- Moves:   delayed | ready | failed -> gone.
 -- Replies: `<removed> <entries looked at>`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`.
---- include: once, meta, routing, stale
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
+--- include: routing, stale
 
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))
@@ -46,11 +46,11 @@ else
     local ids = {}
     for i, member in ipairs(members) do
       -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
-      ids[i] = split_delayed_member(member)
+      ids[i] = string.match(member, '^[^\t]*')
     end
     removed = forget(ids)
   end
 end
-local reply = integer(removed) .. ' ' .. integer(seen)
+local reply = string.format('%.0f %.0f', removed, seen)
 if seen == 0 then return reply end
 return answer(reply)

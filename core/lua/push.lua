@@ -2,22 +2,27 @@
 -- Moves:   nothing -> delayed | ready.
 -- Replies: `created`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(1) a ready job, O(log n) a delayed one; at most 1,000 jobs a call.
---- include: clock, once, meta, first_use, due, routing, wake
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
 
 -- ARGV from first_item: (id, record) each.
 local last_item = #ARGV
-local at = due_of(due)
 local place = {}
-if at then
-  for i = first_item, last_item, 2 do
-    place[#place + 1] = at
+local at
+if due ~= '' then
+  --- include: clock, due, delayed_member
+  at = due_of(due)
+  local timer = tonumber(known[3] or 0)
+  if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
+  local at_text = string.format('%.0f', at or 0)
+  for i = first_item, at and last_item or 0, 2 do
+    place[#place + 1] = at_text
     place[#place + 1] = delayed_member(ARGV[i], level)
   end
-else
+end
+if not at then
   for i = first_item, last_item, 2 do place[#place + 1] = ARGV[i] end
 end
 
@@ -33,7 +38,9 @@ if type(placed) == 'table' then
   for i = first_item, last_item, 2 do redis.call('HDEL', jobs, ARGV[i]) end
   return placed
 end
-note_levels()
-if at then wake_for(at) else wake_one() end
+--- include: first_use
+if wake then
+  --- include: wake_one
+end
 redis.pcall('HINCRBY', stats, 'pushed', (last_item - first_item + 1) / 2)
 return answer('created')

@@ -3,11 +3,11 @@
 -- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`; or `superseded`, `format <n>`,
 --          `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
---- include: clock, once, meta, first_use, due, routing, wake, remove
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
+--- include: clock, due, wake, routing, delayed_member
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 redis.call('ZCARD', delayed)
@@ -26,7 +26,6 @@ end
 local lines = {}
 local stored = 0
 local some_ready, earliest = false, nil
-read_clock()
 for i = first_item, #ARGV, 3 do
   local id, record = ARGV[i], ARGV[i + 1]
   local level, _, key = routing(record)
@@ -35,11 +34,14 @@ for i = first_item, #ARGV, 3 do
   if holder and if_held ~= 'replace' then
     line = (if_held == 'keep' and 'kept ' or 'duplicate ') .. holder
   else
-    -- The id may be held by one job and the key by another: both make place.
-    while holder do
-      line = 'replaced ' .. holder
-      remove(holder)
-      holder = holder_of(id, key)
+    if holder then
+      --- include: remove
+      -- The id may be held by one job and the key by another: both make place.
+      while holder do
+        line = 'replaced ' .. holder
+        remove(holder)
+        holder = holder_of(id, key)
+      end
     end
     redis.call('HSET', jobs, id, record)
     if key then redis.call('HSET', keys, key, id) end
@@ -58,7 +60,7 @@ end
 local reply = table.concat(lines, '\n')
 if stored == 0 then return reply end
 
-note_levels()
+--- include: first_use
 if some_ready then wake_one() end
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)

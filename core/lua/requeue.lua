@@ -3,11 +3,11 @@
 -- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`; or `superseded`,
 --          `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
---- include: once, meta, first_use, routing, wake
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
+--- include: routing
 local lines = {}
 local requeued = 0
 for at = first_item, #ARGV do
@@ -32,6 +32,5 @@ for at = first_item, #ARGV do
 end
 if requeued == 0 then return table.concat(lines, '\n') end
 redis.pcall('HINCRBY', stats, 'requeued', requeued)
-note_levels()
-wake_one()
+--- include: first_use, wake_one
 return answer(table.concat(lines, '\n'))

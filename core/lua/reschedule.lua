@@ -2,11 +2,11 @@
 -- Moves:   delayed -> delayed | ready; ready -> delayed.
 -- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n).
---- include: clock, once, meta, due, routing, wake, remove, resolve
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
+--- include: clock, due, routing, delayed_member, wake, remove, resolve
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)
 local record = id and redis.call('HGET', jobs, id)

@@ -3,11 +3,7 @@
 -- Replies: {status, settled flags, token, ms until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
---- include: clock, once, meta, routing, wake, came_back, failed_set, promote_due, reclaim_expired, settle_outcomes, stale
-local RECLAIM_CAP = 100
-local READ_CHUNK = 50
-
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
   -- `<flags> <token> <id>\n<id>...`: of the jobs granted then, those that are still held under that token.
@@ -23,118 +19,128 @@ if earlier then
   if #reply == 5 then reply[1] = 'none' end
   return reply
 end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
+--- include: clock
 
-local flags = {}
-if #ARGV >= first_item then settle_others(settle_acks(first_item, flags), flags) end
-flags = table.concat(flags)
+local settled = ''
+if #ARGV >= first_item then
+  --- include: settle_outcomes
+  settled = flags
+end
+local promote_cap, reclaim_cap = 2 * want + 100, '100'
+do
+  --- include: reclaim_expired
+end
+do
+  --- include: promote_due
+end
 
-if not now then read_clock() end
-local paused = known[4] == '1'
-reclaim_expired(RECLAIM_CAP)
-promote_due(2 * want + 100)
-
--- Looks at the head of each level in turn. First all is read, chunk by chunk, so that a wrong type or a huge record stops
+-- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
 -- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
+local READ_CHUNK = 50
+local paused = known[4] == '1'
 local some_stale = tonumber(known[6] or 0) > 0
 local some_came_back
-local reply = { 'jobs', flags, '', -1, 0 }
-local count, bytes = 0, 0
+local reply = { 'jobs', settled, '', -1, 0 }
+local granted, bytes = 0, 0
 local left_behind = false
 local lease_pairs, ends, ids_granted = {}, {}, {}
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
 -- last tokens, still larger than those, because it follows the clock.
-local token = integer(math.max(now_us, tonumber(known[5] or 0) + 1))
-local lease_end = now + lease_ms
-
-local function fitting(records, room)
-  for i, record in ipairs(records) do
-    bytes = bytes + (record and #record or 0)
-    if bytes > max_bytes and count + i > 1 then return i - 1 end
-  end
-  return room
-end
-
-local function take_from(level)
-  local list = ready(level)
-  local looked_at = 0
-  while count < want and looked_at < 10 * want + 100 do
-    local asked = math.min(want - count, READ_CHUNK)
-    local entries = redis.call('LRANGE', list, 0, asked - 1)
-    local length = #entries
-    if length == 0 then return end
-    local records = redis.call('HMGET', jobs, unpack(entries))
-    local fit = fitting(records, length)
-    local whole = fit == length and not some_stale
-    for i = 1, fit do whole = whole and records[i] end
-    redis.call('LTRIM', list, fit, -1)
-    if not whole then
-      local ids_kept, records_kept = {}, {}
-      for i = 1, fit do
-        if not skip_stale(level, entries[i]) and records[i] then
-          ids_kept[#ids_kept + 1] = entries[i]
-          records_kept[#records_kept + 1] = records[i]
-        end
-      end
-      entries, records = ids_kept, records_kept
-    end
-    if #entries > 0 then
-      if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
-      reply[#reply + 1] = entries
-      reply[#reply + 1] = records
-      reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
-      for _, id in ipairs(entries) do
-        lease_pairs[#lease_pairs + 1] = id
-        lease_pairs[#lease_pairs + 1] = token
-        ends[#ends + 1] = lease_end
-        ends[#ends + 1] = id
-        count = count + 1
-        ids_granted[count] = id
-      end
-    end
-    if fit < length then
-      left_behind = true
-      return
-    end
-    if length < asked then return end
-    looked_at = looked_at + length
-  end
-end
+local lease_end = string.format('%.0f', now + lease_ms)
+local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1))
 
 if want > 0 and not paused then
   redis.call('HLEN', leases)
   if some_stale then redis.call('HLEN', stale) end
-  for level in string.gmatch(levels, '%d') do
-    if count < want and not left_behind then take_from(level) end
-    if count >= want then left_behind = left_behind or redis.call('EXISTS', ready(level)) == 1 end
+  for i = 1, #levels do
+    local level = string.sub(levels, i, i)
+    local list = ready(level)
+    local looked_at = 0
+    while granted < want and not left_behind and looked_at < 10 * want + 100 do
+      local asked = math.min(want - granted, READ_CHUNK)
+      local entries = redis.call('LRANGE', list, '0', asked - 1)
+      local length = #entries
+      if length == 0 then break end
+      looked_at = looked_at + length
+      local records = redis.call('HMGET', jobs, unpack(entries))
+      local fit = length
+      local whole = not some_stale
+      for k = 1, length do
+        local record = records[k]
+        if record then
+          bytes = bytes + #record
+          if bytes > max_bytes and granted + k > 1 then
+            fit = k - 1
+            left_behind = true
+            break
+          end
+        else
+          whole = false
+        end
+      end
+      redis.call('LTRIM', list, fit, '-1')
+      if fit < length or not whole then
+        --- include: stale
+        local kept_ids, kept_records = {}, {}
+        for k = 1, fit do
+          local is_stale = some_stale and skip_stale(level, entries[k])
+          if not is_stale and records[k] then
+            kept_ids[#kept_ids + 1] = entries[k]
+            kept_records[#kept_records + 1] = records[k]
+          end
+        end
+        entries, records = kept_ids, kept_records
+      end
+      local count = #entries
+      if count > 0 then
+        if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
+        reply[#reply + 1] = entries
+        reply[#reply + 1] = records
+        reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
+        for k = 1, count do
+          local id = entries[k]
+          local at = 2 * (granted + k)
+          lease_pairs[at - 1], lease_pairs[at] = id, token
+          ends[at - 1], ends[at] = lease_end, id
+          ids_granted[granted + k] = id
+        end
+        granted = granted + count
+      end
+      if length < asked then break end
+    end
+    if granted >= want then left_behind = left_behind or redis.call('EXISTS', list) == 1 end
   end
 end
 
-if count > 0 then
+if granted > 0 then
   redis.call('ZADD', reserved, unpack(ends))
   redis.call('HSET', leases, unpack(lease_pairs))
   redis.call('HSET', meta, 'token', token)
   reply[3] = token
   -- Who promised to come back for the next due job is busy now: somebody else must.
-  if promise > 0 and tonumber(known[3] or 0) == promise then
+  local timer = tonumber(known[3] or 0)
+  if promise > 0 and timer == promise then
     redis.call('HDEL', meta, 'timer')
-    known[3] = false
+    timer = 0
   end
-  if left_behind then
-    wake_one()
-  elseif wait_ms > 0 then
-    local next_due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
-    if next_due then wake_for(tonumber(next_due)) end
+  local wake_next = left_behind
+  if wait_ms > 0 and not wake_next then
+    local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
+    wake_next = next_due and (timer <= now or tonumber(next_due) < timer)
   end
-  answer(flags .. ' ' .. token .. ' ' .. table.concat(ids_granted, '\n'))
+  if wake_next then
+    --- include: wake_one
+  end
+  answer(settled .. ' ' .. token .. ' ' .. table.concat(ids_granted, '\n'))
   return reply
 end
 
 reply[1] = paused and 'paused' or 'none'
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
-local next_due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
-local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
+local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
+local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
 if next_at < math.huge then
   reply[4] = math.max(0, math.ceil(next_at - now))
@@ -142,11 +148,12 @@ if next_at < math.huge then
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.
-    if type(redis.pcall('HSET', meta, 'timer', integer(promised))) == 'number' then reply[5] = promised end
+    local noted = redis.pcall('HSET', meta, 'timer', string.format('%.0f', promised))
+    if type(noted) == 'number' then reply[5] = promised end
   elseif wait_ms == 0 and promise > 0 and timer == promise then
     redis.call('HDEL', meta, 'timer')
-    wake_one()
+    --- include: wake_one
   end
 end
-if #flags > 0 then answer(flags .. '  ') end
+if #settled > 0 then answer(settled .. '  ') end
 return reply

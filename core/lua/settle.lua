@@ -2,14 +2,10 @@
 -- Moves:   reserved -> gone (ack) | delayed | ready | failed, only for leases whose token is still the granted one.
 -- Replies: one character an outcome: `1` settled, `0` lease lost; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) an outcome, at most 1,000 a call.
---- include: clock, once, meta, routing, wake, came_back, failed_set, settle_outcomes
-local earlier = answer_of_earlier_send()
+--- include: once
 if earlier then return earlier end
-local refused = refusal()
+--- include: meta
 if refused then return refused end
-
-local flags = {}
-settle_others(settle_acks(first_item, flags), flags)
-flags = table.concat(flags)
+--- include: clock, settle_outcomes
 if not string.find(flags, '1', 1, true) then return flags end
 return answer(flags)

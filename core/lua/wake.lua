@@ -2,5 +2,5 @@
 -- Moves:   nothing.
 -- Replies: `ok`. Right when sent twice: at most two wake-ups wait.
 -- Cost:    O(1).
-if redis.call('LLEN', wake) < 2 then redis.call('LPUSH', wake, '1') end
+--- include: wake_one
 return 'ok'

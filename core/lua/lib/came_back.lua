@@ -1,13 +1,13 @@
--- Beside the record of a job that came back: `<failures>;<times it came back>;<last error>`.
-local function came_back(id)
-  local note = redis.call('HGET', returned, id)
-  if not note then return 0, 0, '' end
-  local attempts, returns, first = string.match(note, '^(%d+);(%d+);()')
-  return tonumber(attempts), tonumber(returns), string.sub(note, first)
-end
-
+-- Beside the record of a job that came back: `<failures>;<times it came back>;<last error>`. Gives the failures so far.
 local function note_return(id, failures, err)
-  local attempts, returns, last_error = came_back(id)
+  local attempts, returns, last_error = 0, 0, ''
+  local note = redis.call('HGET', returned, id)
+  if note then
+    local a, r, first = string.match(note, '^(%d+);(%d+);()')
+    attempts, returns, last_error = tonumber(a), tonumber(r), string.sub(note, first)
+  end
+  attempts = attempts + failures
   if err == '' then err = last_error end
-  redis.call('HSET', returned, id, integer(attempts + failures) .. ';' .. integer(returns + 1) .. ';' .. err)
+  redis.call('HSET', returned, id, string.format('%.0f;%.0f;', attempts, returns + 1) .. err)
+  return attempts
 end

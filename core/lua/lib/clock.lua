@@ -1,8 +1,6 @@
--- The server's clock, read at most once a call: the only clock that decides anything.
-local now, now_us
-
-local function read_clock()
-  local time = redis.call('TIME')
-  now_us = time[1] * 1000000 + time[2]
-  now = math.floor(now_us / 1000)
-end
+-- The server's clock, read once a call: the only clock that decides anything.
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now = math.floor(now_us / 1000)
+-- As text, because the server turns each number argument into text anew, with seventeen digits.
+local now_text = string.format('%.0f', now)

@@ -1,7 +1,4 @@
 -- A clock that stands still until a test moves it (`meta.clock`, milliseconds). Never part of a normal client's scripts.
-local now, now_us
-
-local function read_clock()
-  now = tonumber(redis.call('HGET', meta, 'clock') or 0)
-  now_us = now * 1000
-end
+local now = tonumber(redis.call('HGET', meta, 'clock') or 0)
+local now_text = string.format('%.0f', now)
+local now_us = now * 1000

@@ -1,7 +1,6 @@
 -- `` now, `+ms` from now, `@ms` at that time; nil when that is now or over.
 local function due_of(due)
   if due == '' then return nil end
-  if not now then read_clock() end
   local ms = tonumber(string.sub(due, 2))
   if string.byte(due, 1) == 43 then ms = now + ms end
   if ms <= now then return nil end

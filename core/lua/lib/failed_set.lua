@@ -25,6 +25,6 @@ local function free_key(key, id)
 end
 
 local function enter_failed(id, key)
-  redis.call('ZADD', failed, now, id)
+  redis.call('ZADD', failed, now_text, id)
   free_key(key, id)
 end

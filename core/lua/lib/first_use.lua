@@ -1,6 +1,4 @@
 -- Writes down the format, and the levels that the caller is going to use.
-local function note_levels()
-  if known[1] and levels == passed_levels then return end
+if not known[1] or levels ~= passed_levels then
   redis.call('HSET', meta, 'format', FORMAT, 'levels', passed_levels)
-  levels = passed_levels
 end

@@ -1,18 +1,21 @@
--- Moves due jobs from `delayed` to their ready lists, oldest due first, at most `cap`; says how many.
-local function promote_due(cap)
-  local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, cap)
-  if #due == 0 then return 0 end
-  redis.call('ZREM', delayed, unpack(due))
+-- Moves due jobs from `delayed` to their ready lists, oldest due first, at most `promote_cap`.
+local promoted = redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', promote_cap)
+if #promoted > 0 then
+  redis.call('ZREM', delayed, unpack(promoted))
   local by_level = {}
-  for _, member in ipairs(due) do
-    local id, level = split_delayed_member(member)
+  for _, member in ipairs(promoted) do
+    local level = '5'
+    local tab = string.find(member, '\t', 1, true)
+    if tab then
+      level = string.sub(member, tab + 1)
+      member = string.sub(member, 1, tab - 1)
+    end
     local ids = by_level[level]
     if not ids then
       ids = {}
       by_level[level] = ids
     end
-    ids[#ids + 1] = id
+    ids[#ids + 1] = member
   end
   for level, ids in pairs(by_level) do redis.call('RPUSH', ready(level), unpack(ids)) end
-  return #due
 end

@@ -1,3 +1,3 @@
 -- A server without memory refuses the first growing write of a script, and only the first: after any other write command
 -- the rest may grow. Verbs that end work or keep it going begin with a write that never grows, so that workers can finish.
-local function make_room() redis.call('HDEL', meta, '') end
+redis.call('HDEL', meta, '')

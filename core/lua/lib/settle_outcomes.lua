@@ -1,20 +1,20 @@
 -- Settles what handlers did: first the leases are compared with the tokens, then all moves are made. The answer has one
 -- character an outcome: `1` settled, `0` the lease was lost and nothing was touched.
-local OUTCOME_WIDTH = 7
+local flags = {}
+local next_item = first_item
 
--- ARGV from `first`: ack_count ids, ack_count tokens, and where `keyed` as many keys. Says where the rest begins.
-local function settle_acks(first, flags)
-  if ack_count == 0 then return first end
-  local last = first + ack_count - 1
-  local tokens = redis.call('HMGET', leases, unpack(ARGV, first, last))
+-- Acks: ack_count ids, ack_count tokens, and where `keyed` as many keys.
+if ack_count > 0 then
+  local last = first_item + ack_count - 1
+  local tokens = redis.call('HMGET', leases, unpack(ARGV, first_item, last))
   local held = {}
   for i = 1, ack_count do
-    local id = ARGV[first + i - 1]
+    -- The same job twice in one call is settled once: its lease is gone by then, but not yet in `tokens`.
     if tokens[i] and tokens[i] == ARGV[last + i] then
-      held[#held + 1] = id
-      flags[#flags + 1] = '1'
+      held[#held + 1] = ARGV[first_item + i - 1]
+      flags[i] = '1'
     else
-      flags[#flags + 1] = '0'
+      flags[i] = '0'
     end
   end
   if #held > 0 then
@@ -24,21 +24,23 @@ local function settle_acks(first, flags)
     if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.pcall('HINCRBY', stats, 'acked', #held)
   end
-  if keyed == 0 then return last + ack_count + 1 end
-  for i = 1, ack_count do
-    if flags[i] == '1' then free_key(ARGV[last + ack_count + i], ARGV[first + i - 1]) end
+  next_item = last + ack_count + 1
+  if keyed == 1 then
+    for i = 1, ack_count do
+      local id, key = ARGV[first_item + i - 1], ARGV[next_item + i - 1]
+      if flags[i] == '1' and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
+    end
+    next_item = next_item + ack_count
   end
-  return last + 2 * ack_count + 1
 end
 
--- ARGV from `first` to the end: (verb, id, token, key, delay in ms, error, new record or '').
--- retry: counts a failure, due again after the delay; again: the same without counting; release: to the head of its
--- ready list, or due after the delay, not counted; failed: counts a failure and retries no more.
-local function settle_others(first, flags)
-  if first > #ARGV then return end
-  if not now then read_clock() end
+-- The others: (verb, id, token, key, delay in ms, error, new record or '') each. retry: counts a failure, due again after the
+-- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
+-- failed: counts a failure and retries no more.
+if next_item <= #ARGV then
+  --- include: wake, routing, delayed_member, came_back, failed_set
   local entered_failed = 0
-  for at = first, #ARGV, OUTCOME_WIDTH do
+  for at = next_item, #ARGV, 7 do
     local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
     local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
     if redis.call('HGET', leases, id) ~= token then
@@ -65,3 +67,4 @@ local function settle_others(first, flags)
   end
   if entered_failed > 0 then trim_failed() end
 end
+flags = table.concat(flags)

@@ -88,6 +88,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("first_use", include_str!("../../lua/lib/first_use.lua")),
     ("routing", include_str!("../../lua/lib/routing.lua")),
     ("wake", include_str!("../../lua/lib/wake.lua")),
+    ("wake_one", include_str!("../../lua/lib/wake_one.lua")),
+    ("delayed_member", include_str!("../../lua/lib/delayed_member.lua")),
     ("came_back", include_str!("../../lua/lib/came_back.lua")),
     ("failed_set", include_str!("../../lua/lib/failed_set.lua")),
     ("remove", include_str!("../../lua/lib/remove.lua")),
@@ -114,13 +116,7 @@ impl Declaration {
     /// fallback sends every byte.
     pub(crate) fn assemble(&self, clock: Clock) -> Script {
         let mut text = self.header();
-        for line in self.body.lines() {
-            if let Some(names) = line.strip_prefix("--- include: ") {
-                names.split(", ").for_each(|name| append_code(library(name, clock), &mut text));
-            } else {
-                append_line(line, &mut text);
-            }
-        }
+        append_code(self.body, clock, &mut text);
         Script::new(self.name, text)
     }
 
@@ -152,15 +148,16 @@ fn library(name: &str, clock: Clock) -> &'static str {
     LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
 }
 
-fn append_code(code: &str, text: &mut String) {
-    code.lines().for_each(|line| append_line(line, text));
-}
-
-fn append_line(line: &str, text: &mut String) {
-    let line = line.trim();
-    if !line.is_empty() && !line.starts_with("--") {
-        text.push_str(line);
-        text.push('\n');
+/// Appends code line by line; an include line stands for the files it names, wherever it is, so that functions which only a
+/// rare path needs are made in that path and cost the others nothing.
+fn append_code(code: &str, clock: Clock, text: &mut String) {
+    for line in code.lines().map(str::trim) {
+        if let Some(names) = line.strip_prefix("--- include: ") {
+            names.split(", ").for_each(|name| append_code(library(name, clock), clock, text));
+        } else if !line.is_empty() && !line.starts_with("--") {
+            text.push_str(line);
+            text.push('\n');
+        }
     }
 }
 
@@ -258,11 +255,10 @@ mod tests {
 
     #[test]
     fn every_included_file_exists() {
-        for script in all() {
-            for line in script.body.lines().filter_map(|line| line.strip_prefix("--- include: ")) {
-                for name in line.split(", ") {
-                    assert!(LIBRARY.iter().any(|(known, _)| *known == name), "{} includes {name}", script.name);
-                }
+        let bodies = all().into_iter().map(|script| script.body).chain(LIBRARY.iter().map(|(_, code)| *code));
+        for line in bodies.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("--- include: ")) {
+            for name in line.split(", ") {
+                assert!(LIBRARY.iter().any(|(known, _)| *known == name), "no file for the include {name}");
             }
         }
     }

@@ -24,14 +24,14 @@ script! {
     /// Promotes what is due.
     Promote = "promote",
     keys: [Meta, Jobs, Delayed, Wake, Ready],
-    arguments: { cap: usize }
+    arguments: { promote_cap: usize }
 }
 
 script! {
     /// Reclaims leases that are over.
     Reclaim = "reclaim",
     keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { cap: usize }
+    arguments: { reclaim_cap: usize }
 }
 
 script! {

@@ -1,0 +1,5 @@
+-- A member of `delayed` names the level too, unless it is the default, so that promoting a job need not read its record.
+local function delayed_member(id, level)
+  if level == '5' then return id end
+  return id .. '\t' .. level
+end
