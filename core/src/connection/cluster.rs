@@ -35,17 +35,19 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn owner(&self, slot: u16, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
-        if let Some(server) = self.believed_owner(slot) {
-            return Ok(server);
-        }
+    pub(super) async fn find_owner(
+        &self,
+        slot: u16,
+        dialer: &Dialer,
+        deadline: Instant,
+    ) -> Result<Arc<Server>, Trouble> {
         let ask = async {
             self.ask(dialer, deadline).await?;
             self.believed_owner(slot).ok_or_else(|| {
                 Trouble::not_now(Error::new(ErrorKind::Busy, format!("no server of the cluster owns slot {slot}")))
             })
         };
-        self.asking.run(|| self.believed_owner(slot), ask).await
+        self.asking.run(deadline, || self.believed_owner(slot), ask).await
     }
 
     /// A server failed: its slots may have a new owner.
@@ -70,7 +72,8 @@ impl Cluster {
         !self.known.is_empty()
     }
 
-    fn believed_owner(&self, slot: u16) -> Option<Arc<Server>> {
+    /// The owner as far as we know, if there is no doubt.
+    pub(super) fn believed_owner(&self, slot: u16) -> Option<Arc<Server>> {
         if self.stale.load(Ordering::Acquire) {
             return None;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
@@ -25,6 +26,16 @@ pub(super) enum Request<'a> {
     Script(&'a Call<'a>),
     Durable(&'a Call<'a>, Durability),
     Plain(&'a Cmd),
+}
+
+impl Request<'_> {
+    /// How long the server is asked to take its time.
+    pub(super) fn asked_wait(&self) -> Duration {
+        match self {
+            Self::Durable(_, durability) => durability.timeout(),
+            _ => Duration::ZERO,
+        }
+    }
 }
 
 /// How to get from an address to a link.

@@ -33,7 +33,9 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) async fn send(&self, slot: u16, request: Request<'_>) -> Result<Value, Error> {
         let started = Instant::now();
-        let deadline = started + self.dialer.settings.deadline;
+        // Waiting for replicas or a disk is asked for, and not a delay.
+        let patience = self.dialer.settings.deadline + request.asked_wait();
+        let deadline = started + patience;
         let mut backoff = Backoff::default();
         let mut may_have_run = false;
         let mut redirects = 0;
@@ -61,7 +63,7 @@ impl Shared {
             redirects += u32::from(redirected);
             let pause = if redirected && redirects <= QUICK_REDIRECTS { Duration::ZERO } else { backoff.next() };
             if Instant::now() + pause >= deadline {
-                return Err(out_of_time(trouble, may_have_run, self.dialer.settings.deadline));
+                return Err(out_of_time(trouble, may_have_run, patience));
             }
             tokio::time::sleep(pause).await;
         }

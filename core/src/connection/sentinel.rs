@@ -35,11 +35,8 @@ impl Sentinels {
         }
     }
 
-    pub(super) async fn primary(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
-        if let Some(server) = self.believed() {
-            return Ok(server);
-        }
-        self.asking.run(|| self.believed(), self.ask(dialer, deadline)).await
+    pub(super) async fn find_primary(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        self.asking.run(deadline, || self.believed(), self.ask(dialer, deadline)).await
     }
 
     /// A failover may be under way: the next call asks again. That the server it is sent to really is a primary is
@@ -55,7 +52,8 @@ impl Sentinels {
         !self.known.is_empty()
     }
 
-    fn believed(&self) -> Option<Arc<Server>> {
+    /// The primary as far as we know, if there is no doubt.
+    pub(super) fn believed(&self) -> Option<Arc<Server>> {
         self.primary.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
     }
 

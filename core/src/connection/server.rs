@@ -44,12 +44,17 @@ impl Server {
         if let Some(link) = self.open_link() {
             return Ok(link);
         }
+        // On the heap: dialing is rare and its future large, and this one is moved about on every call.
+        Box::pin(self.dial_shared(dialer, deadline)).await
+    }
+
+    async fn dial_shared(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Link>, Trouble> {
         let dial = async {
             let link = Arc::new(dialer.link(&self.address, Purpose::Verbs, deadline).await?);
             *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
             Ok(link)
         };
-        self.dialing.run(|| self.open_link(), dial).await
+        self.dialing.run(deadline, || self.open_link(), dial).await
     }
 
     /// Forgets this link, unless another caller has already put a newer one in its place.
@@ -69,7 +74,7 @@ impl Server {
         };
         match spare {
             Some(link) => Ok(link),
-            None => dialer.link(&self.address, Purpose::Verbs, deadline).await,
+            None => Box::pin(dialer.link(&self.address, Purpose::Verbs, deadline)).await,
         }
     }
 

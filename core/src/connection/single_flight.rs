@@ -4,8 +4,10 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::trouble::Trouble;
+use crate::error::{Error, ErrorKind};
 
 /// When a shared connection breaks, every caller on it notices at once. Without this they would all dial, and the
 /// server that is just coming back would be met by a stampede.
@@ -17,8 +19,22 @@ pub(super) struct SingleFlight {
 
 impl SingleFlight {
     /// Gives what `ready` finds; else does `work`, or waits for whoever is already doing it and shares the failure.
-    /// A caller that is dropped half-way leaves the work to the next one in the queue.
+    /// A caller that is dropped half-way, or runs out of time, leaves the work to the next one in the queue.
     pub(super) async fn run<T>(
+        &self,
+        deadline: Instant,
+        ready: impl Fn() -> Option<T>,
+        work: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        tokio::time::timeout_at(deadline, self.run_whenever(ready, work)).await.unwrap_or_else(|_| {
+            Err(Trouble {
+                final_when_new: false,
+                ..Trouble::no_connection(Error::new(ErrorKind::Unreachable, "no connection came to be in time"))
+            })
+        })
+    }
+
+    async fn run_whenever<T>(
         &self,
         ready: impl Fn() -> Option<T>,
         work: impl Future<Output = Result<T, Trouble>>,

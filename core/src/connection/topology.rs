@@ -35,10 +35,23 @@ impl Topology {
         dialer: &Dialer,
         deadline: Instant,
     ) -> Result<Arc<Server>, Trouble> {
+        let known = match self {
+            Self::Single(server) => Some(Arc::clone(server)),
+            Self::Sentinel(sentinels) => sentinels.believed(),
+            Self::Cluster(cluster) => cluster.believed_owner(slot),
+        };
+        match known {
+            Some(server) => Ok(server),
+            // On the heap: rare, and large for a future that is moved about on every call.
+            None => Box::pin(self.find(slot, dialer, deadline)).await,
+        }
+    }
+
+    async fn find(&self, slot: u16, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
         match self {
             Self::Single(server) => Ok(Arc::clone(server)),
-            Self::Sentinel(sentinels) => sentinels.primary(dialer, deadline).await,
-            Self::Cluster(cluster) => cluster.owner(slot, dialer, deadline).await,
+            Self::Sentinel(sentinels) => sentinels.find_primary(dialer, deadline).await,
+            Self::Cluster(cluster) => cluster.find_owner(slot, dialer, deadline).await,
         }
     }
 

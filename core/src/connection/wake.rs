@@ -18,9 +18,11 @@ impl Shared {
         let until = Instant::now() + wait;
         let mut backoff = Backoff::default();
         loop {
-            let trouble = match self.try_wait(slot, key, until).await {
-                Ok(woken) => return Ok(woken),
-                Err(trouble) => self.explain_redirect(trouble),
+            let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
+                Ok(Ok(woken)) => return Ok(woken),
+                Ok(Err(trouble)) => self.explain_redirect(trouble),
+                // A short wait ended before its connection was made: for the caller that is an ordinary end.
+                Err(_) => return Ok(false),
             };
             if trouble.next == Next::GiveUp || self.is_final(&trouble) {
                 return Err(*trouble.error);
@@ -48,7 +50,7 @@ impl Shared {
 
     async fn wait_at(&self, server: &Arc<Server>, key: &[u8], until: Instant) -> Result<bool, Trouble> {
         let kept = match server.take_line(key) {
-            Some(line) => line.settle(key).await,
+            Some(line) => line.settle(key, until).await,
             None => None,
         };
         let mut line = match kept {
@@ -60,7 +62,7 @@ impl Shared {
             // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
             None => {
                 server.shared_link(&self.dialer, until).await?;
-                WakeLine::dial(&self.dialer, &server.address, until).await?
+                Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await?
             }
         };
         match tokio::time::timeout_at(until, line.wait(key, until)).await {

@@ -20,7 +20,7 @@ use super::wake::no_line;
 use crate::error::{Error, ErrorKind};
 
 /// How long a wait that was called back may take to say so before the line is not worth keeping.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// A reply to BLPOP is the key and a token; more than this is not one.
 const LONGEST_REPLY: usize = 64 * 1024;
@@ -85,21 +85,22 @@ impl WakeLine {
     }
 
     /// Reads what an earlier wait still owes. Gives the line, if it is still good, and whether `key` was woken.
-    pub(super) async fn settle(mut self, key: &[u8]) -> Option<(Self, bool)> {
+    pub(super) async fn settle(mut self, key: &[u8], until: Instant) -> Option<(Self, bool)> {
+        let until = until.min(Instant::now() + SETTLE);
         if self.owed.is_none() {
             // An idle line has nothing to read, unless it was closed.
             return self.read_what_is_there().is_ok_and(|()| self.unread.is_empty()).then_some((self, false));
         }
         let same_key = self.owes(key);
         let owed = self.owed.clone().unwrap_or_default();
-        let value = tokio::time::timeout(SETTLE, self.read_reply()).await.ok()?.ok()?;
+        let value = tokio::time::timeout_at(until, self.read_reply()).await.ok()?.ok()?;
         self.owed = None;
         match token(&value) {
             Some(_) if same_key => Some((self, true)),
             Some(token) => {
                 let bytes = give_back(&owed, token).get_packed_command();
                 self.write(&bytes).await.ok()?;
-                tokio::time::timeout(SETTLE, self.read_line_reply()).await.ok()?.ok()?;
+                tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
                 Some((self, false))
             }
             None => matches!(value, Value::Nil).then_some((self, false)),

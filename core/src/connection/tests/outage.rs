@@ -168,3 +168,15 @@ async fn nothing_is_global() {
     assert_eq!(in_thread.join().unwrap().unwrap(), redis::Value::Int(1));
     assert_eq!(run_set_once(&connect(&server.url()), "k", "v").await.unwrap(), bulk("v"));
 }
+
+#[tokio::test]
+async fn the_future_of_a_call_is_small() {
+    // It is moved about on every call; connecting, which is rare and large, must not be part of it.
+    let connection = connect("redis://127.0.0.1:1");
+    let script = super::fixture::set_once();
+    let call = super::fixture::set_once_call(&script, "k", "v");
+    let size = size_of_val(&connection.run("push", &call));
+    assert!(size < 4_000, "{size} bytes");
+    let size = size_of_val(&connection.wait_for_wake(0, b"w", Duration::ZERO));
+    assert!(size < 4_000, "{size} bytes");
+}
