@@ -142,6 +142,13 @@ impl Error {
         self
     }
 
+    /// More words after the message, from a layer that knows more: which key, which command.
+    #[must_use]
+    pub(crate) fn adding(mut self, words: &str) -> Self {
+        self.message = Cow::Owned(format!("{}; {words}", self.message));
+        self
+    }
+
     /// What class of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,6 +1,8 @@
 //! duly runs work later, exactly when it is due.
 
+mod connection;
 mod data;
+mod embedded;
 mod envelope;
 mod error;
 mod finite;
@@ -14,6 +16,7 @@ mod script;
 mod seconds;
 mod time;
 
+pub use connection::Durability;
 pub use data::{DEFAULT_MAX_DATA_BYTES, Data};
 pub use envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use error::{Error, ErrorKind};

@@ -44,6 +44,11 @@ impl ByteStrings {
         self.ends.len()
     }
 
+    /// The bytes of all items together, to size a buffer before it is filled.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])

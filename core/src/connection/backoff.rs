@@ -1,0 +1,26 @@
+//! How long to wait before the next attempt.
+
+use std::time::Duration;
+
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Waits grow from 50 ms to 2 s with full jitter: after an outage the clients of one server must not come back
+/// together. (Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.)
+#[derive(Default)]
+pub(super) struct Backoff {
+    attempts: u32,
+}
+
+impl Backoff {
+    pub(super) fn next(&mut self) -> Duration {
+        let ceiling = SHORTEST.saturating_mul(1 << self.attempts.min(10)).min(LONGEST);
+        self.attempts += 1;
+        ceiling.mul_f64(random_fraction())
+    }
+}
+
+/// From 0 to 1. A machine without randomness still gets a middling wait.
+fn random_fraction() -> f64 {
+    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
+}

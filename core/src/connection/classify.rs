@@ -1,0 +1,206 @@
+//! From what the server says to [`ErrorKind`], and to what to do next.
+
+use std::fmt;
+
+use redis::{RedisError, ServerError};
+
+use super::address::Address;
+use super::trouble::{Next, Trouble};
+use crate::error::{Error, ErrorKind};
+
+/// The server's own words, shortened, as the source of an error.
+#[derive(Debug, Clone)]
+pub(super) struct ServerSaid(String);
+
+impl fmt::Display for ServerSaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ServerSaid {}
+
+impl ServerSaid {
+    fn new(code: &str, detail: &str) -> Self {
+        // "unknown command" repeats the arguments, and those may be a job's data.
+        let detail = detail.split(", with args beginning with").next().unwrap_or_default();
+        let mut text = format!("{code} {detail}");
+        if let Some((at, _)) = text.char_indices().nth(300) {
+            text.truncate(at);
+        }
+        Self(text)
+    }
+}
+
+/// Classifies an error reply of `server`.
+pub(super) fn server_error(said: &ServerError, server: &Address) -> Trouble {
+    error_reply(said.code(), said.details().unwrap_or_default(), server)
+}
+
+/// True for the one error that only means "send me the whole text".
+pub(super) fn is_unknown_script(said: &ServerError) -> bool {
+    said.code() == "NOSCRIPT"
+}
+
+pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble {
+    let source = ServerSaid::new(code, detail);
+    let (code, detail) = inner_words(code, detail);
+    let error = |kind, message: &str| Error::new(kind, format!("{server}: {message}")).caused_by(source.clone());
+    match code {
+        "MOVED" | "ASK" => {
+            let mut words = detail.split_ascii_whitespace();
+            let slot = words.next().and_then(|slot| slot.parse().ok()).unwrap_or_default();
+            let to = words.next().and_then(|to| Address::from_redirect(to, server));
+            Trouble::redirected(if code == "MOVED" { Next::Moved { slot, to } } else { Next::Ask { to } })
+        }
+        "TRYAGAIN" => Trouble::not_now(error(ErrorKind::Busy, "the queue's keys are being moved to another server")),
+        "CLUSTERDOWN" => Trouble {
+            // The server may just have lost its cluster: ask again who owns the slot.
+            next: Next::Reconnect,
+            ..Trouble::not_now(error(ErrorKind::Busy, "the cluster is down, or no server has this queue's slot"))
+        },
+        "LOADING" => Trouble::not_now(error(ErrorKind::Busy, "the server is still loading its data")),
+        "BUSY" => Trouble::not_now(error(ErrorKind::Busy, "the server is busy with a script that takes too long")),
+        "NOREPLICAS" => Trouble::not_now(error(
+            ErrorKind::Busy,
+            "the server refuses writes because too few replicas are connected (min-replicas-to-write)",
+        )),
+        "MASTERDOWN" => {
+            Trouble::wrong_server(error(ErrorKind::ReadOnly, "the server is a replica that has lost its primary"))
+        }
+        "READONLY" => Trouble::wrong_server(read_only(server).caused_by(source.clone())),
+        "UNBLOCKED" => Trouble::wrong_server(error(ErrorKind::ReadOnly, "the server has just become a replica")),
+        "WRONGPASS" | "NOAUTH" => Trouble::wrong_server(authentication(server).caused_by(source.clone())),
+        "DENIED" => Trouble::refused(error(
+            ErrorKind::PermissionDenied,
+            "the server is in protected mode: set a password there and use it in the URL",
+        )),
+        "NOPERM" => Trouble::refused(permission(server, detail).caused_by(source.clone())),
+        "OOM" => Trouble::refused(error(
+            ErrorKind::StorageFull,
+            "the server has no memory left (maxmemory): nothing was stored; raise maxmemory or let workers catch up",
+        )),
+        "MISCONF" => Trouble::refused(error(
+            ErrorKind::StorageFull,
+            "the server cannot write to its disk and refuses writes: nothing was stored; look at its disk and log",
+        )),
+        "WRONGTYPE" => {
+            Trouble::refused(error(ErrorKind::Corrupt, "a key of this queue holds something that duly did not write"))
+        }
+        "CROSSSLOT" => Trouble::refused(error(ErrorKind::Internal, "keys of one call are in two slots")),
+        _ => plain_words(detail, server, &error),
+    }
+}
+
+/// Errors without a code of their own: only their wording tells them apart.
+fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -> Error) -> Trouble {
+    let lower = detail.to_ascii_lowercase();
+    let says = |words: &str| lower.contains(words);
+    if says("can't run this command") || says("can't access at least one of the keys") || says("no permissions") {
+        // Redis 6 and 7.0 say it like this from inside a script, without NOPERM.
+        return Trouble::refused(permission(server, detail).caused_by(ServerSaid::new("ERR", detail)));
+    }
+    if says("max number of clients reached") {
+        return Trouble {
+            next: Next::Reconnect,
+            ..Trouble::not_now(error(ErrorKind::Busy, "the server has too many clients"))
+        };
+    }
+    if says("invalid password") || says("invalid username-password") {
+        return Trouble::wrong_server(authentication(server));
+    }
+    if says("but no password is set") || says("without any password configured") {
+        return Trouble::refused(error(
+            ErrorKind::AuthenticationFailed,
+            "the URL has a password, but the server wants none: leave it out",
+        ));
+    }
+    if says("wrong number of arguments for 'auth'") {
+        return Trouble::refused(error(
+            ErrorKind::Unsupported,
+            "the server is older than users (Redis 6): leave the user out of the URL, keep the password",
+        ));
+    }
+    if says("db index is out of range") || says("invalid db index") || says("select is not allowed in cluster") {
+        return Trouble::refused(error(ErrorKind::InvalidArgument, "the server has no database of this number"));
+    }
+    if says("waitaof cannot be used when") {
+        return Trouble::refused(error(
+            ErrorKind::Unsupported,
+            "the server has no append-only file to wait for: switch it on with `CONFIG SET appendonly yes`",
+        ));
+    }
+    if says("wait cannot be used with replica") {
+        return Trouble::wrong_server(read_only(server));
+    }
+    if says("unknown command") || says("unknown redis command") || says("unknown subcommand") {
+        let name = detail.split(['\'', '`']).nth(1).unwrap_or("a command");
+        return Trouble::refused(error(
+            ErrorKind::Unsupported,
+            &format!("the server does not know the command {name}; duly needs Redis or Valkey 5.0 or later"),
+        ));
+    }
+    if says("out of memory") {
+        return Trouble::refused(error(ErrorKind::StorageFull, "the server has no memory left: nothing was stored"));
+    }
+    Trouble::refused(error(ErrorKind::Internal, "the server answered with an error that duly does not know"))
+}
+
+/// Redis 5 and 6 wrap what went wrong inside a script: `ERR Error running script (call to f_<sha>):
+/// @user_script:3: WRONGTYPE Operation ...`. Redis 7 gives the inner error itself. Both become the inner one.
+fn inner_words<'a>(code: &'a str, detail: &'a str) -> (&'a str, &'a str) {
+    if code != "ERR" || !detail.starts_with("Error running script") {
+        return (code, detail);
+    }
+    let mut inner = detail.split_once("): ").map_or(detail, |(_, inner)| inner);
+    // The position comes once or twice: "@user_script:3: @user_script: 3: -OOM ...".
+    while let Some(rest) = inner.strip_prefix("@user_script:").or_else(|| inner.strip_prefix("user_script:")) {
+        let rest = rest.trim_start().trim_start_matches(|digit: char| digit.is_ascii_digit());
+        inner = rest.strip_prefix(':').unwrap_or(rest).trim_start();
+    }
+    let inner = inner.strip_prefix('-').unwrap_or(inner);
+    match inner.split_once(' ') {
+        Some((word, rest)) if word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()) => (word, rest),
+        _ => ("ERR", inner),
+    }
+}
+
+pub(super) fn read_only(server: &Address) -> Error {
+    Error::new(
+        ErrorKind::ReadOnly,
+        format!(
+            "{server} is a read-only replica: connect to the primary, or let sentinels find it \
+             (redis+sentinel://host:port/master-name)"
+        ),
+    )
+}
+
+fn authentication(server: &Address) -> Error {
+    Error::new(
+        ErrorKind::AuthenticationFailed,
+        format!("{server} refused the user or the password: check the URL (redis://user:password@host)"),
+    )
+}
+
+fn permission(server: &Address, detail: &str) -> Error {
+    let detail = detail.split(" script: ").next().unwrap_or(detail).trim_end_matches('.');
+    Error::new(
+        ErrorKind::PermissionDenied,
+        format!("{server} does not permit it: {detail}; extend the user's ACL on the server"),
+    )
+}
+
+/// Classifies what went wrong with the connection itself after the call went out.
+pub(super) fn broken_link(error: RedisError, server: &Address) -> Trouble {
+    if error.kind() == redis::ErrorKind::Parse {
+        // An answer that is no reply: the call ran or not, but this connection can no longer be understood.
+        return Trouble::no_answer(
+            Error::new(ErrorKind::Protocol, format!("{server} answered something that is not a valid reply"))
+                .caused_by(error),
+        );
+    }
+    Trouble::no_answer(
+        Error::new(ErrorKind::Timeout, format!("the connection to {server} was lost before the answer came"))
+            .caused_by(error),
+    )
+}

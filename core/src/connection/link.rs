@@ -1,0 +1,322 @@
+//! One live connection to one server, ready for calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+
+use super::address::Address;
+use super::boot_check::ServerFacts;
+use super::durability::Durability;
+use super::secret::Credentials;
+use super::settings::Settings;
+use super::trouble::Trouble;
+use super::{classify, stream};
+use crate::error::{Error, ErrorKind};
+use crate::script::Call;
+
+/// What is to be sent; kept as a description, so that it can be sent again.
+#[derive(Clone, Copy)]
+pub(super) enum Request<'a> {
+    Script(&'a Call<'a>),
+    Durable(&'a Call<'a>, Durability),
+    Plain(&'a Cmd),
+}
+
+impl Request<'_> {
+    /// How long the server is asked to take its time.
+    pub(super) fn asked_wait(&self) -> Duration {
+        match self {
+            Self::Durable(_, durability) => durability.timeout(),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// How to get from an address to a link.
+pub(super) struct Dialer {
+    pub(super) settings: Settings,
+    pub(super) tls: Option<TlsConnector>,
+    pub(super) credentials: Credentials,
+    pub(super) sentinel_credentials: Credentials,
+    pub(super) db: u32,
+    pub(super) allow_eviction: bool,
+}
+
+/// What a link is for; only one for verbs must be a primary with the right settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Verbs,
+    AskCluster,
+    AskSentinel,
+}
+
+/// One live connection. Dropping the last reference closes it.
+pub(super) struct Link {
+    pub(super) address: Address,
+    connection: MultiplexedConnection,
+    driver: AbortHandle,
+    ended: Arc<AtomicBool>,
+    aof_works: AtomicBool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Dialer {
+    /// When a connection begun now must be ready.
+    pub(super) fn ready_before(&self, deadline: Instant) -> Instant {
+        deadline.min(Instant::now() + self.settings.connect_timeout)
+    }
+
+    /// Opens a connection, says who we are, and checks the server: one round trip after TCP and TLS.
+    pub(super) async fn link(&self, address: &Address, purpose: Purpose, deadline: Instant) -> Result<Link, Trouble> {
+        let until = self.ready_before(deadline);
+        let socket = stream::open(address, self.tls.as_ref(), until).await?;
+        // The crate's own handshake is left empty: it hides the server's words when a password is refused.
+        let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
+        // Its timeouts are off, because every wait here ends at the caller's own instant.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (connection, driver) = MultiplexedConnection::new_with_config(&nobody, socket, config)
+            .await
+            .map_err(|error| Trouble { may_have_run: false, ..classify::broken_link(error, address) })?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let tell_end = Arc::clone(&ended);
+        let driver = tokio::spawn(async move {
+            driver.await;
+            tell_end.store(true, Ordering::Release);
+        })
+        .abort_handle();
+        let link = Link { address: address.clone(), connection, driver, ended, aof_works: AtomicBool::new(false) };
+        self.introduce(&link, purpose, until).await?;
+        Ok(link)
+    }
+
+    /// The commands that begin every connection; the first ones must succeed, the others may fail.
+    pub(super) fn introduction(&self, purpose: Purpose) -> (Vec<Cmd>, Vec<Cmd>) {
+        let credentials = if purpose == Purpose::AskSentinel { &self.sentinel_credentials } else { &self.credentials };
+        let mut needed = Vec::new();
+        if let Some(password) = &credentials.password {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(credentials.username.as_deref()).arg(password.reveal());
+            needed.push(auth);
+        }
+        if purpose == Purpose::Verbs && self.db != 0 {
+            needed.push(words(&["SELECT", &self.db.to_string()]));
+        }
+        (needed, vec![words(&["CLIENT", "SETNAME", &self.settings.client_name])])
+    }
+
+    async fn introduce(&self, link: &Link, purpose: Purpose, until: Instant) -> Result<(), Trouble> {
+        let (needed, welcome) = self.introduction(purpose);
+        let mut pipeline = redis::pipe();
+        let mut count = needed.len() + welcome.len();
+        for cmd in needed.iter().chain(&welcome) {
+            pipeline.add_command(cmd.clone());
+        }
+        if purpose == Purpose::Verbs {
+            pipeline.add_command(words(&["CLIENT", "SETINFO", "LIB-NAME", "duly"]));
+            pipeline.add_command(words(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]));
+            // One section each: servers before 7.0 take only one.
+            for section in ["server", "memory", "replication"] {
+                pipeline.add_command(words(&["INFO", section]));
+            }
+            count += 5;
+        }
+        let mut connection = link.connection.clone();
+        let replies = match tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await {
+            Ok(Ok(replies)) => replies,
+            Ok(Err(error)) => {
+                return Err(Trouble::no_connection(
+                    Error::new(ErrorKind::Unreachable, format!("{} closed a new connection", link.address))
+                        .caused_by(error),
+                ));
+            }
+            Err(_) => return Err(stream::timed_out(&link.address)),
+        };
+        for (at, reply) in replies.iter().enumerate() {
+            if let Value::ServerError(said) = reply {
+                // A server that wants a password says so to whatever comes first.
+                if at < needed.len() || matches!(said.code(), "NOAUTH" | "DENIED") {
+                    return Err(classify::server_error(said, &link.address));
+                }
+            }
+        }
+        if purpose == Purpose::Verbs {
+            ServerFacts::read(&replies).check(&link.address, self.allow_eviction)?;
+        }
+        Ok(())
+    }
+}
+
+impl Link {
+    /// The server, or the network, has closed it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Sends one request and waits for its answer. `asking`: this server is only importing the slot.
+    pub(super) async fn send(&self, request: Request<'_>, asking: bool, until: Instant) -> Result<Value, Trouble> {
+        match request {
+            Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, until).await?.0),
+            Request::Script(call) => Ok(self.script(call, None, asking, until).await?.0),
+            Request::Durable(call, durability) => {
+                let Some(wait) = durability.wait_command() else {
+                    return Ok(self.script(call, None, asking, until).await?.0);
+                };
+                if matches!(durability, Durability::Fsync { .. }) {
+                    self.check_aof(until).await?;
+                }
+                let (value, confirmed) = self.script(call, Some(&wait), asking, until).await?;
+                self.check_confirmed(durability, confirmed)?;
+                Ok(value)
+            }
+        }
+    }
+
+    /// Sends a command whose answer nobody waits for, if there is room to send it at once.
+    pub(super) async fn try_tell(&self, mut cmd: Cmd) -> bool {
+        cmd.set_no_response(true);
+        let mut connection = self.connection.clone();
+        let mut sending = std::pin::pin!(connection.send_packed_command(&cmd));
+        std::future::poll_fn(|context| std::task::Poll::Ready(sending.as_mut().poll(context).is_ready())).await
+    }
+
+    async fn script(
+        &self,
+        call: &Call<'_>,
+        wait: Option<&Cmd>,
+        asking: bool,
+        until: Instant,
+    ) -> Result<(Value, Option<Value>), Trouble> {
+        let (mut value, mut waited) =
+            self.exchange(&script_command("EVALSHA", call.script.sha(), call), wait, asking, until).await?;
+        if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
+            // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
+            (value, waited) =
+                self.exchange(&script_command("EVAL", &call.script.text, call), wait, asking, until).await?;
+        }
+        Ok((self.answer_of(value)?, waited))
+    }
+
+    /// One round trip: `[ASKING] command [wait]`, in one write, so that nothing comes between on a shared link.
+    async fn exchange(
+        &self,
+        cmd: &Cmd,
+        wait: Option<&Cmd>,
+        asking: bool,
+        until: Instant,
+    ) -> Result<(Value, Option<Value>), Trouble> {
+        let mut connection = self.connection.clone();
+        let answered = if wait.is_none() && !asking {
+            tokio::time::timeout_at(until, connection.send_packed_command(cmd))
+                .await
+                .map(|sent| sent.map(|value| (value, None)))
+        } else {
+            let mut pipeline = redis::pipe();
+            if asking {
+                pipeline.cmd("ASKING");
+            }
+            pipeline.add_command(cmd.clone());
+            if let Some(wait) = wait {
+                pipeline.add_command(wait.clone());
+            }
+            let count = 1 + usize::from(asking) + usize::from(wait.is_some());
+            tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await.map(|sent| {
+                sent.map(|replies| {
+                    let mut replies = replies.into_iter().skip(usize::from(asking));
+                    (replies.next().unwrap_or(Value::Nil), replies.next())
+                })
+            })
+        };
+        match answered {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(classify::broken_link(error, &self.address)),
+            Err(_) => Err(Trouble::no_answer(Error::new(
+                ErrorKind::Timeout,
+                format!("{} did not answer in time", self.address),
+            ))),
+        }
+    }
+
+    fn answer_of(&self, value: Value) -> Result<Value, Trouble> {
+        match value {
+            Value::ServerError(said) => Err(classify::server_error(&said, &self.address)),
+            value => Ok(value),
+        }
+    }
+
+    /// Asks before the push whether the server can wait for its disk at all. A new connection has written nothing,
+    /// so the answer comes at once.
+    async fn check_aof(&self, until: Instant) -> Result<(), Trouble> {
+        if self.aof_works.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (value, _) = self.exchange(&words(&["WAITAOF", "1", "0", "1"]), None, false, until).await?;
+        self.answer_of(value).map_err(|trouble| {
+            if trouble.error.kind() == ErrorKind::Unsupported {
+                Trouble::refused(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "{} cannot confirm that a job is on its disk: that takes Redis or Valkey 7.2 or later with \
+                         `appendonly yes`; nothing was pushed",
+                        self.address
+                    ),
+                ))
+            } else {
+                trouble
+            }
+        })?;
+        self.aof_works.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn check_confirmed(&self, durability: Durability, confirmed: Option<Value>) -> Result<(), Trouble> {
+        let not_durable = |message: String| {
+            Trouble::refused(Error::new(ErrorKind::NotDurable, format!("{message}; the job may exist all the same")))
+        };
+        match (durability, self.answer_of(confirmed.unwrap_or(Value::Nil))?) {
+            (Durability::Replicas { count, .. }, Value::Int(replicas)) if replicas >= i64::from(count) => Ok(()),
+            (Durability::Replicas { count, timeout }, Value::Int(replicas)) => Err(not_durable(format!(
+                "{replicas} of {count} replicas of {} confirmed within {} ms",
+                self.address,
+                timeout.as_millis()
+            ))),
+            (Durability::Fsync { timeout }, Value::Array(numbers)) => match numbers.first() {
+                Some(Value::Int(disks)) if *disks >= 1 => Ok(()),
+                _ => Err(not_durable(format!(
+                    "{} did not confirm that its disk has the job within {} ms",
+                    self.address,
+                    timeout.as_millis()
+                ))),
+            },
+            _ => Err(not_durable(format!("{} answered a wait for durability with something odd", self.address))),
+        }
+    }
+}
+
+fn words(words: &[&str]) -> Cmd {
+    let mut cmd = Cmd::new();
+    for word in words {
+        cmd.arg(*word);
+    }
+    cmd
+}
+
+fn script_command(name: &str, script: &str, call: &Call<'_>) -> Cmd {
+    let bytes = script.len() + call.keys.total_bytes() + call.args.total_bytes() + 16;
+    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
+    cmd.arg(name).arg(script).arg(call.keys.len());
+    for word in call.keys.iter().chain(call.args.iter()) {
+        cmd.arg(word);
+    }
+    cmd
+}

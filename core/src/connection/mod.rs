@@ -1,0 +1,115 @@
+//! Connections: from a URL to an answered call, whatever happens on the way.
+//!
+//! Own code and not the crate's `ConnectionManager` or cluster client, because those never leave a demoted primary or
+//! a half-open socket, resend by themselves, and answer an unknown script by loading it on every server. Ours is
+//! simple because a queue is one slot: one shared link per server, a map from slot to server, and one loop with one
+//! deadline.
+
+mod address;
+mod backoff;
+mod boot_check;
+mod classify;
+mod cluster;
+mod durability;
+mod link;
+mod resend;
+mod secret;
+mod sentinel;
+mod server;
+mod settings;
+mod single_flight;
+mod stream;
+mod tls;
+mod topology;
+mod trouble;
+mod url;
+mod wake;
+mod wake_line;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+pub use durability::Durability;
+pub(crate) use secret::Secret;
+pub(crate) use settings::Settings;
+
+use self::link::{Dialer, Request};
+use self::resend::Shared;
+use self::topology::Topology;
+use crate::error::Error;
+use crate::script::Call;
+
+/// The way to the servers of one client. Clones share everything; dropping the last one closes the connections.
+///
+/// Belongs to the tokio runtime of its first call: after a fork, or on another runtime, make a new one.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Shared>);
+
+impl Connection {
+    /// Reads the settings and the certificate files. Nothing is sent: the first call connects.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+        let target = settings.resolve()?;
+        let tls = tls::connector(&target)?;
+        Ok(Self(Arc::new(Shared {
+            dialer: Dialer {
+                settings,
+                tls,
+                credentials: target.credentials,
+                sentinel_credentials: target.sentinel_credentials,
+                db: target.db,
+                allow_eviction: target.allow_eviction,
+            },
+            topology: Topology::new(target.layout),
+            has_worked: AtomicBool::new(false),
+        })))
+    }
+
+    /// Sends the call until it is answered or the deadline is over.
+    ///
+    /// Errors: `Unreachable` when nothing was ever sent, `Timeout` when an attempt may have been executed, else what
+    /// the server said.
+    pub(crate) async fn run(&self, operation: &'static str, call: &Call<'_>) -> Result<Value, Error> {
+        let sent = self.0.send(call.slot, Request::Script(call)).await;
+        sent.map_err(|error| error.during(operation).in_queue(call.queue))
+    }
+
+    /// Like [`Connection::run`], and then waits on the same connection until replicas or the disk have it. (On
+    /// another connection `WAIT` would confirm nothing: it answers for the writes of its own connection.)
+    ///
+    /// Errors, besides those of `run`: `NotDurable` (the job may exist), `Unsupported` (nothing was pushed).
+    pub(crate) async fn run_durably(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        durability: Durability,
+    ) -> Result<Value, Error> {
+        let sent = self.0.send(call.slot, Request::Durable(call, durability)).await;
+        sent.map_err(|error| error.during(operation).in_queue(call.queue))
+    }
+
+    /// Waits until the list has an element, and takes it (true), or until `wait` is over (false).
+    ///
+    /// Runs on a connection of its own, and its timer is ours: the server looks at its own only every 100 ms. A wait
+    /// that ends without an element is called back from the server, so it takes nothing that comes later; a future
+    /// that is dropped closes its connection and gives back what had already come. Keep it and poll on rather than
+    /// drop and wait again: that saves the connection. True may also mean that a connection was lost and the element
+    /// perhaps with it: a wake-up is a hint to look, never a promise.
+    ///
+    /// Errors: those of `run`, with `wait` as the deadline.
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
+        self.0.wait_for_wake(slot, wake_key, wait).await.map_err(|error| error.during("wait"))
+    }
+
+    /// Sends a plain command. It may be sent more than once, so it must be one that only reads.
+    pub(crate) async fn command(&self, operation: &'static str, slot: u16, cmd: Cmd) -> Result<Value, Error> {
+        self.0.send(slot, Request::Plain(&cmd)).await.map_err(|error| error.during(operation))
+    }
+}

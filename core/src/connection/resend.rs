@@ -1,0 +1,171 @@
+//! The deadline loop: the same call is sent until it is answered, refused, or out of time.
+//!
+//! Sending again is safe because every script answers a repeated call as the first time. A timeout never means "not
+//! executed": a call sent to a frozen server runs when it thaws, even if we have hung up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::backoff::Backoff;
+use super::durability::Durability;
+use super::link::{Dialer, Request};
+use super::server::Server;
+use super::topology::Topology;
+use super::trouble::{Next, Trouble};
+use crate::error::{Error, ErrorKind};
+
+/// Redirections followed at once; a cluster that sends us round in circles is met with patience instead.
+const QUICK_REDIRECTS: u32 = 5;
+
+/// Everything that the calls of one client share.
+pub(super) struct Shared {
+    pub(super) dialer: Dialer,
+    pub(super) topology: Topology,
+    /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
+    pub(super) has_worked: AtomicBool,
+}
+
+impl Shared {
+    pub(super) async fn send(&self, slot: u16, request: Request<'_>) -> Result<Value, Error> {
+        let started = Instant::now();
+        // Waiting for replicas or a disk is asked for, and not a delay.
+        let patience = self.dialer.settings.deadline + request.asked_wait();
+        let deadline = started + patience;
+        let mut backoff = Backoff::default();
+        let mut may_have_run = false;
+        let mut redirects = 0;
+        let mut ask = None;
+        loop {
+            let trouble = match self.attempt(slot, request, ask.take(), deadline).await {
+                Ok(value) => {
+                    if !self.has_worked.load(Ordering::Relaxed) {
+                        self.has_worked.store(true, Ordering::Relaxed);
+                    }
+                    return Ok(value);
+                }
+                Err(trouble) => trouble,
+            };
+            may_have_run |= trouble.may_have_run;
+            match &trouble.next {
+                Next::Ask { to } => ask.clone_from(to),
+                Next::GiveUp => return Err(*trouble.error),
+                _ => {}
+            }
+            if !may_have_run && self.is_final(&trouble) {
+                return Err(*trouble.error);
+            }
+            let redirected = matches!(&trouble.next, Next::Moved { to: Some(_), .. } | Next::Ask { to: Some(_) });
+            redirects += u32::from(redirected);
+            let pause = if redirected && redirects <= QUICK_REDIRECTS { Duration::ZERO } else { backoff.next() };
+            if Instant::now() + pause >= deadline {
+                return Err(out_of_time(trouble, may_have_run, patience));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        slot: u16,
+        request: Request<'_>,
+        ask: Option<Address>,
+        deadline: Instant,
+    ) -> Result<Value, Trouble> {
+        let asking = ask.is_some();
+        let server = match (self.topology.as_cluster(), ask) {
+            (Some(cluster), Some(address)) => cluster.server_at(address),
+            _ => self.topology.server_for(slot, &self.dialer, deadline).await?,
+        };
+        let result = self.attempt_at(&server, request, asking, deadline).await;
+        if let Err(trouble) = &result {
+            self.learn(trouble, &server);
+        }
+        result.map_err(|trouble| self.explain_redirect(trouble))
+    }
+
+    async fn attempt_at(
+        &self,
+        server: &Arc<Server>,
+        request: Request<'_>,
+        asking: bool,
+        deadline: Instant,
+    ) -> Result<Value, Trouble> {
+        let command_timeout = self.dialer.settings.command_timeout;
+        if let Request::Durable(_, durability) = request
+            && durability != Durability::None
+        {
+            // Alone on its connection: WAIT would hold up everybody behind it.
+            let link = server.spare_link(&self.dialer, deadline).await?;
+            let until = deadline.min(Instant::now() + command_timeout + durability.timeout());
+            let result = link.send(request, asking, until).await;
+            match &result {
+                Err(trouble) if trouble.next == Next::Reconnect => server.drop_spares(),
+                _ => server.keep_spare(link),
+            }
+            return result;
+        }
+        let link = server.shared_link(&self.dialer, deadline).await?;
+        let until = deadline.min(Instant::now() + command_timeout);
+        let result = link.send(request, asking, until).await;
+        if let Err(trouble) = &result
+            && trouble.next == Next::Reconnect
+        {
+            server.discard(&link);
+        }
+        result
+    }
+
+    /// What the failure says about where the next attempt must go.
+    pub(super) fn learn(&self, trouble: &Trouble, server: &Arc<Server>) {
+        match &trouble.next {
+            Next::Reconnect => self.topology.doubt(server),
+            Next::Moved { slot, to } => {
+                if let Some(cluster) = self.topology.as_cluster() {
+                    match to {
+                        Some(to) => cluster.moved(*slot, to.clone()),
+                        None => cluster.doubt(),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A redirection outside of a cluster URL cannot be followed: the URL is the wrong kind.
+    pub(super) fn explain_redirect(&self, trouble: Trouble) -> Trouble {
+        if self.topology.as_cluster().is_none() && matches!(trouble.next, Next::Moved { .. } | Next::Ask { .. }) {
+            return Trouble::refused(Error::invalid(
+                "the server is part of a cluster: use a cluster URL, redis+cluster://host:port",
+            ));
+        }
+        trouble
+    }
+
+    /// A new client with a wrong address, password or server must hear so now, not at the deadline. The exception:
+    /// behind sentinels or in a cluster a server may be down just while we start, and another will take over.
+    pub(super) fn is_final(&self, trouble: &Trouble) -> bool {
+        let may_heal = matches!(trouble.error.kind(), ErrorKind::Unreachable | ErrorKind::ReadOnly);
+        trouble.final_when_new
+            && !self.has_worked.load(Ordering::Relaxed)
+            && (self.topology.is_single() || !may_heal || !self.topology.has_been_found())
+    }
+}
+
+fn out_of_time(trouble: Trouble, may_have_run: bool, deadline: Duration) -> Error {
+    let seconds = deadline.as_secs_f64();
+    if may_have_run {
+        return Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "no answer within {seconds} s; the call may have been executed, and sending the same call again is safe"
+            ),
+        )
+        .caused_by(*trouble.error);
+    }
+    trouble.error.adding(&format!("tried for {seconds} s, nothing was executed"))
+}

@@ -1,0 +1,101 @@
+//! The sentinels know which server is the primary; it is asked of them again after every doubt.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::link::{Dialer, Purpose, Request};
+use super::server::Server;
+use super::single_flight::SingleFlight;
+use super::topology::KnownServers;
+use super::trouble::Trouble;
+use crate::error::{Error, ErrorKind};
+
+pub(super) struct Sentinels {
+    addresses: Vec<Address>,
+    master_name: String,
+    /// The one that answered last is asked first: a dead one costs a whole connect timeout.
+    first: AtomicUsize,
+    primary: RwLock<Option<Arc<Server>>>,
+    known: KnownServers,
+    asking: SingleFlight,
+}
+
+impl Sentinels {
+    pub(super) fn new(addresses: Vec<Address>, master_name: String) -> Self {
+        Self {
+            addresses,
+            master_name,
+            first: AtomicUsize::new(0),
+            primary: RwLock::default(),
+            known: KnownServers::default(),
+            asking: SingleFlight::default(),
+        }
+    }
+
+    pub(super) async fn find_primary(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        self.asking.run(deadline, || self.believed(), self.ask(dialer, deadline)).await
+    }
+
+    /// A failover may be under way: the next call asks again. That the server it is sent to really is a primary is
+    /// checked there (boot check), because a sentinel can be behind.
+    pub(super) fn doubt(&self, server: &Arc<Server>) {
+        let mut primary = self.primary.write().unwrap_or_else(PoisonError::into_inner);
+        if primary.as_ref().is_some_and(|current| Arc::ptr_eq(current, server)) {
+            *primary = None;
+        }
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// The primary as far as we know, if there is no doubt.
+    pub(super) fn believed(&self) -> Option<Arc<Server>> {
+        self.primary.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
+    }
+
+    async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("get-master-addr-by-name").arg(&self.master_name);
+        let mut last_trouble = None;
+        let first = self.first.load(Ordering::Relaxed);
+        for offset in 0..self.addresses.len() {
+            let at = (first + offset) % self.addresses.len();
+            let address = &self.addresses[at];
+            match ask_one(address, &question, dialer, deadline).await {
+                Ok(Some(found)) => {
+                    self.first.store(at, Ordering::Relaxed);
+                    let server = self.known.at(found);
+                    *self.primary.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&server));
+                    return Ok(server);
+                }
+                Ok(None) => {
+                    last_trouble = Some(Trouble::no_connection(Error::new(
+                        ErrorKind::Unreachable,
+                        format!("the sentinel {address} knows no master named '{}'", self.master_name),
+                    )));
+                }
+                Err(trouble) => last_trouble = Some(Trouble { may_have_run: false, ..trouble }),
+            }
+        }
+        Err(last_trouble.unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no sentinel"))))
+    }
+}
+
+async fn ask_one(
+    address: &Address,
+    question: &redis::Cmd,
+    dialer: &Dialer,
+    deadline: Instant,
+) -> Result<Option<Address>, Trouble> {
+    let until = dialer.ready_before(deadline);
+    let link = dialer.link(address, Purpose::AskSentinel, until).await?;
+    let answer = link.send(Request::Plain(question), false, until).await?;
+    let Ok((host, port)) = redis::from_redis_value::<(String, u16)>(answer) else {
+        return Ok(None);
+    };
+    Ok(Address::from_parts(&host, port, address))
+}

@@ -1,0 +1,106 @@
+//! One server: its shared link for verbs, and its spare ones for calls that need a connection to themselves.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::link::{Dialer, Link, Purpose};
+use super::single_flight::SingleFlight;
+use super::trouble::Trouble;
+use super::wake_line::WakeLine;
+
+/// Idle connections kept for the next one who needs one alone.
+const MOST_SPARE: usize = 4;
+
+/// One server and the connections to it.
+pub(super) struct Server {
+    pub(super) address: Address,
+    link: RwLock<Option<Arc<Link>>>,
+    dialing: SingleFlight,
+    spare_links: Mutex<Vec<Link>>,
+    idle_lines: Mutex<Vec<WakeLine>>,
+}
+
+impl Server {
+    pub(super) fn new(address: Address) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            link: RwLock::default(),
+            dialing: SingleFlight::default(),
+            spare_links: Mutex::default(),
+            idle_lines: Mutex::default(),
+        })
+    }
+
+    /// The shared link if it is up.
+    pub(super) fn open_link(&self) -> Option<Arc<Link>> {
+        let link = self.link.read().unwrap_or_else(PoisonError::into_inner);
+        link.as_ref().filter(|link| !link.has_ended()).map(Arc::clone)
+    }
+
+    /// The shared link, dialed if need be; of many callers only one dials.
+    pub(super) async fn shared_link(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+        if let Some(link) = self.open_link() {
+            return Ok(link);
+        }
+        // On the heap: dialing is rare and its future large, and this one is moved about on every call.
+        Box::pin(self.dial_shared(dialer, deadline)).await
+    }
+
+    async fn dial_shared(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+        let dial = async {
+            let link = Arc::new(dialer.link(&self.address, Purpose::Verbs, deadline).await?);
+            *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+            Ok(link)
+        };
+        self.dialing.run(deadline, || self.open_link(), dial).await
+    }
+
+    /// Forgets this link, unless another caller has already put a newer one in its place.
+    pub(super) fn discard(&self, broken: &Arc<Link>) {
+        let mut link = self.link.write().unwrap_or_else(PoisonError::into_inner);
+        if link.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+            *link = None;
+        }
+    }
+
+    /// A link that nobody else uses; give it back with [`Server::keep_spare`] if it is still good.
+    pub(super) async fn spare_link(&self, dialer: &Dialer, deadline: Instant) -> Result<Link, Trouble> {
+        let spare = {
+            let mut links = self.spare_links.lock().unwrap_or_else(PoisonError::into_inner);
+            links.retain(|link| !link.has_ended());
+            links.pop()
+        };
+        match spare {
+            Some(link) => Ok(link),
+            None => Box::pin(dialer.link(&self.address, Purpose::Verbs, deadline)).await,
+        }
+    }
+
+    pub(super) fn keep_spare(&self, link: Link) {
+        let mut links = self.spare_links.lock().unwrap_or_else(PoisonError::into_inner);
+        if links.len() < MOST_SPARE {
+            links.push(link);
+        }
+    }
+
+    /// After one spare link broke, the others are likely broken too.
+    pub(super) fn drop_spares(&self) {
+        self.spare_links.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// An idle line, best one that waited for the same key.
+    pub(super) fn take_line(&self, key: &[u8]) -> Option<WakeLine> {
+        let mut lines = self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = lines.iter().position(|line| line.owes(key)).or_else(|| lines.len().checked_sub(1))?;
+        Some(lines.swap_remove(at))
+    }
+
+    pub(super) fn keep_line(&self, line: WakeLine) {
+        let mut lines = self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < MOST_SPARE {
+            lines.push(line);
+        }
+    }
+}

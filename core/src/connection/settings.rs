@@ -1,0 +1,96 @@
+//! What the user can set about connections.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::secret::{Credentials, Secret};
+use super::url::ParsedUrl;
+use crate::error::Error;
+
+/// What the user can set about connections. What is set here wins over the URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Kept as a secret as a whole: it may hold a password.
+    pub(crate) url: Secret,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<Secret>,
+    /// PEM file of the authorities to trust instead of the system's.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// PEM files of our own certificate, for servers that ask for one. Both or none.
+    pub(crate) client_cert_file: Option<PathBuf>,
+    pub(crate) client_key_file: Option<PathBuf>,
+    /// For one connection to be ready: name, TCP, TLS, user and checks.
+    pub(crate) connect_timeout: Duration,
+    /// For one attempt of a call.
+    pub(crate) command_timeout: Duration,
+    /// For all attempts of a call.
+    pub(crate) deadline: Duration,
+    /// Work with a server that may evict keys, and so lose jobs.
+    pub(crate) allow_eviction: bool,
+    /// What `CLIENT LIST` shows.
+    pub(crate) client_name: String,
+}
+
+impl Settings {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: Secret::new(url),
+            username: None,
+            password: None,
+            ca_file: None,
+            client_cert_file: None,
+            client_key_file: None,
+            connect_timeout: Duration::from_secs(3),
+            command_timeout: Duration::from_secs(5),
+            deadline: Duration::from_secs(15),
+            allow_eviction: false,
+            client_name: "duly".to_owned(),
+        }
+    }
+
+    /// The URL's words with the settings laid over them.
+    pub(super) fn resolve(&self) -> Result<ParsedUrl, Error> {
+        let mut target = ParsedUrl::parse(self.url.reveal())?;
+        overlay(&mut target.credentials.username, self.username.as_ref());
+        overlay(&mut target.credentials.password, self.password.as_ref());
+        overlay(&mut target.ca_file, self.ca_file.as_ref());
+        overlay(&mut target.client_cert_file, self.client_cert_file.as_ref());
+        overlay(&mut target.client_key_file, self.client_key_file.as_ref());
+        target.allow_eviction |= self.allow_eviction;
+
+        check_credentials(&target.credentials)?;
+        check_credentials(&target.sentinel_credentials)?;
+        if !target.tls && (target.ca_file.is_some() || target.client_cert_file.is_some()) {
+            return Err(Error::invalid("certificates are given, but the URL is not a TLS one: use rediss://"));
+        }
+        if target.client_cert_file.is_some() != target.client_key_file.is_some() {
+            return Err(Error::invalid("a client certificate and its key go together: give both or none"));
+        }
+        if self.client_name.is_empty() || !self.client_name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::invalid("the client name must be printable ASCII without spaces"));
+        }
+        for (name, value) in [
+            ("connect_timeout", self.connect_timeout),
+            ("command_timeout", self.command_timeout),
+            ("deadline", self.deadline),
+        ] {
+            if value.is_zero() {
+                return Err(Error::invalid(format!("{name} must be longer than zero")));
+            }
+        }
+        Ok(target)
+    }
+}
+
+fn overlay<T: Clone>(from_url: &mut Option<T>, setting: Option<&T>) {
+    if let Some(value) = setting {
+        *from_url = Some(value.clone());
+    }
+}
+
+fn check_credentials(credentials: &Credentials) -> Result<(), Error> {
+    if credentials.username.is_some() && credentials.password.is_none() {
+        return Err(Error::invalid("a user is given without a password: redis://user:password@host"));
+    }
+    Ok(())
+}

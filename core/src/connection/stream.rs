@@ -1,0 +1,171 @@
+//! Opens a socket to one server: name, TCP, TLS.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::address::Address;
+use super::trouble::Trouble;
+use crate::error::{Error, ErrorKind};
+
+/// Bytes to and from a server.
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {
+    /// Reads what is there, or `WouldBlock`. Asks the system itself: the runtime only knows of what has arrived after
+    /// it has run again, and this is for the moments when it does not run.
+    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes what there is room for, or `WouldBlock`.
+    fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+macro_rules! plain_socket {
+    ($socket:ty) => {
+        impl ByteStream for $socket {
+            fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                (&*socket2::SockRef::from(&*self)).read(buffer)
+            }
+
+            fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                (&*socket2::SockRef::from(&*self)).write(bytes)
+            }
+        }
+    };
+}
+plain_socket!(TcpStream);
+plain_socket!(UnixStream);
+
+/// What the runtime has not noticed yet is not seen here: the bytes must pass through TLS.
+impl ByteStream for TlsStream<TcpStream> {
+    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(self).poll_read(&mut context, &mut buffer) {
+            Poll::Ready(result) => result.map(|()| buffer.filled().len()),
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(written) = Pin::new(&mut *self).poll_write(&mut context, bytes) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        // Pending here leaves the bytes inside of TLS, to be lost with it; there is no more to be done.
+        let _ = Pin::new(self).poll_flush(&mut context);
+        written
+    }
+}
+
+/// Unacknowledged bytes may hang this long before the kernel gives the connection up.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens a socket before `until`, or says why not. Nothing is sent, so every failure is "nothing was executed".
+pub(super) async fn open(
+    address: &Address,
+    tls: Option<&TlsConnector>,
+    until: Instant,
+) -> Result<Box<dyn ByteStream>, Trouble> {
+    match tokio::time::timeout_at(until, open_whenever(address, tls, until)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(Trouble::no_connection(explain(address, error))),
+        Err(_) => Err(timed_out(address)),
+    }
+}
+
+pub(super) fn timed_out(address: &Address) -> Trouble {
+    Trouble {
+        // A slow network may come round: even a new client tries again.
+        final_when_new: false,
+        ..Trouble::no_connection(Error::new(
+            ErrorKind::Unreachable,
+            format!("{address} did not accept a connection in time: is the address right, is a firewall between?"),
+        ))
+    }
+}
+
+async fn open_whenever(
+    address: &Address,
+    tls: Option<&TlsConnector>,
+    until: Instant,
+) -> io::Result<Box<dyn ByteStream>> {
+    match address {
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Tcp { host, port } => {
+            let tcp = connect(host, *port, until).await?;
+            let Some(tls) = tls else { return Ok(Box::new(tcp)) };
+            let name = ServerName::try_from(host.clone())
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+            Ok(Box::new(tls.connect(name, tcp).await?))
+        }
+    }
+}
+
+/// Tries the host's addresses in turn, each with its share of the time: one dead address must not eat all of it.
+async fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?
+        .collect();
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for (tried, address) in (0..).zip(addresses) {
+        let share = until.saturating_duration_since(Instant::now()) / (count - tried);
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                set_options(&stream)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last_error = error,
+            Err(_) => last_error = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last_error)
+}
+
+/// Without these a peer that vanished (pulled cable, dropped NAT entry) is waited for a quarter of an hour.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(stream);
+    let keepalive =
+        socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    Ok(())
+}
+
+fn explain(address: &Address, error: io::Error) -> Error {
+    let tls_error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let message = match (error.kind(), tls_error) {
+        (_, Some(rustls::Error::InvalidCertificate(reason))) => format!(
+            "the certificate of {address} is not to be trusted ({reason:?}): check the host name in the URL, or name \
+             your own authority with ?ca=/path/ca.pem"
+        ),
+        (_, Some(_)) => format!("{address} does not speak TLS as expected: is it the server's TLS port?"),
+        (io::ErrorKind::ConnectionRefused, _) => format!(
+            "connection to {address} refused: is the server running there? set DULY_URL, or use `embedded:` to try \
+             duly without one"
+        ),
+        (io::ErrorKind::NotFound, _) => match address {
+            Address::Tcp { host, .. } => {
+                format!("the host name '{host}' was not found: check the URL, or set DULY_URL")
+            }
+            Address::Unix(path) => format!(
+                "there is no unix socket {}: is the server running? set DULY_URL, or use `embedded:`",
+                path.display()
+            ),
+        },
+        (io::ErrorKind::PermissionDenied, _) => format!("this user may not open {address}"),
+        _ => format!("no connection to {address}"),
+    };
+    Error::new(ErrorKind::Unreachable, message).caused_by(error)
+}

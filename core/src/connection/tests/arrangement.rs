@@ -1,0 +1,126 @@
+//! Sentinels and clusters.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::fixture::{TestServer, bulk, cli, connect, eventually, free_port, run_set_once, run_text, slot_of};
+use crate::error::ErrorKind;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failover_by_sentinel_is_followed() {
+    let primary = TestServer::start(&[]);
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    let sentinel = TestServer::start(&["--sentinel"]);
+    let port = primary.port.to_string();
+    sentinel.cli(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &port, "1"]);
+    sentinel.cli(&["SENTINEL", "SET", "main", "down-after-milliseconds", "500"]);
+    eventually("the replica is in sync", || primary.cli(&["INFO", "replication"]).contains("state=online"));
+    eventually("the sentinel knows the replica", || {
+        sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n1")
+    });
+
+    let dead = free_port();
+    let url = format!("redis+sentinel://127.0.0.1:{dead},127.0.0.1:{}/main", sentinel.port);
+    let connection = connect(&url);
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+    eventually("the failover starts", || sentinel.cli(&["SENTINEL", "FAILOVER", "main"]) == "OK");
+    // Calls all the way through it: none may fail.
+    let started = Instant::now();
+    let mut number = 0;
+    while !replica.cli(&["INFO", "replication"]).contains("role:master")
+        || !primary.cli(&["INFO", "replication"]).contains("role:slave")
+    {
+        number += 1;
+        run_set_once(&connection, &format!("k{number}"), "v").await.unwrap();
+        assert!(started.elapsed() < Duration::from_secs(20), "the failover does not end");
+    }
+    assert_eq!(run_set_once(&connection, "after", "v").await.unwrap(), bulk("v"));
+    assert_eq!(replica.cli(&["GET", "after"]), "v");
+
+    let error = run_set_once(&connect(&url.replace("/main", "/other")), "k", "v").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(error.to_string().contains("knows no master named 'other'"), "{error}");
+}
+
+fn start_cluster() -> Vec<TestServer> {
+    let nodes: Vec<_> = (0..3)
+        .map(|_| {
+            // The cluster bus is given its own port, as port + 10000 may be taken or above 65535.
+            let bus = free_port().to_string();
+            TestServer::start(&["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"])
+        })
+        .collect();
+    let addresses = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
+    let output = Command::new("redis-cli")
+        .args(["--cluster", "create"])
+        .args(addresses)
+        .args(["--cluster-yes"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for node in &nodes {
+        eventually("the cluster is up", || node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
+    }
+    nodes
+}
+
+fn owner_of(nodes: &[TestServer], slot: u16) -> usize {
+    let listed = nodes[0].cli(&["CLUSTER", "NODES"]);
+    let owner = listed.lines().find(|line| {
+        line.split(' ').skip(8).any(|range| match range.split_once('-') {
+            Some((first, last)) => {
+                first.parse::<u16>().is_ok_and(|first| first <= slot)
+                    && last.parse::<u16>().is_ok_and(|last| slot <= last)
+            }
+            None => range.parse() == Ok(slot),
+        })
+    });
+    let address = owner.unwrap().split(' ').nth(1).unwrap().split('@').next().unwrap().to_owned();
+    nodes.iter().position(|node| address.ends_with(&format!(":{}", node.port))).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moving_slot_is_followed() {
+    let nodes = start_cluster();
+    let connection = connect(&format!("redis+cluster://127.0.0.1:{}", nodes[1].port));
+    for queue in ["{a}", "{b}", "{c}", "{d}", "{e}"] {
+        assert_eq!(run_set_once(&connection, queue, "v").await.unwrap(), bulk("v"), "{queue}");
+    }
+
+    let slot = slot_of("{a}");
+    let from = owner_of(&nodes, slot);
+    let to = (from + 1) % 3;
+    let id = |node: usize| nodes[node].cli(&["CLUSTER", "MYID"]);
+    let slot_text = slot.to_string();
+    nodes[to].cli(&["CLUSTER", "SETSLOT", &slot_text, "IMPORTING", &id(from)]);
+    nodes[from].cli(&["CLUSTER", "SETSLOT", &slot_text, "MIGRATING", &id(to)]);
+
+    // Still there: answered by the old owner. Not there yet: ASK sends it to the new one.
+    assert_eq!(run_set_once(&connection, "{a}", "other").await.unwrap(), bulk("v"));
+    let get_or_set = "redis.call('SET', KEYS[1], 'new', 'NX') return redis.call('GET', KEYS[1])";
+    assert_eq!(run_text(&connection, get_or_set, "{a}:new").await.unwrap(), bulk("new"));
+    assert_eq!(nodes[from].cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot_text]), "2");
+    assert_eq!(nodes[to].cli(&["CLUSTER", "COUNTKEYSINSLOT", &slot_text]), "1", "written by ASKING");
+
+    // Half of its keys moved: TRYAGAIN, until the move is over.
+    let to_port = nodes[to].port.to_string();
+    nodes[from].cli(&["MIGRATE", "127.0.0.1", &to_port, "{a}", "0", "2000"]);
+    let torn = tokio::spawn({
+        let connection = connection.clone();
+        async move { run_set_once(&connection, "{a}", "other").await }
+    });
+    nodes[from].cli(&["MIGRATE", "127.0.0.1", &to_port, "{a}:runs", "0", "2000"]);
+    for node in [to, from, (from + 2) % 3] {
+        nodes[node].cli(&["CLUSTER", "SETSLOT", &slot_text, "NODE", &id(to)]);
+    }
+    assert_eq!(torn.await.unwrap().unwrap(), bulk("v"));
+    // MOVED, and later straight to the new owner.
+    assert_eq!(run_set_once(&connection, "{a}", "other").await.unwrap(), bulk("v"));
+    assert_eq!(cli(nodes[to].port, &["GET", "{a}:runs"]), "4");
+    assert!(!connection.wait_for_wake(slot, b"{a}:w", Duration::from_millis(10)).await.unwrap());
+
+    let plain = connect(&nodes[from].url());
+    let error = run_set_once(&plain, "{a}", "v").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("redis+cluster://"), "{error}");
+}

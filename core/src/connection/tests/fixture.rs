@@ -1,0 +1,244 @@
+//! Servers, scripts and a lossy proxy for the tests of connections.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::connection::{Connection, Settings};
+use crate::error::Error;
+use crate::script::{ByteStrings, Call, Script};
+
+/// The kernel hands out a port that nobody has; between here and the server's bind nobody else asks for that one.
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub(super) struct TestServer {
+    child: Child,
+    pub(super) port: u16,
+    args: Vec<String>,
+    pub(super) dir: Arc<tempfile::TempDir>,
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl TestServer {
+    pub(super) fn start(args: &[&str]) -> Self {
+        let port = free_port();
+        let mut all = vec!["--port".to_owned(), port.to_string()];
+        all.extend(args.iter().map(|arg| (*arg).to_owned()));
+        let server = Self::start_raw(all, port);
+        server.wait_ready();
+        server
+    }
+
+    /// Does not wait until it answers.
+    pub(super) fn start_raw(args: Vec<String>, port: u16) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let child = spawn(&args, &dir);
+        Self { child, port, args, dir }
+    }
+
+    pub(super) fn wait_ready(&self) {
+        let socket = self.dir.path().join("s.sock");
+        eventually("the server accepts connections", || {
+            std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+                || std::os::unix::net::UnixStream::connect(&socket).is_ok()
+        });
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.child = spawn(&self.args, &self.dir);
+    }
+
+    pub(super) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    pub(super) fn cli(&self, args: &[&str]) -> String {
+        cli(self.port, args)
+    }
+}
+
+fn spawn(args: &[String], dir: &tempfile::TempDir) -> Child {
+    // A sentinel must be given a configuration file that it can write.
+    let mut command = Command::new("redis-server");
+    if args.iter().any(|arg| arg == "--sentinel") {
+        command.arg(dir.path().join("sentinel.conf"));
+        std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("sentinel.conf")).unwrap();
+    }
+    command
+        .args(args)
+        .args(["--dir", dir.path().to_str().unwrap(), "--logfile", "server.log", "--save", ""])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed")
+}
+
+pub(super) fn cli(port: u16, args: &[&str]) -> String {
+    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(args).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Waits for something outside of this process that sends no signal.
+pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(super) fn connect(url: &str) -> Connection {
+    Connection::new(Settings::new(url)).unwrap()
+}
+
+/// With a short deadline, for tests that let it pass.
+pub(super) fn connect_briefly(url: &str, deadline: Duration) -> Connection {
+    let mut settings = Settings::new(url);
+    settings.deadline = deadline;
+    settings.command_timeout = deadline / 3;
+    Connection::new(settings).unwrap()
+}
+
+/// Counts its executions in `<key>:runs`, writes `<key>` only once, and always answers what is written there.
+pub(super) fn set_once() -> Script {
+    Script::new(
+        "set_once",
+        "redis.call('INCR', KEYS[2]) redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])"
+            .into(),
+    )
+}
+
+pub(super) fn slot_of(key: &str) -> u16 {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
+    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % 16_384
+}
+
+pub(super) async fn run_set_once(connection: &Connection, key: &str, value: &str) -> Result<Value, Error> {
+    let script = set_once();
+    connection.run("push", &set_once_call(&script, key, value)).await
+}
+
+pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -> Call<'a> {
+    let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
+    keys.push(key.as_bytes());
+    keys.push(format!("{key}:runs").as_bytes());
+    args.push(value.as_bytes());
+    Call { script, queue: "q", slot: slot_of(key), keys, args }
+}
+
+pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
+    let script = Script::new("text", text.to_owned());
+    let mut keys = ByteStrings::default();
+    keys.push(key.as_bytes());
+    let call = Call { script: &script, queue: "q", slot: slot_of(key), keys, args: ByteStrings::default() };
+    connection.run("push", &call).await
+}
+
+pub(super) fn bulk(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+/// A TCP proxy. After [`LossyProxy::lose_replies`] it swallows that many replies that follow a script call, and cuts
+/// the connection there.
+pub(super) struct LossyProxy {
+    pub(super) port: u16,
+    to_lose: Arc<AtomicUsize>,
+    pub(super) accepted: Arc<AtomicUsize>,
+}
+
+impl LossyProxy {
+    pub(super) async fn before(target: u16) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (to_lose, accepted) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (lose, count) = (Arc::clone(&to_lose), Arc::clone(&accepted));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(carry(client, target, Arc::clone(&lose)));
+            }
+        });
+        Self { port, to_lose, accepted }
+    }
+
+    pub(super) fn lose_replies(&self, count: usize) {
+        self.to_lose.store(count, Ordering::SeqCst);
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+async fn carry(mut client: tokio::net::TcpStream, target: u16, to_lose: Arc<AtomicUsize>) {
+    let Ok(mut server) = tokio::net::TcpStream::connect(("127.0.0.1", target)).await else { return };
+    let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+    let mut is_script = false;
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Ok(count @ 1..) = read else { return };
+                is_script = asked[..count].windows(4).any(|word| word == b"EVAL");
+                if server.write_all(&asked[..count]).await.is_err() { return }
+            }
+            read = server.read(&mut answered) => {
+                let Ok(count @ 1..) = read else { return };
+                let unknown = answered.starts_with(b"-NOSCRIPT");
+                if is_script && !unknown
+                    && to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+                {
+                    return;
+                }
+                if client.write_all(&answered[..count]).await.is_err() { return }
+            }
+        }
+    }
+}
+
+/// An authority and a server certificate for `localhost`, made with the openssl command.
+pub(super) struct Certificates {
+    pub(super) dir: tempfile::TempDir,
+}
+
+impl Certificates {
+    pub(super) fn make() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |line: &str| {
+            let output = Command::new("sh").args(["-c", line]).current_dir(dir.path()).output().unwrap();
+            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        run("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem");
+        run("openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr");
+        run("printf 'subjectAltName=DNS:localhost' > san && \
+             openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.pem");
+        Self { dir }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}

@@ -1,0 +1,102 @@
+//! Waiting for a wake-up: an element in a list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::backoff::Backoff;
+use super::link::Link;
+use super::resend::Shared;
+use super::server::Server;
+use super::trouble::{Next, Trouble};
+use super::wake_line::WakeLine;
+use crate::error::{Error, ErrorKind};
+
+impl Shared {
+    pub(super) async fn wait_for_wake(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
+        let until = Instant::now() + wait;
+        let mut backoff = Backoff::default();
+        loop {
+            let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
+                Ok(Ok(woken)) => return Ok(woken),
+                Ok(Err(trouble)) => self.explain_redirect(trouble),
+                // A short wait ended before its connection was made: for the caller that is an ordinary end.
+                Err(_) => return Ok(false),
+            };
+            if trouble.next == Next::GiveUp || self.is_final(&trouble) {
+                return Err(*trouble.error);
+            }
+            let pause = until.min(Instant::now() + backoff.next());
+            tokio::time::sleep_until(pause).await;
+            if trouble.may_have_run || matches!(trouble.next, Next::Ask { .. }) {
+                // The element may have been lost with the connection, or waits on the slot's next server: look.
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Err(*trouble.error);
+            }
+        }
+    }
+
+    async fn try_wait(&self, slot: u16, key: &[u8], until: Instant) -> Result<bool, Trouble> {
+        let server = self.topology.server_for(slot, &self.dialer, until).await?;
+        let result = self.wait_at(&server, key, until).await;
+        if let Err(trouble) = &result {
+            self.learn(trouble, &server);
+        }
+        result
+    }
+
+    async fn wait_at(&self, server: &Arc<Server>, key: &[u8], until: Instant) -> Result<bool, Trouble> {
+        let kept = match server.take_line(key) {
+            Some(line) => line.settle(key, until).await,
+            None => None,
+        };
+        let mut line = match kept {
+            Some((line, true)) => {
+                server.keep_line(line);
+                return Ok(true);
+            }
+            Some((line, false)) => line,
+            // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
+            None => {
+                server.shared_link(&self.dialer, until).await?;
+                Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await?
+            }
+        };
+        match tokio::time::timeout_at(until, line.wait(key, until)).await {
+            Ok(Ok(woken)) => {
+                server.keep_line(line);
+                Ok(woken)
+            }
+            Ok(Err(trouble)) => Err(trouble),
+            Err(_) => {
+                if let Some(link) = server.open_link()
+                    && call_back(&line, &link).await
+                {
+                    server.keep_line(line);
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Tells the server, on the shared link, to end the wait. The answer is not waited for: the caller is in a hurry, for
+/// a job has just come due. What the server then says on the line is read before the line is used again.
+async fn call_back(line: &WakeLine, shared_link: &Link) -> bool {
+    match line.client_id {
+        Some(id) => {
+            let mut cmd = redis::cmd("CLIENT");
+            cmd.arg("UNBLOCK").arg(id);
+            shared_link.try_tell(cmd).await
+        }
+        None => false,
+    }
+}
+
+/// Nothing came in time while the line was being made.
+pub(super) fn no_line(message: String) -> Trouble {
+    Trouble::no_connection(Error::new(ErrorKind::Unreachable, message))
+}

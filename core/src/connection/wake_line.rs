@@ -1,0 +1,227 @@
+//! A connection that only waits for wake-ups.
+//!
+//! It is a bare socket, read by whoever waits on it, and not one of the crate's multiplexed connections: those are
+//! driven by a task, so a wake-up would cross one more thread, and dropping one does not close the socket before that
+//! task runs again, which in a program that runs its runtime only during calls may be never.
+
+use std::io;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::classify;
+use super::link::{Dialer, Purpose};
+use super::stream::{self, ByteStream};
+use super::trouble::Trouble;
+use super::wake::no_line;
+use crate::error::{Error, ErrorKind};
+
+/// How long a wait that was called back may take to say so before the line is not worth keeping.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// A reply to BLPOP is the key and a token; more than this is not one.
+const LONGEST_REPLY: usize = 64 * 1024;
+
+/// A connection that only waits for wake-ups.
+pub(super) struct WakeLine {
+    address: Address,
+    stream: Box<dyn ByteStream>,
+    unread: Vec<u8>,
+    /// The key of a BLPOP whose reply has not been read.
+    owed: Option<Vec<u8>>,
+    /// For CLIENT UNBLOCK; none when the user may not use that, then an ended wait costs the connection.
+    pub(super) client_id: Option<i64>,
+}
+
+impl WakeLine {
+    pub(super) async fn dial(dialer: &Dialer, address: &Address, deadline: Instant) -> Result<Self, Trouble> {
+        let until = dialer.ready_before(deadline);
+        let stream = stream::open(address, dialer.tls.as_ref(), until).await?;
+        let mut line = Self { address: address.clone(), stream, unread: Vec::new(), owed: None, client_id: None };
+        match tokio::time::timeout_at(until, line.introduce(dialer)).await {
+            Ok(Ok(())) => Ok(line),
+            Ok(Err(trouble)) => Err(Trouble { may_have_run: false, ..trouble }),
+            Err(_) => Err(stream::timed_out(address)),
+        }
+    }
+
+    async fn introduce(&mut self, dialer: &Dialer) -> Result<(), Trouble> {
+        let (needed, mut welcome) = dialer.introduction(Purpose::Verbs);
+        let needed_count = needed.len();
+        let mut id = redis::cmd("CLIENT");
+        id.arg("ID");
+        // Nobody has the id 0: this only asks whether we may.
+        let mut may_unblock = redis::cmd("CLIENT");
+        may_unblock.arg("UNBLOCK").arg(0);
+        welcome.push(id);
+        welcome.push(may_unblock);
+        let mut bytes = Vec::new();
+        for cmd in needed.iter().chain(&welcome) {
+            cmd.write_packed_command(&mut bytes);
+        }
+        self.write(&bytes).await?;
+        let mut replies = Vec::new();
+        for at in 0..needed_count + welcome.len() {
+            let reply = self.read_line_reply().await?;
+            match &reply {
+                Value::ServerError(said) if at < needed_count || said.code() == "NOAUTH" => {
+                    return Err(classify::server_error(said, &self.address));
+                }
+                _ => replies.push(reply),
+            }
+        }
+        if let [.., Value::Int(id), Value::Int(_)] = replies.as_slice() {
+            self.client_id = Some(*id);
+        }
+        Ok(())
+    }
+
+    /// Does the reply to a wait for this key still have to be read?
+    pub(super) fn owes(&self, key: &[u8]) -> bool {
+        self.owed.as_deref() == Some(key)
+    }
+
+    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and whether `key` was woken.
+    pub(super) async fn settle(mut self, key: &[u8], until: Instant) -> Option<(Self, bool)> {
+        let until = until.min(Instant::now() + SETTLE);
+        if self.owed.is_none() {
+            // An idle line has nothing to read, unless it was closed.
+            return self.read_what_is_there().is_ok_and(|()| self.unread.is_empty()).then_some((self, false));
+        }
+        let same_key = self.owes(key);
+        let owed = self.owed.clone().unwrap_or_default();
+        let value = tokio::time::timeout_at(until, self.read_reply()).await.ok()?.ok()?;
+        self.owed = None;
+        match token(&value) {
+            Some(_) if same_key => Some((self, true)),
+            Some(token) => {
+                let bytes = give_back(&owed, token).get_packed_command();
+                self.write(&bytes).await.ok()?;
+                tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
+                Some((self, false))
+            }
+            None => matches!(value, Value::Nil).then_some((self, false)),
+        }
+    }
+
+    /// Waits for the element; false when the server ended the wait. A future dropped half-way leaves a line that
+    /// still [owes](WakeLine::owes) the reply: what was read stays with it.
+    pub(super) async fn wait(&mut self, key: &[u8], until: Instant) -> Result<bool, Trouble> {
+        let mut cmd = redis::cmd("BLPOP");
+        // Whole seconds, for servers before 6.0. This timeout only clears up after a client that vanished.
+        cmd.arg(key).arg(until.saturating_duration_since(Instant::now()).as_secs() + 1);
+        let bytes = cmd.get_packed_command();
+        self.owed = Some(key.to_vec());
+        self.write(&bytes).await?;
+        let value = self.read_reply().await?;
+        self.owed = None;
+        match &value {
+            Value::ServerError(said) => Err(classify::server_error(said, &self.address)),
+            Value::Nil => Ok(false),
+            value if token(value).is_some() => Ok(true),
+            _ => Err(Trouble::no_answer(Error::new(
+                ErrorKind::Protocol,
+                format!("{} answered a wait with something that is not a valid reply", self.address),
+            ))),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        let written = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        written.await.map_err(|error| self.lost(error))
+    }
+
+    async fn read_reply(&mut self) -> Result<Value, Trouble> {
+        loop {
+            // The replies are a hundred bytes: to parse from the start each time costs nothing, and keeps no state
+            // that a dropped future could lose.
+            if !self.unread.is_empty()
+                && let Ok(value) = redis::parse_redis_value(&self.unread)
+            {
+                self.unread.clear();
+                return Ok(value);
+            }
+            self.read_more().await?;
+        }
+    }
+
+    /// One reply of a single line; what follows it stays unread.
+    async fn read_line_reply(&mut self) -> Result<Value, Trouble> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.unread.drain(..end + 2).collect();
+                return redis::parse_redis_value(&line)
+                    .map_err(|error| no_line(format!("{} answered: {error}", self.address)));
+            }
+            self.read_more().await?;
+        }
+    }
+
+    async fn read_more(&mut self) -> Result<(), Trouble> {
+        match self.stream.read_buf(&mut self.unread).await {
+            Ok(0) => Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) if self.unread.len() > LONGEST_REPLY => Err(self.lost(io::ErrorKind::InvalidData.into())),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    fn lost(&self, error: io::Error) -> Trouble {
+        Trouble::no_answer(
+            Error::new(ErrorKind::Timeout, format!("the connection to {} was lost while waiting", self.address))
+                .caused_by(error),
+        )
+    }
+
+    /// Reads without waiting; an error when the connection has been closed.
+    fn read_what_is_there(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 512];
+        loop {
+            match self.stream.read_now(&mut bytes) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.unread.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A wait that is dropped closes its connection, here and now. If the element had already come it is put back at the
+/// front for the next waiter, wherever that one is.
+impl Drop for WakeLine {
+    fn drop(&mut self) {
+        let Some(owed) = self.owed.take() else { return };
+        if self.read_what_is_there().is_err() {
+            return;
+        }
+        let Ok(value) = redis::parse_redis_value(&self.unread) else { return };
+        if let Some(token) = token(&value) {
+            let bytes = give_back(&owed, token).get_packed_command();
+            // Best effort: a socket that has been idle has room for a hundred bytes.
+            let _ = self.stream.write_now(&bytes);
+        }
+    }
+}
+
+fn token(reply: &Value) -> Option<&[u8]> {
+    match reply {
+        Value::Array(parts) => match parts.as_slice() {
+            [_, Value::BulkString(token)] => Some(token),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn give_back(key: &[u8], token: &[u8]) -> Cmd {
+    let mut cmd = redis::cmd("LPUSH");
+    cmd.arg(key).arg(token);
+    cmd
+}
