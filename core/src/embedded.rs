@@ -5,8 +5,9 @@
 //!
 //! | file | held | by whom |
 //! |---|---|---|
-//! | `start.lock` | exclusively | who starts or stops the server, so that there is never a second one |
+//! | `start.lock` | exclusively | who attaches, so that two never start a server each |
 //! | `users.lock` | shared | every process that is attached, until it leaves or dies |
+//! | | exclusively | the guardian, while it ends the server: who attaches meanwhile waits |
 //! | `server.lock` | exclusively | the server itself (inherited through exec), and its rewrite children |
 //!
 //! Who finds no server starts one under a guardian process, which waits for the last user to leave and then ends it.
@@ -27,7 +28,7 @@ use crate::error::{Error, ErrorKind};
 use folder::Folder;
 use lock::{Held, Mode};
 
-/// How long to wait for another process that is starting or ending the server of this folder. Longer than a guardian
+/// How long to wait for another process that is starting the server of this folder, or ending it. Longer than a guardian
 /// gives a server to end (see `guardian::SERVER_END_S`).
 const PATIENCE: Duration = Duration::from_secs(60);
 

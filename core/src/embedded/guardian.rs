@@ -28,11 +28,7 @@ const SERVER_END_S: c_uint = 30;
 /// Starts the server and its guardian. When this returns the server's program runs and holds `server.lock`, but it
 /// may not listen yet.
 pub(super) fn start(mut command: Command, folder: &Folder) -> io::Result<()> {
-    let locks = Locks {
-        start: c_string(folder.start_lock())?,
-        users: c_string(folder.users_lock())?,
-        server: c_string(folder.server_lock())?,
-    };
+    let locks = Locks { users: c_string(folder.users_lock())?, server: c_string(folder.server_lock())? };
     let open_files = highest_open_file();
     // SAFETY: `detach` only makes system calls and touches nothing but its two arguments, as is asked of what runs
     // between fork and exec.
@@ -43,7 +39,6 @@ pub(super) fn start(mut command: Command, folder: &Folder) -> io::Result<()> {
 }
 
 struct Locks {
-    start: CString,
     users: CString,
     server: CString,
 }
@@ -70,10 +65,9 @@ fn detach(locks: &Locks, open_files: c_int) -> io::Result<()> {
         let server = checked(libc::open(locks.server.as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600))?;
         checked(libc::flock(server, libc::LOCK_EX | libc::LOCK_NB))?;
         let users = checked(libc::open(locks.users.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o600))?;
-        let start = checked(libc::open(locks.start.as_ptr(), libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o600))?;
         let child = checked(libc::fork())?;
         if child != 0 {
-            guard(child, users, start, open_files);
+            guard(child, users, open_files);
         }
         // A guardian that was killed must not leave a server that nobody ends: its users start another (`revive`).
         #[cfg(target_os = "linux")]
@@ -86,13 +80,11 @@ fn detach(locks: &Locks, open_files: c_int) -> io::Result<()> {
 ///
 /// # Safety
 /// Only in a process that was just forked for it: it closes every file.
-unsafe fn guard(server: pid_t, users: c_int, start: c_int, open_files: c_int) -> ! {
+unsafe fn guard(server: pid_t, users: c_int, open_files: c_int) -> ! {
     // SAFETY: system calls on integers.
     unsafe {
-        // 0 and 1 are /dev/null and the log by now, so the lock files have higher numbers.
-        libc::dup2(users, 0);
-        libc::dup2(start, 1);
-        close_from(2, open_files);
+        libc::dup2(users, 0); // 0 is /dev/null by now, so the lock file has a higher number
+        close_from(1, open_files);
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_NAME, c"duly-guardian".as_ptr());
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
@@ -100,25 +92,18 @@ unsafe fn guard(server: pid_t, users: c_int, start: c_int, open_files: c_int) ->
         }
         interrupt_on(libc::SIGCHLD);
         interrupt_on(libc::SIGALRM);
-        let (users, start) = (0, 1);
-        loop {
-            // Blocks until nobody is attached. The end of the server interrupts it.
-            let alone = libc::flock(users, libc::LOCK_EX) == 0;
+        // Blocks until nobody is attached. The end of the server interrupts it; then there is nothing left to end, and
+        // the next to attach or to revive starts another. (Missed because it came before the wait: noticed after it.)
+        while libc::flock(0, libc::LOCK_EX) != 0 {
             if libc::waitpid(server, std::ptr::null_mut(), libc::WNOHANG) != 0 {
-                libc::_exit(0); // the server died by itself; the next to attach or to revive starts another
-            }
-            if !alone {
-                continue;
-            }
-            // Somebody may be attaching: who does that holds start.lock first, so let go, take that, and look again.
-            libc::flock(users, libc::LOCK_UN);
-            while libc::flock(start, libc::LOCK_EX) != 0 {}
-            if libc::flock(users, libc::LOCK_EX | libc::LOCK_NB) == 0 {
-                end(server);
                 libc::_exit(0);
             }
-            libc::flock(start, libc::LOCK_UN);
         }
+        // Who attaches now waits for the shared lock, and gets it when we have gone and the server with us.
+        if libc::waitpid(server, std::ptr::null_mut(), libc::WNOHANG) == 0 {
+            end(server);
+        }
+        libc::_exit(0)
     }
 }
 

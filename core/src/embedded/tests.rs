@@ -100,7 +100,18 @@ async fn a_user() {
     unsafe { libc::fcntl(listener.as_raw_fd(), libc::F_SETFD, 0) };
     match attach(Some(&folder), None).await {
         Ok(_attached) => {
-            println!("user: attached {}", listener.local_addr().unwrap());
+            let mut forked = 0;
+            if std::env::var_os("DULY_TEST_FORK").is_some() {
+                // SAFETY: the child makes system calls only, and never returns.
+                forked = unsafe { libc::fork() };
+                if forked == 0 {
+                    loop {
+                        // SAFETY: as above.
+                        unsafe { libc::pause() };
+                    }
+                }
+            }
+            println!("user: attached {} {forked}", listener.local_addr().unwrap());
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         Err(e) => println!("user: {:?} {e}", e.kind()),
@@ -118,8 +129,20 @@ fn ask(socket: &Path, command: &str) -> String {
 }
 
 fn kill(pid: i32) {
-    // SAFETY: a system call on the number of a server that this test has started and not yet ended.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    signal(pid, libc::SIGKILL);
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: a system call on the number of a process that this test has started and not yet ended.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+fn until(condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENT;
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "it did not become true in time");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[tokio::test]
@@ -165,6 +188,20 @@ async fn the_server_ends_and_keeps_its_data_when_the_last_user_is_killed() {
     assert_eq!(ask(later.socket(), "GET job"), "1");
 }
 
+#[tokio::test]
+async fn a_forked_child_keeps_the_server_until_it_ends_too() {
+    let scratch = Scratch::new();
+    let parent = User::new(&scratch.0, &[("DULY_TEST_FORK", "1")]);
+    let child: i32 = parent.said.split(' ').nth(2).unwrap().parse().unwrap();
+    parent.kill();
+    let next = attach(Some(&scratch.0), None).await.unwrap();
+    drop(next);
+    assert_eq!(ask(&scratch.file("server.sock"), "PING"), "+PONG");
+    assert_eq!(scratch.starts(), 1);
+    kill(child);
+    scratch.wait_until_server_ended();
+}
+
 #[test]
 fn processes_that_start_at_once_get_one_server() {
     let scratch = Scratch::new();
@@ -192,6 +229,24 @@ fn processes_that_come_and_go_always_find_a_server() {
             });
         }
     });
+}
+
+#[tokio::test]
+async fn who_comes_while_the_server_is_ending_gets_the_next_one() {
+    let scratch = Scratch::new();
+    let last = attach(Some(&scratch.0), None).await.unwrap();
+    assert_eq!(ask(last.socket(), "SET job 1"), "+OK");
+    let server = scratch.server_pid();
+    signal(server, libc::SIGSTOP); // it cannot end before we let it
+    drop(last);
+    until(|| lock::wait(&scratch.file("users.lock"), Mode::Shared, Duration::ZERO).is_err());
+    let next = User::start(&scratch.0, &[]);
+    until(|| !lock::is_free(&scratch.file("start.lock")).unwrap());
+    signal(server, libc::SIGCONT);
+    let next = User::started(next);
+    assert!(next.said.starts_with("attached"), "{}", next.said);
+    assert_ne!(scratch.server_pid(), server);
+    assert_eq!(ask(&scratch.file("server.sock"), "GET job"), "1");
 }
 
 #[tokio::test]
