@@ -1,0 +1,9 @@
+<?php
+
+declare(strict_types=1);
+
+// Without the extension every test would fail with "class not found"; say once what is wrong instead.
+if (!extension_loaded('duly')) {
+    fwrite(STDERR, "the duly extension is not loaded; run: make build, then tools/test.sh php\n");
+    exit(2);
+}

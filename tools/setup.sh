@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, test and demo duly: Debian packages, and the Python tools into .venv.
+# Says what it does, does nothing twice, and is silent when nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+    gcc libc6-dev make pkg-config           # the linker Rust calls, and this file's caller
+    php-cli php-dev php-sqlite3 php-curl    # the extension, and the demo's web endpoint and database
+    libclang-dev clang                      # ext-php-rs reads PHP's headers with it
+    openssl                                 # certificates for the TLS tests
+    php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
+    phpunit php-codesniffer                 # PHP tests and style
+)
+python_at_least=11
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+give_up() { say "$@"; exit 1; }
+
+missing_packages() {
+    local installed package
+    installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
+    for package in "${packages[@]}"; do
+        grep -qx "$package installed" <<<"$installed" || echo "$package"
+    done
+    command -v redis-server valkey-server >/dev/null || echo redis-server
+    # Debian keeps venv apart from python3; other builds of Python bring it along.
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
+install_packages() {
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || give_up "run this as root, then try again: apt-get install -y $*"
+        as_root=(sudo)
+    fi
+    say "installing with apt: $*"
+    # A service must not start because a developer wants its program; Debian asks this file before it starts one.
+    local policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        # shellcheck disable=SC2064 # expanded now: the array is local
+        trap "${as_root[*]} rm -f $policy" EXIT
+        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+        "${as_root[@]}" chmod 755 $policy
+    fi
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
+    local log
+    log=$(mktemp)
+    { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null ||
+        { tail -n 20 "$log" >&2; give_up "apt failed; the whole log is in $log"; }
+    rm -f "$log"
+}
+
+find_python() {
+    local candidate
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
+        if "$candidate" -c "import sys; sys.exit(sys.version_info < (3, $python_at_least))" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    give_up "Python 3.$python_at_least or newer is missing; debian: apt-get install python3 python3-venv"
+}
+
+python=$(find_python)
+command -v cargo >/dev/null || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH="$HOME/.cargo/bin:$PATH"
+command -v cargo >/dev/null || give_up "Rust is missing; get it from https://rustup.rs, then try again"
+
+if command -v dpkg-query >/dev/null; then
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+else
+    for program in redis-server php php-config clang openssl phpunit phpcs; do
+        command -v "$program" >/dev/null || say "not Debian, so please install it yourself: $program"
+    done
+fi
+
+lock=python-tests/requirements.lock
+stamp=.venv/installed.lock
+if ! cmp -s $lock $stamp; then
+    if ! .venv/bin/python -c '' 2>/dev/null; then
+        say "making .venv with $("$python" --version)"
+        rm -rf .venv
+        "$python" -m venv .venv
+    fi
+    say "installing the Python tools of $lock into .venv"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r $lock
+    cp $lock $stamp
+fi
