@@ -149,6 +149,15 @@ impl Error {
         self
     }
 
+    /// A batch failed; those before it are in.
+    #[must_use]
+    pub(crate) fn after_jobs(mut self, count: u64) -> Self {
+        if count > 0 {
+            self.message = format!("{} (the {count} jobs before this batch are pushed)", self.message).into();
+        }
+        self
+    }
+
     /// What class of thing went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.kind

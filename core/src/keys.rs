@@ -79,6 +79,21 @@ pub(crate) enum Key {
 }
 
 impl Key {
+    /// Those that every queue has one of.
+    pub(crate) const FIXED: [Self; 11] = [
+        Self::Jobs,
+        Self::Delayed,
+        Self::Reserved,
+        Self::Leases,
+        Self::Failed,
+        Self::Returned,
+        Self::Keys,
+        Self::Stale,
+        Self::Wake,
+        Self::Meta,
+        Self::Stats,
+    ];
+
     /// The name by which scripts know the key, and its last part in Redis.
     pub(crate) fn name(self) -> &'static str {
         match self {

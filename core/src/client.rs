@@ -1,0 +1,302 @@
+//! The client: settings, one connection layer, one session.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::OnceCell;
+
+use crate::connection::{Connection, Durability, Secret, Settings};
+use crate::data::DEFAULT_MAX_DATA_BYTES;
+use crate::embedded::{self, Attached};
+use crate::error::{Error, ErrorKind};
+use crate::id::IdGenerator;
+use crate::name;
+use crate::queue::Queue;
+use crate::script::{Call, Clock};
+use crate::session::Session;
+use crate::time::Millis;
+
+/// What a key begins with unless the builder says otherwise.
+pub const DEFAULT_PREFIX: &str = "duly:";
+const DEFAULT_URL: &str = "redis://127.0.0.1:6379";
+
+/// The way to the queues of one server. Cheap to clone; clones share their connections.
+///
+/// A client belongs to the tokio runtime of its first call, and to the process that made it: a forked child makes its own
+/// (the blocking facade and the Python and PHP skins do that by themselves).
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    settings: Settings,
+    embedded: Option<Option<PathBuf>>,
+    server_hint: Option<PathBuf>,
+    backend: OnceCell<Backend>,
+    pub(crate) prefix: String,
+    pub(crate) ids: IdGenerator,
+    pub(crate) session: Session,
+    pub(crate) clock: Clock,
+    pub(crate) max_data_bytes: usize,
+    pub(crate) durability: Durability,
+}
+
+struct Backend {
+    connection: Connection,
+    attached: Option<Attached>,
+}
+
+/// Settings of a [`Client`].
+#[derive(Debug, Clone)]
+pub struct ClientBuilder {
+    url: Option<Secret>,
+    settings: Settings,
+    prefix: String,
+    server_hint: Option<PathBuf>,
+    clock: Clock,
+    max_data_bytes: usize,
+    durability: Durability,
+}
+
+impl Client {
+    /// A client for this URL, with a first round trip to the server so that a wrong address or password shows here.
+    ///
+    /// `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, or `embedded:` for a private
+    /// server that duly starts itself.
+    ///
+    /// Errors: `InvalidArgument`, `Unreachable`, `AuthenticationFailed`, `PermissionDenied`, `EvictionPolicy`,
+    /// `Unsupported`, `ReadOnly`, `Embedded`.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let client = Self::builder().url(url).build()?;
+        client.ping().await?;
+        Ok(client)
+    }
+
+    /// Settings to choose from; `build` does no I/O.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder {
+            url: None,
+            settings: Settings::new(DEFAULT_URL),
+            prefix: DEFAULT_PREFIX.to_owned(),
+            server_hint: None,
+            clock: Clock::Server,
+            max_data_bytes: DEFAULT_MAX_DATA_BYTES,
+            durability: Durability::None,
+        }
+    }
+
+    /// The queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Nothing is sent; a queue exists when it
+    /// has a job.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn queue(&self, name: &str) -> Result<Queue, Error> {
+        name::check_queue(name)?;
+        Ok(Queue::new(self.clone(), name.to_owned()))
+    }
+
+    /// One round trip to the server.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.connection("ping").await?.command("ping", 0, redis::cmd("PING")).await.map(|_| ())
+    }
+
+    async fn connection(&self, operation: &'static str) -> Result<&Connection, Error> {
+        let backend = self.shared.backend.get_or_try_init(|| self.shared.open()).await;
+        backend.map(|backend| &backend.connection).map_err(|error| error.during(operation))
+    }
+
+    pub(crate) async fn run(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        durability: Durability,
+    ) -> Result<redis::Value, Error> {
+        let connection = self.connection(operation).await?;
+        match durability {
+            Durability::None => {
+                let first = connection.run(operation, call).await;
+                match first {
+                    Err(error) if error.kind() == ErrorKind::Unreachable && self.revive().await? => {
+                        connection.run(operation, call).await
+                    }
+                    answered => answered,
+                }
+            }
+            durability => connection.run_durably(operation, call, durability).await,
+        }
+    }
+
+    /// Starts an embedded server that has died again; false when this client has none.
+    async fn revive(&self) -> Result<bool, Error> {
+        match self.shared.backend.get().and_then(|backend| backend.attached.as_ref()) {
+            Some(attached) => attached.revive().await.map(|_| true),
+            None => Ok(false),
+        }
+    }
+
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
+        self.connection("reserve").await?.wait_for_wake(slot, wake_key, wait).await
+    }
+
+    pub(crate) async fn command(&self, operation: &'static str, slot: u16, cmd: redis::Cmd) -> Result<redis::Value, Error> {
+        self.connection(operation).await?.command(operation, slot, cmd).await
+    }
+
+    /// This host's clock, for the parts of an id and an envelope that only inform. Nothing is decided by it.
+    #[allow(clippy::unused_self)] // a correction by the server's clock would need the client
+    pub(crate) fn host_now(&self) -> Millis {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("prefix", &self.shared.prefix).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    async fn open(&self) -> Result<Backend, Error> {
+        let Some(folder) = &self.embedded else {
+            return Ok(Backend { connection: Connection::new(self.settings.clone())?, attached: None });
+        };
+        let attached = embedded::attach(folder.as_deref(), self.server_hint.as_deref()).await?;
+        let mut settings = self.settings.clone();
+        settings.url = Secret::new(&format!("unix://{}", attached.socket().display()));
+        Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached) })
+    }
+}
+
+impl ClientBuilder {
+    /// Where the server is. Without it: the environment's `DULY_URL`, else `redis://127.0.0.1:6379`.
+    #[must_use]
+    pub fn url(mut self, url: &str) -> Self {
+        self.url = Some(Secret::new(url));
+        self
+    }
+
+    /// The ACL user, instead of the URL's.
+    #[must_use]
+    pub fn username(mut self, username: &str) -> Self {
+        self.settings.username = Some(username.to_owned());
+        self
+    }
+
+    /// The password, instead of the URL's.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.settings.password = Some(Secret::new(password));
+        self
+    }
+
+    /// PEM file of the authorities to trust for `rediss://`, instead of the system's.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.ca_file = Some(path.into());
+        self
+    }
+
+    /// PEM files of the client's certificate and key, for servers that ask for one.
+    #[must_use]
+    pub fn client_certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.settings.client_cert_file = Some(certificate.into());
+        self.settings.client_key_file = Some(key.into());
+        self
+    }
+
+    /// How long one connection may take to be ready (default 3 s).
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long one attempt of a call may take (default 5 s).
+    #[must_use]
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.command_timeout = timeout;
+        self
+    }
+
+    /// How long a call is tried again in all, over lost connections and restarts (default 15 s).
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = deadline;
+        self
+    }
+
+    /// Work with a server that may evict keys, and so lose jobs. Off by default.
+    #[must_use]
+    pub fn allow_eviction(mut self, allow: bool) -> Self {
+        self.settings.allow_eviction = allow;
+        self
+    }
+
+    /// What every key begins with (default `duly:`): up to 128 of the characters `A-Z a-z 0-9 . _ : -`, or nothing.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.prefix);
+        self
+    }
+
+    /// The longest data that a push takes, in bytes (default 1 MiB).
+    #[must_use]
+    pub fn max_data_bytes(mut self, max: usize) -> Self {
+        self.max_data_bytes = max;
+        self
+    }
+
+    /// How sure a push must be before it returns (default: the server has it in memory).
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// A server program to fall back on for `embedded:` when the machine has none.
+    #[must_use]
+    pub fn server_program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.server_hint = Some(program.into());
+        self
+    }
+
+    /// For tests: due times, leases and ages follow a clock that stands still until [`Queue::set_clock`] moves it. Such a
+    /// client's queues must not be shared with normal clients.
+    #[must_use]
+    pub fn manual_clock(mut self) -> Self {
+        self.clock = Clock::Manual;
+        self
+    }
+
+    /// The client. Nothing is sent: the first call connects.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn build(self) -> Result<Client, Error> {
+        name::check_prefix(&self.prefix)?;
+        let from_environment = || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
+        let mut settings = self.settings;
+        let url = self.url.or_else(from_environment).unwrap_or_else(|| Secret::new(DEFAULT_URL));
+        let embedded = url.reveal().strip_prefix("embedded:").map(|folder| (!folder.is_empty()).then(|| PathBuf::from(folder)));
+        settings.url = url;
+        if embedded.is_none() {
+            // Says now, not at the first call, what is wrong with the URL or the certificates.
+            Connection::new(settings.clone())?;
+        }
+        Ok(Client {
+            shared: Arc::new(Shared {
+                settings,
+                embedded,
+                server_hint: self.server_hint,
+                backend: OnceCell::new(),
+                prefix: self.prefix,
+                ids: IdGenerator::new(),
+                session: Session::new()?,
+                clock: self.clock,
+                max_data_bytes: self.max_data_bytes,
+                durability: self.durability,
+            }),
+        })
+    }
+}

@@ -1,0 +1,350 @@
+//! A queue: what producers do with it. What workers, operators and onlookers do is in `consume.rs`, `operate.rs` and
+//! `inspect.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use redis::Value;
+
+use crate::client::Client;
+use crate::connection::Durability;
+use crate::error::{Error, ErrorKind};
+use crate::keys::{Key, Levels, QueueKeys};
+use crate::name;
+use crate::new_job::{NewJob, OnDuplicate, Prepared};
+use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
+use crate::session::CallNumber;
+
+/// The most jobs that one script call takes.
+pub const MAX_BATCH: usize = 1000;
+/// A batch ends earlier when its records are larger than this, so that the server reads no call of a gigabyte.
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// One queue of a client. Cheap to clone.
+#[derive(Clone)]
+pub struct Queue {
+    pub(crate) client: Client,
+    pub(crate) shared: Arc<QueueShared>,
+}
+
+pub(crate) struct QueueShared {
+    pub(crate) name: String,
+    pub(crate) keys: QueueKeys,
+    /// The priority levels that the queue is known to use, as bits.
+    levels: AtomicU16,
+}
+
+/// What became of a pushed job.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in, under this id.
+    Created {
+        /// Its id.
+        id: String,
+    },
+    /// Another job had the id or key, and stays ([`OnDuplicate::Keep`]).
+    Kept {
+        /// The id of the job that was there.
+        id: String,
+    },
+    /// It is in, and the job that had its id or key was cancelled ([`OnDuplicate::Replace`]).
+    Replaced {
+        /// Its id.
+        id: String,
+        /// The id of the job that made place.
+        replaced: String,
+    },
+    /// It is not in: another job has the id or key ([`OnDuplicate::Refuse`]). Only [`Queue::push_batch`] gives this; `push`
+    /// makes it an error.
+    Duplicate {
+        /// The id of the job that is there.
+        id: String,
+    },
+}
+
+impl Pushed {
+    /// The id of the job that is in the queue now.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Created { id } | Self::Kept { id } | Self::Replaced { id, .. } | Self::Duplicate { id } => id,
+        }
+    }
+}
+
+/// How a long push went.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PushSummary {
+    /// Jobs that are new in the queue.
+    pub created: u64,
+    /// Jobs that were not pushed because another stays in their place.
+    pub kept: u64,
+    /// Jobs that took another's place.
+    pub replaced: u64,
+    /// Jobs that were refused because another has their id or key.
+    pub duplicates: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        let keys = QueueKeys::new(&client.shared.prefix, &name);
+        let levels = AtomicU16::new(Levels::one(name::DEFAULT_PRIORITY).bits());
+        Self { client, shared: Arc::new(QueueShared { name, keys, levels }) }
+    }
+
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Puts a job in.
+    ///
+    /// Moves: nothing to `delayed`, or to `ready` when it is due now. Errors: `InvalidArgument`, `TooLarge` (nothing was
+    /// sent); `Duplicate` with the id of the job that is there; `StorageFull` (nothing was stored); `NotDurable` (it is in,
+    /// but not as safe as was asked for); `Timeout` (it may be in); `Unreachable` (it is not).
+    pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+        let mut pushed = self.push_batch(vec![job]).await?;
+        match pushed.pop() {
+            Some(Pushed::Duplicate { id }) => Err(Error::new(
+                ErrorKind::Duplicate,
+                "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first",
+            )
+            .during("push")
+            .in_queue(self.name())
+            .of_job(&id)),
+            Some(pushed) => Ok(pushed),
+            None => Err(Error::new(ErrorKind::Internal, "a push of one job gave no outcome")),
+        }
+    }
+
+    /// Puts up to [`MAX_BATCH`] jobs in, with one script call for all that have the same due time, priority and manner of
+    /// duplicates; one outcome a job, in order.
+    ///
+    /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
+    pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+        let in_push = |error: Error| error.during("push").in_queue(self.name());
+        if jobs.len() > MAX_BATCH {
+            return Err(in_push(Error::new(
+                ErrorKind::TooLarge,
+                format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
+            )));
+        }
+        let client = &self.client.shared;
+        let mut prepared = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let now = self.client.host_now();
+            let made_id = client.ids.next(now).map_err(in_push)?;
+            prepared.push(job.prepare(made_id.as_str(), now, client.max_data_bytes).map_err(in_push)?);
+        }
+        let mut pushed = Vec::with_capacity(prepared.len());
+        for run in runs(&prepared) {
+            pushed.extend(self.push_run(run).await?);
+        }
+        Ok(pushed)
+    }
+
+    /// Puts any number of jobs in, a batch at a time; `progress` sees each batch's outcomes. Holds one batch in memory.
+    ///
+    /// When a batch fails, those before it are in; the error's text says how many.
+    pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
+    where
+        I: IntoIterator<Item = NewJob>,
+    {
+        let mut summary = PushSummary::default();
+        let mut jobs = jobs.into_iter();
+        loop {
+            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(summary);
+            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| {
+                let before = summary.created + summary.kept + summary.replaced + summary.duplicates;
+                error.after_jobs(before)
+            })?;
+            for outcome in &outcomes {
+                match outcome {
+                    Pushed::Created { .. } => summary.created += 1,
+                    Pushed::Kept { .. } => summary.kept += 1,
+                    Pushed::Replaced { .. } => summary.replaced += 1,
+                    Pushed::Duplicate { .. } => summary.duplicates += 1,
+                }
+            }
+            progress(&outcomes);
+        }
+    }
+
+    /// One script call: jobs that one call can take together.
+    async fn push_run(&self, run: &[Prepared]) -> Result<Vec<Pushed>, Error> {
+        let first = &run[0];
+        let durability = self.client.shared.durability;
+        for level in run.iter().map(|job| job.level) {
+            self.note_levels(Levels::one(level));
+        }
+        let replies = if first.unique {
+            let if_held = match first.on_duplicate {
+                OnDuplicate::Refuse => IfHeld::Refuse,
+                OnDuplicate::Keep => IfHeld::Keep,
+                OnDuplicate::Replace => IfHeld::Replace,
+            };
+            let items = |out: &mut ByteStrings| {
+                for job in run {
+                    out.push(job.id.as_bytes());
+                    out.push(&job.record);
+                    script::Argument::append(&job.due, out);
+                }
+            };
+            let declare = |call: &CallNumber<'_>| PushUnique {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: Digits(u64::from(call.renew)),
+                if_held: if_held.as_str(),
+            };
+            let reply = self.run_numbered("push", durability, declare, items).await?;
+            PushReply::decode_each(reply, run.len())
+        } else {
+            let items = |out: &mut ByteStrings| {
+                for job in run {
+                    out.push(job.id.as_bytes());
+                    out.push(&job.record);
+                }
+            };
+            let declare = |call: &CallNumber<'_>| Push {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: Digits(u64::from(call.renew)),
+                level: Digits(first.level.into()),
+                due: first.due,
+            };
+            let reply = self.run_numbered("push", durability, declare, items).await?;
+            PushReply::decode_all(reply, run.len())
+        };
+        let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
+        Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, &job.id)).collect())
+    }
+
+    pub(crate) fn levels(&self) -> Levels {
+        Levels::from_bits(self.shared.levels.load(Ordering::Relaxed))
+    }
+
+    fn note_levels(&self, levels: Levels) {
+        self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
+    }
+
+    /// Runs a script that is executed once however often it is sent: numbers the call, and follows the queue's levels.
+    pub(crate) async fn run_numbered<D: Declared>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        declare: impl Fn(&CallNumber<'_>) -> D,
+        items: impl Fn(&mut ByteStrings),
+    ) -> Result<Value, Error> {
+        let session = &self.client.shared.session;
+        let number = session.next_call(self.name());
+        let reply = self.run_levels(operation, durability, &declare(&number), &items).await?;
+        session.was_kept(self.name(), &number);
+        Ok(reply)
+    }
+
+    /// Runs a script that is right when sent twice without a number.
+    pub(crate) async fn run_plain<D: Declared>(
+        &self,
+        operation: &'static str,
+        declared: D,
+        items: impl Fn(&mut ByteStrings),
+    ) -> Result<Value, Error> {
+        self.run_levels(operation, Durability::None, &declared, &items).await
+    }
+
+    async fn run_levels<D: Declared>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        declared: &D,
+        items: &impl Fn(&mut ByteStrings),
+    ) -> Result<Value, Error> {
+        let client = &self.client.shared;
+        loop {
+            let call = declared.call(
+                client.clock,
+                &self.shared.name,
+                &self.shared.keys,
+                client.session.client(),
+                self.levels(),
+                items,
+            );
+            let reply = match self.client.run(operation, &call, durability).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
+                reply => reply?,
+            };
+            match script::wanted_levels(&reply) {
+                // Levels only ever grow, so this ends after at most ten turns.
+                Some(wanted) => self.note_levels(wanted),
+                None => return Ok(reply),
+            }
+        }
+    }
+
+    /// The server says that a key has a wrong type but not which: looks.
+    async fn name_foreign_key(&self, error: Error) -> Error {
+        let keys = &self.shared.keys;
+        let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
+        let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
+        let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
+        for (spelled, key) in others.chain(ready).chain([call]) {
+            let mut cmd = redis::cmd("TYPE");
+            cmd.arg(&spelled);
+            let Ok(Value::SimpleString(found)) = self.client.command("check", keys.slot(), cmd).await else { continue };
+            if found != "none" && found != key.redis_type() {
+                return Error::new(
+                    ErrorKind::Corrupt,
+                    format!(
+                        "the key '{spelled}' holds a {found} that duly did not write (it keeps a {} there): rename or delete it, or give duly another prefix; nothing was changed",
+                        key.redis_type()
+                    ),
+                )
+                .during(error.operation().unwrap_or("check"))
+                .in_queue(self.name());
+            }
+        }
+        error
+    }
+}
+
+impl Pushed {
+    fn from_reply(reply: PushReply, id: &str) -> Self {
+        match reply {
+            PushReply::Created => Self::Created { id: id.to_owned() },
+            PushReply::Kept(holder) => Self::Kept { id: holder },
+            PushReply::Duplicate(holder) => Self::Duplicate { id: holder },
+            PushReply::Replaced(replaced) => Self::Replaced { id: id.to_owned(), replaced },
+        }
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// Cuts prepared jobs where a call must end: at another kind of call, and at the size limit.
+fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
+    let mut rest = jobs;
+    std::iter::from_fn(move || {
+        let first = rest.first()?;
+        let mut bytes = 0;
+        let together = rest.iter().take_while(|job| {
+            bytes += job.record.len();
+            let same_kind = if first.unique {
+                job.unique && job.on_duplicate == first.on_duplicate
+            } else {
+                !job.unique && job.level == first.level && job.due == first.due
+            };
+            same_kind && (bytes <= MAX_BATCH_BYTES || bytes == job.record.len())
+        });
+        let (run, others) = rest.split_at(together.count());
+        rest = others;
+        Some(run)
+    })
+}
