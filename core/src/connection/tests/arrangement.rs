@@ -10,11 +10,12 @@ use crate::error::ErrorKind;
 async fn failover_by_sentinel_is_followed() {
     let primary = TestServer::start(&[]);
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    // Before the sentinel looks: it asks for replicas at once, and then only every ten seconds.
+    eventually("the replica is in sync", || primary.cli(&["INFO", "replication"]).contains("state=online"));
     let sentinel = TestServer::start(&["--sentinel"]);
     let port = primary.port.to_string();
     sentinel.cli(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &port, "1"]);
     sentinel.cli(&["SENTINEL", "SET", "main", "down-after-milliseconds", "500"]);
-    eventually("the replica is in sync", || primary.cli(&["INFO", "replication"]).contains("state=online"));
     eventually("the sentinel knows the replica", || {
         sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n1")
     });
