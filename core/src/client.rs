@@ -139,7 +139,12 @@ impl Client {
         self.connection("reserve").await?.wait_for_wake(slot, wake_key, wait).await
     }
 
-    pub(crate) async fn command(&self, operation: &'static str, slot: u16, cmd: redis::Cmd) -> Result<redis::Value, Error> {
+    pub(crate) async fn command(
+        &self,
+        operation: &'static str,
+        slot: u16,
+        cmd: redis::Cmd,
+    ) -> Result<redis::Value, Error> {
         self.connection(operation).await?.command(operation, slot, cmd).await
     }
 
@@ -275,10 +280,12 @@ impl ClientBuilder {
     /// Errors: `InvalidArgument`.
     pub fn build(self) -> Result<Client, Error> {
         name::check_prefix(&self.prefix)?;
-        let from_environment = || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
+        let from_environment =
+            || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
         let mut settings = self.settings;
         let url = self.url.or_else(from_environment).unwrap_or_else(|| Secret::new(DEFAULT_URL));
-        let embedded = url.reveal().strip_prefix("embedded:").map(|folder| (!folder.is_empty()).then(|| PathBuf::from(folder)));
+        let embedded =
+            url.reveal().strip_prefix("embedded:").map(|folder| (!folder.is_empty()).then(|| PathBuf::from(folder)));
         settings.url = url;
         if embedded.is_none() {
             // Says now, not at the first call, what is wrong with the URL or the certificates.

@@ -118,8 +118,8 @@ impl Queue {
         }
     }
 
-    /// Puts up to [`MAX_BATCH`] jobs in, with one script call for all that have the same due time, priority and manner of
-    /// duplicates; one outcome a job, in order.
+    /// Puts up to [`MAX_BATCH`] jobs in, with one script call as long as they agree in `on_duplicate` and are smaller than
+    /// 4 MiB together; one outcome a job, in order.
     ///
     /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
     pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
@@ -181,8 +181,10 @@ impl Queue {
         for level in run.iter().map(|job| job.level) {
             self.note_levels(Levels::one(level));
         }
-        let replies = if first.unique {
-            let if_held = match first.on_duplicate {
+        let alike = run.iter().all(|job| !job.unique && job.level == first.level && job.due == first.due);
+        let replies = if !alike {
+            let unique = run.iter().find(|job| job.unique).unwrap_or(first);
+            let if_held = match unique.on_duplicate {
                 OnDuplicate::Refuse => IfHeld::Refuse,
                 OnDuplicate::Keep => IfHeld::Keep,
                 OnDuplicate::Replace => IfHeld::Replace,
@@ -221,6 +223,14 @@ impl Queue {
         };
         let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
         Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, &job.id)).collect())
+    }
+
+    /// The same queue with these levels' lists passed, whatever is known to be in use.
+    pub(crate) fn with_levels(&self, levels: Levels) -> Self {
+        let name = self.shared.name.clone();
+        let keys = QueueKeys::new(&self.client.shared.prefix, &name);
+        let shared = QueueShared { name, keys, levels: AtomicU16::new(levels.bits()) };
+        Self { client: self.client.clone(), shared: Arc::new(shared) }
     }
 
     pub(crate) fn levels(&self) -> Levels {
@@ -328,23 +338,19 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// Cuts prepared jobs where a call must end: at another kind of call, and at the size limit.
+/// Cuts prepared jobs where a call must end: where duplicates are to be treated in another way, and at the size limit.
 fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
     let mut rest = jobs;
     std::iter::from_fn(move || {
-        let first = rest.first()?;
         let mut bytes = 0;
+        let mut on_duplicate = None;
         let together = rest.iter().take_while(|job| {
             bytes += job.record.len();
-            let same_kind = if first.unique {
-                job.unique && job.on_duplicate == first.on_duplicate
-            } else {
-                !job.unique && job.level == first.level && job.due == first.due
-            };
-            same_kind && (bytes <= MAX_BATCH_BYTES || bytes == job.record.len())
+            let same_way = !job.unique || *on_duplicate.get_or_insert(job.on_duplicate) == job.on_duplicate;
+            same_way && (bytes <= MAX_BATCH_BYTES || bytes == job.record.len())
         });
         let (run, others) = rest.split_at(together.count());
         rest = others;
-        Some(run)
+        (!run.is_empty()).then_some(run)
     })
 }

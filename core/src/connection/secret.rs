@@ -12,7 +12,7 @@ impl Secret {
     }
 
     /// The password itself, only to be sent to the server.
-    pub(super) fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -12,13 +12,13 @@ mod reserve;
 mod settle;
 
 pub(crate) use call::{ByteStrings, Call, Script};
-pub(crate) use declare::{Clock, Declared, Digits, Due};
+pub(crate) use declare::{Argument, Clock, Declared, Digits, Due};
 pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Peek, PeekedReply};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
     RescheduleReply, WakeNext,
 };
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
-pub(crate) use reply::{text, wanted_levels};
+pub(crate) use reply::{count, text, two_numbers, wanted_levels};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};

@@ -84,3 +84,18 @@ fn whole(text: &str) -> Option<i64> {
 pub(crate) fn next(items: &mut impl Iterator<Item = Value>, what: &'static str) -> Result<Value, Error> {
     items.next().ok_or_else(|| unexpected(what))
 }
+
+/// `<n> <n>`.
+pub(crate) fn two_numbers(text: &str) -> Result<(u64, u64), Error> {
+    let (first, second) = text.split_once(' ').ok_or_else(|| unexpected("two numbers"))?;
+    let parse = |text: &str| text.parse().map_err(|_| unexpected("two numbers"));
+    Ok((parse(first)?, parse(second)?))
+}
+
+/// A count, unless the script refused.
+pub(crate) fn count(reply: Value) -> Result<u64, Error> {
+    match reply {
+        Value::Int(count) => u64::try_from(count).map_err(|_| unexpected("a count")),
+        other => Err(text(other).err().unwrap_or_else(|| unexpected("a count"))),
+    }
+}

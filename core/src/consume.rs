@@ -1,0 +1,393 @@
+//! What workers do with a queue: reserve jobs, and say what became of them.
+
+use std::time::{Duration, Instant};
+
+use crate::connection::Durability;
+use crate::envelope::{Envelope, cut_error};
+use crate::error::{Error, ErrorKind};
+use crate::queue::{MAX_BATCH, Queue};
+use crate::record::{CameBack, Record};
+use crate::retry::{Next, Outcome, RetryPolicy};
+use crate::script::{
+    self, ByteStrings, Digits, Extend, GrantedJob, Outcomes, Reserve, ReserveReply, ReserveStatus, Settle, Verb,
+};
+use crate::session::CallNumber;
+use crate::time::Millis;
+use crate::waiting::Waiting;
+
+/// How long a lease is unless the worker says otherwise.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
+/// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
+pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// One reserve gives at most this many bytes of records (but always one job).
+const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What to reserve.
+#[derive(Debug, Clone)]
+pub struct ReserveOptions {
+    max: usize,
+    wait: Duration,
+    lease: Duration,
+}
+
+impl Default for ReserveOptions {
+    fn default() -> Self {
+        Self { max: 1, wait: Duration::ZERO, lease: DEFAULT_LEASE }
+    }
+}
+
+impl ReserveOptions {
+    /// One job, without waiting, for [`DEFAULT_LEASE`].
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most this many jobs (1 to 1,000, default 1).
+    #[must_use]
+    pub fn max(mut self, max: usize) -> Self {
+        self.max = max;
+        self
+    }
+
+    /// How long to wait for a first job when there is none (default: not at all).
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How long the lease is (1 ms to 24 h, default 10 s): who neither settles nor extends by then has lost the job.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    pub(crate) fn wait_time(&self) -> Duration {
+        self.wait
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.max == 0 || self.max > MAX_BATCH {
+            return Err(Error::invalid(format!("a reserve takes 1 to {MAX_BATCH} jobs, not {}", self.max)));
+        }
+        check_lease(self.lease)
+    }
+}
+
+fn check_lease(lease: Duration) -> Result<(), Error> {
+    if lease < Duration::from_millis(1) || lease > MAX_LEASE {
+        return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {lease:?}")));
+    }
+    Ok(())
+}
+
+fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A reserved job: the envelope, and the lease under which it may be run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The whole package: id, data, name, headers, failures so far.
+    pub envelope: Envelope,
+    /// How often it came back from a worker before: failed, released, or its lease ended.
+    pub returns: u32,
+    token: u64,
+    queue: Queue,
+}
+
+impl Job {
+    /// The job's id.
+    pub fn id(&self) -> &str {
+        &self.envelope.id
+    }
+
+    /// Which run this is, 1 for the first: failures so far and one.
+    pub fn attempt(&self) -> u32 {
+        self.envelope.attempts.saturating_add(1)
+    }
+
+    /// The fencing token of this lease: larger than that of every earlier lease of this job. A database that remembers the
+    /// largest it has seen can refuse a worker that lost its lease without noticing.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// The queue that it came from.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Done: the job leaves the queue. Errors: `LeaseLost` when the lease is no longer ours; then another worker has the
+    /// job, or it was cancelled.
+    pub async fn ack(&self) -> Result<(), Error> {
+        self.queue.settle_one("ack", self, Outcome::Done, "", None).await.map(|_| ())
+    }
+
+    /// Failed: the job's retry policy decides between another run later and `failed`. The text (cut to 8 KiB) is kept as
+    /// the last error. Errors: `LeaseLost`.
+    pub async fn fail(&self, error: &str) -> Result<Next, Error> {
+        self.settle(Outcome::FAILURE, error).await
+    }
+
+    /// Says what became of it, in full. Errors: `LeaseLost`.
+    pub async fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Error> {
+        let operation = match outcome {
+            Outcome::Done => "ack",
+            Outcome::Release { .. } => "release",
+            _ => "fail",
+        };
+        self.queue.settle_one(operation, self, outcome, error, None).await
+    }
+
+    /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
+    ///
+    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`, `InvalidArgument`.
+    pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
+        let error = changed.error.clone();
+        self.queue.settle_one("fail", self, outcome, &error, Some(changed)).await
+    }
+
+    /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
+    pub async fn release(&self, after: Duration) -> Result<(), Error> {
+        let after =
+            Millis::from_duration(after).map_err(|error| error.during("release").in_queue(self.queue.name()))?;
+        self.settle(Outcome::Release { after }, "").await.map(|_| ())
+    }
+
+    /// Sets the lease to end this long from now. Errors: `LeaseLost`, also when it is over but nobody took the job yet.
+    pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        let held = self.queue.extend_all(std::slice::from_ref(self), lease).await?;
+        if held[0] { Ok(()) } else { Err(self.queue.lease_lost("extend", self)) }
+    }
+}
+
+/// One job's outcome in a batch.
+#[derive(Debug, Clone)]
+pub struct Settlement<'a> {
+    /// The reserved job.
+    pub job: &'a Job,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The error text, empty when there is none.
+    pub error: &'a str,
+    /// The envelope as a failure hook changed it.
+    pub rewritten: Option<Envelope>,
+}
+
+impl Queue {
+    /// Leases jobs that are ready, the smallest priority number and then the oldest first; promotes what is due and takes
+    /// back what dead workers held on the way.
+    ///
+    /// An empty list means that there was none until the wait was over, or that the queue is paused. A job whose record
+    /// cannot be decoded goes to `failed` with the reason, and holds up nobody. Errors: `InvalidArgument`, and those of
+    /// the connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
+    pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
+        options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        let mut waiting = Waiting::new(Instant::now(), options.wait);
+        loop {
+            let reply = self.reserve_once(options, &waiting, &Outcomes::default()).await?;
+            let had_entries = !reply.jobs.is_empty();
+            let jobs = self.decode_granted(reply.jobs, reply.token).await?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+            if had_entries {
+                continue; // all of them were undecodable: there may be more
+            }
+            match waiting.pause(reply.next_in_ms, reply.promised, reply.status == ReserveStatus::Paused) {
+                Some(pause) => self.wait_for_wake(pause).await?,
+                None => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// One round: the reserve script once.
+    pub(crate) async fn reserve_once(
+        &self,
+        options: &ReserveOptions,
+        waiting: &Waiting,
+        outcomes: &Outcomes,
+    ) -> Result<ReserveReply, Error> {
+        let declare = |call: &CallNumber<'_>| Reserve {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            want: options.max,
+            lease_ms: whole_ms(options.lease),
+            wait_ms: whole_ms(waiting.left()),
+            max_bytes: MAX_RESERVE_BYTES,
+            promise: waiting.promise(),
+            ack_count: outcomes.ack_count(),
+            keyed: outcomes.keyed(),
+        };
+        let reply = self.run_numbered("reserve", Durability::None, declare, |out| outcomes.append(out)).await?;
+        ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))
+    }
+
+    pub(crate) async fn wait_for_wake(&self, pause: Duration) -> Result<(), Error> {
+        let keys = &self.shared.keys;
+        let wake = keys.spell(crate::keys::Key::Wake);
+        self.client.wait_for_wake(keys.slot(), wake.as_bytes(), pause).await.map(|_| ())
+    }
+
+    /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.
+    pub(crate) async fn decode_granted(&self, granted: Vec<GrantedJob>, token: u64) -> Result<Vec<Job>, Error> {
+        let mut jobs = Vec::with_capacity(granted.len());
+        let mut undecodable = Outcomes::default();
+        for job in granted {
+            let decoded = decode(&job.id, &job.record, &job.came_back);
+            match decoded {
+                Ok((envelope, returns)) => jobs.push(Job { envelope, returns, token, queue: self.clone() }),
+                Err(error) => {
+                    let reason = format!("undecodable record: {error}");
+                    undecodable.other(Verb::Failed, &job.id, token, None, 0, cut_error(&reason), None);
+                }
+            }
+        }
+        if undecodable.len() > 0 {
+            self.settle_outcomes("reserve", &undecodable).await?;
+        }
+        Ok(jobs)
+    }
+
+    /// Settles any number of outcomes, up to 1,000 a script call; `true` where the lease was still ours.
+    ///
+    /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none. A lost lease is no error
+    /// here.
+    pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
+        let mut settled = Vec::with_capacity(settlements.len());
+        for batch in settlements.chunks(MAX_BATCH) {
+            let mut outcomes = Outcomes::default();
+            // The script takes acks first: remember which flag belongs to whom.
+            let (mut ack_places, mut other_places) = (Vec::new(), Vec::new());
+            for (place, one) in batch.iter().enumerate() {
+                let next = add_outcome(&mut outcomes, one)?;
+                if next == Next::Ack { ack_places.push(place) } else { other_places.push(place) }
+            }
+            let flags = self.settle_outcomes("settle", &outcomes).await?;
+            let mut in_order = vec![false; batch.len()];
+            for (place, flag) in ack_places.into_iter().chain(other_places).zip(flags) {
+                in_order[place] = flag;
+            }
+            settled.extend(in_order);
+        }
+        Ok(settled)
+    }
+
+    /// Acks any number of jobs; `true` where the lease was still ours.
+    pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
+        let done: Vec<_> =
+            jobs.iter().map(|job| Settlement { job, outcome: Outcome::Done, error: "", rewritten: None }).collect();
+        self.settle_all(&done).await
+    }
+
+    /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
+    pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
+        check_lease(lease).map_err(|error| error.during("extend").in_queue(self.name()))?;
+        let mut held = Vec::with_capacity(jobs.len());
+        for batch in jobs.chunks(MAX_BATCH) {
+            let items = |out: &mut ByteStrings| {
+                for job in batch {
+                    out.push(job.id().as_bytes());
+                    out.push_display(job.token);
+                }
+            };
+            let reply = self.run_plain("extend", Extend { lease_ms: whole_ms(lease) }, items).await?;
+            let flags = script::text(reply).and_then(|text| script::flags(&text, batch.len()));
+            held.extend(flags.map_err(|error| error.during("extend").in_queue(self.name()))?);
+        }
+        Ok(held)
+    }
+
+    async fn settle_one(
+        &self,
+        operation: &'static str,
+        job: &Job,
+        outcome: Outcome,
+        error: &str,
+        rewritten: Option<Envelope>,
+    ) -> Result<Next, Error> {
+        let mut outcomes = Outcomes::default();
+        let next = add_outcome(&mut outcomes, &Settlement { job, outcome, error, rewritten })
+            .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
+        let flags = self.settle_outcomes(operation, &outcomes).await.map_err(|error| error.of_job(job.id()))?;
+        if flags[0] { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+    }
+
+    pub(crate) async fn settle_outcomes(
+        &self,
+        operation: &'static str,
+        outcomes: &Outcomes,
+    ) -> Result<Vec<bool>, Error> {
+        let declare = |call: &CallNumber<'_>| Settle {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            ack_count: outcomes.ack_count(),
+            keyed: outcomes.keyed(),
+        };
+        let reply = self.run_numbered(operation, Durability::None, declare, |out| outcomes.append(out)).await?;
+        let flags = script::text(reply).and_then(|text| script::flags(&text, outcomes.len()));
+        flags.map_err(|error| error.during(operation).in_queue(self.name()))
+    }
+
+    fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
+        Error::new(
+            ErrorKind::LeaseLost,
+            "the lease is over: the job was cancelled, or another worker may run it; stop working on it, or use a longer lease or extend it in time",
+        )
+        .during(operation)
+        .in_queue(self.name())
+        .of_job(job.id())
+    }
+}
+
+pub(crate) fn decode(id: &str, record: &[u8], came_back: &[u8]) -> Result<(Envelope, u32), Error> {
+    let came_back = if came_back.is_empty() { None } else { Some(CameBack::decode(came_back)?) };
+    let envelope = Record::decode(id, record, came_back.as_ref())?;
+    Ok((envelope, came_back.map_or(0, |came_back| came_back.returns)))
+}
+
+/// Lets the policy decide and writes down what the script is to do.
+fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
+    let Settlement { job, outcome, error, rewritten } = settlement;
+    let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
+    let record = match rewritten {
+        Some(changed) => {
+            changed.check()?;
+            if changed.id != job.envelope.id
+                || changed.key != job.envelope.key
+                || changed.priority != job.envelope.priority
+            {
+                return Err(Error::invalid(
+                    "a failure hook may change data, attempts, max_attempts and error, not id, key or priority",
+                ));
+            }
+            Some(Record::encode(changed))
+        }
+        None => None,
+    };
+    let policy = envelope.retry.clone().unwrap_or_else(RetryPolicy::default);
+    let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, seed(job));
+    let key = job.envelope.key.as_deref();
+    let error = cut_error(error);
+    let mut add = |verb, delay: Millis| {
+        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, record.as_deref());
+    };
+    match next {
+        Next::Ack => outcomes.ack(job.id(), job.token, key),
+        Next::RetryAfter { after, attempts } => {
+            add(if attempts > envelope.attempts { Verb::Retry } else { Verb::Again }, after);
+        }
+        Next::Failed { .. } => add(Verb::Failed, Millis::ZERO),
+        Next::ReleaseAfter(after) => add(Verb::Release, after),
+    }
+    Ok(next)
+}
+
+/// Spreads jitter without another source of randomness: the token differs from lease to lease, the id from job to job.
+fn seed(job: &Job) -> u64 {
+    job.id().bytes().fold(job.token, |seed, byte| seed.wrapping_mul(0x0000_0100_0000_01b3) ^ u64::from(byte))
+}

@@ -1,0 +1,227 @@
+//! Looking at a queue without touching it.
+
+use crate::consume::decode;
+use crate::data::Data;
+use crate::envelope::Envelope;
+use crate::error::{Error, ErrorKind};
+use crate::keys::Levels;
+use crate::name;
+use crate::queue::{MAX_BATCH, Queue};
+use crate::record::CameBack;
+use crate::script::{By, Counts as CountsScript, CountsReply, Find, FoundReply, Peek, PeekedReply};
+use crate::time::Millis;
+
+/// The states of a job. Done and cancelled jobs leave none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Waits for its due time.
+    Delayed,
+    /// May be reserved now.
+    Ready,
+    /// A worker has it, until its lease ends.
+    Reserved,
+    /// Out of retries, or not runnable; kept for somebody to look at.
+    Failed,
+}
+
+impl State {
+    /// `delayed`, `ready`, `reserved` or `failed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::Ready => "ready",
+            Self::Reserved => "reserved",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The state of this name. Errors: `InvalidArgument`.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        [Self::Delayed, Self::Ready, Self::Reserved, Self::Failed]
+            .into_iter()
+            .find(|state| state.as_str() == name)
+            .ok_or_else(|| Error::invalid("a state is delayed, ready, reserved or failed"))
+    }
+}
+
+/// How many jobs are where, and what comes next.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs that wait for their due time.
+    pub delayed: u64,
+    /// Jobs that may be reserved now.
+    pub ready: u64,
+    /// Jobs that a worker has.
+    pub reserved: u64,
+    /// Jobs that failed for good.
+    pub failed: u64,
+    /// Does the queue hand out jobs?
+    pub paused: bool,
+    /// How long ago the oldest ready job was pushed, in milliseconds; by the pushing host's clock.
+    pub oldest_ready_age: Option<Millis>,
+    /// How long until the next delayed job is due; zero if it is overdue.
+    pub next_due_in: Option<Millis>,
+    /// How long until the next lease ends; zero if it is over.
+    pub next_lease_end_in: Option<Millis>,
+    /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
+    /// `requeued`, `purged`, `trimmed`. They inform; nothing relies on them.
+    pub totals: Vec<(String, u64)>,
+}
+
+/// A job as somebody who looks at it sees it.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The complete package.
+    pub envelope: Envelope,
+    /// Where it is.
+    pub state: State,
+    /// Due time, end of the lease, or time of failure, by the server's clock; nothing for a ready job.
+    pub at: Option<Millis>,
+    /// How often it came back from a worker.
+    pub returns: u32,
+    /// Why the record could not be decoded, if so; the envelope's data is then `null`.
+    pub undecodable: Option<String>,
+}
+
+/// Where one job is and why it is not running.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The job.
+    pub job: JobView,
+    /// The token of its lease, when it is reserved.
+    pub token: Option<u64>,
+    /// The server's time of this answer.
+    pub now: Millis,
+    /// One sentence: why it waits, or who has it.
+    pub why: String,
+}
+
+impl Queue {
+    /// How many jobs are in each state, and what comes next.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        let in_counts = |error: Error| error.during("counts").in_queue(self.name());
+        let reply = self.run_all_levels("counts", CountsScript {}, &[]).await?;
+        let reply = CountsReply::decode(reply).map_err(in_counts)?;
+        let until = |at: i64| Millis::new(u64::try_from(at - reply.now).unwrap_or(0));
+        let now = u64::try_from(reply.now).unwrap_or(0);
+        let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
+        let oldest = oldest.map(|(envelope, _)| envelope.time).filter(|&time| time > 0).min();
+        Ok(Counts {
+            delayed: count(reply.delayed),
+            ready: count(reply.ready),
+            reserved: count(reply.reserved),
+            failed: count(reply.failed),
+            paused: reply.paused,
+            oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed * 1000))),
+            next_due_in: reply.next_due.map(until),
+            next_lease_end_in: reply.next_lease_end.map(until),
+            totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
+        })
+    }
+
+    /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
+    /// failed come first. At most 1,000 jobs; a page may be shorter where jobs were cancelled.
+    pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
+        let in_peek = |error: Error| error.during("peek").in_queue(self.name());
+        if limit == 0 || limit > MAX_BATCH {
+            return Err(in_peek(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
+        }
+        let reply = self.run_all_levels("peek", Peek { state: state.as_str(), offset, limit }, &[]).await?;
+        let page = PeekedReply::decode(reply).map_err(in_peek)?;
+        Ok(page.into_iter().map(|job| JobView::new(state, job)).collect())
+    }
+
+    /// Where the job with this id is, or nothing.
+    pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
+        name::check_id(id).map_err(|error| error.during("find").in_queue(self.name()))?;
+        self.find_by(By::Id, id).await
+    }
+
+    /// Where the live job that holds this business key is, or nothing.
+    pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
+        name::check_key(key).map_err(|error| error.during("find").in_queue(self.name()))?;
+        self.find_by(By::Key, key).await
+    }
+
+    async fn find_by(&self, by: By, value: &str) -> Result<Option<Found>, Error> {
+        let in_find = |error: Error| error.during("find").in_queue(self.name());
+        let reply = self.run_all_levels("find", Find { by: by.as_str() }, &[value]).await?;
+        let Some(found) = FoundReply::decode(reply).map_err(in_find)? else { return Ok(None) };
+        let state =
+            State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
+        let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
+        let job = JobView::new(state, found.job);
+        let why = why(&job, now, found.paused);
+        Ok(Some(Found { job, token: found.token, now, why }))
+    }
+
+    /// Read-only scripts get the lists of all levels: they change nothing and so are not told which there are.
+    async fn run_all_levels<D: crate::script::Declared>(
+        &self,
+        operation: &'static str,
+        declared: D,
+        items: &[&str],
+    ) -> Result<redis::Value, Error> {
+        let queue = self.with_levels(Levels::ALL);
+        queue.run_plain(operation, declared, |out| items.iter().for_each(|item| out.push(item.as_bytes()))).await
+    }
+}
+
+impl JobView {
+    fn new(state: State, job: PeekedReply) -> Self {
+        let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
+        match decode(&job.id, &job.record, &job.came_back) {
+            Ok((envelope, returns)) => Self { envelope, state, at, returns, undecodable: None },
+            Err(error) => Self {
+                envelope: undecodable(&job.id, &job.came_back),
+                state,
+                at,
+                returns: 0,
+                undecodable: Some(error.to_string()),
+            },
+        }
+    }
+}
+
+/// What can still be said of a job whose record cannot be decoded.
+fn undecodable(id: &str, came_back: &[u8]) -> Envelope {
+    let mut envelope = Envelope::new(id, Data::trusted("null"));
+    if let Ok(came_back) = CameBack::decode(came_back) {
+        envelope.attempts = came_back.attempts;
+        envelope.error = came_back.error;
+    }
+    envelope
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn why(job: &JobView, now: Millis, paused: bool) -> String {
+    let at = job.at.unwrap_or(Millis::ZERO);
+    let held = if paused { "; the queue is paused" } else { "" };
+    match job.state {
+        State::Delayed if at > now => {
+            let cause = if job.envelope.attempts > 0 { "waits to be retried" } else { "waits for its due time" };
+            format!("{cause}, in {} s{held}", at.saturating_sub(now))
+        }
+        State::Delayed => {
+            format!("is due since {} s and goes to a worker at the next reserve{held}", now.saturating_sub(at))
+        }
+        State::Ready => format!("is ready and waits for a worker{held}"),
+        State::Reserved if at > now => {
+            format!("a worker has it; its lease ends in {} s unless it is extended", at.saturating_sub(now))
+        }
+        State::Reserved => {
+            format!("its lease is over since {} s; the next reserve takes it back{held}", now.saturating_sub(at))
+        }
+        State::Failed => format!(
+            "failed {} s ago after {} failures: requeue or cancel it",
+            now.saturating_sub(at),
+            job.envelope.attempts
+        ),
+    }
+}

@@ -1,0 +1,253 @@
+//! What operators and producers do to jobs that are in a queue.
+
+use std::time::Duration;
+
+use crate::connection::Durability;
+use crate::error::{Error, ErrorKind};
+use crate::inspect::State;
+use crate::keys::Key;
+use crate::name;
+use crate::queue::{MAX_BATCH, Queue};
+use crate::script::Digits;
+use crate::script::{
+    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
+    RescheduleReply,
+};
+use crate::session::CallNumber;
+use crate::time::{Millis, When};
+
+/// How many entries one call of the hand-started rounds moves.
+const ROUND: usize = 500;
+
+/// A job that is no more, and the state it was in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancelled {
+    /// Its id.
+    pub id: String,
+    /// Where it was. From `Reserved`, a worker may still be running it; its ack will be refused.
+    pub was: State,
+}
+
+/// What became of a failed job that was to go round again.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Requeued {
+    /// It is ready again, with no failures counted.
+    Ready,
+    /// Its key belongs to another job now; it stays in `failed`.
+    Duplicate {
+        /// The job that holds the key.
+        id: String,
+    },
+    /// There is no failed job with this id.
+    Absent,
+}
+
+impl Queue {
+    /// Removes a job, whatever state it is in. Nothing if there is no such job. O(log n), also in a queue of millions.
+    pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
+        self.cancel_one(By::Id, id).await
+    }
+
+    /// Removes the live job that holds this business key. Nothing if no job does.
+    pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
+        self.cancel_one(By::Key, key).await
+    }
+
+    async fn cancel_one(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
+        let value = self.checked("cancel", by, value)?;
+        let declare = |call: &CallNumber<'_>| Cancel {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            by: by.as_str(),
+        };
+        let reply = self.run_numbered("cancel", Durability::None, declare, |out| out.push(value.as_bytes())).await?;
+        let cancelled = CancelReply::decode(reply).and_then(|mut replies| match replies.pop() {
+            Some(CancelReply(Some((state, id)))) => Ok(Some(Cancelled { id, was: State::parse(&state)? })),
+            _ => Ok(None),
+        });
+        cancelled.map_err(|error| error.during("cancel").in_queue(self.name()))
+    }
+
+    /// Gives a waiting job (delayed or ready) another due time; gives its id.
+    ///
+    /// Errors: `NotFound` if there is no such job, or if it is reserved or failed (the message says which).
+    pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
+        self.reschedule_one(By::Id, id, when).await
+    }
+
+    /// Like [`Queue::reschedule`], of the live job that holds this business key.
+    pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
+        self.reschedule_one(By::Key, key, when).await
+    }
+
+    async fn reschedule_one(&self, by: By, value: &str, when: When) -> Result<String, Error> {
+        let value = self.checked("reschedule", by, value)?;
+        let due = match when {
+            When::Now => Due::Now,
+            When::After(delay) => Due::After(delay.get()),
+            When::At(at) => Due::At(at.get()),
+        };
+        let declare = |call: &CallNumber<'_>| Reschedule {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            by: by.as_str(),
+        };
+        let items = |out: &mut script::ByteStrings| {
+            out.push(value.as_bytes());
+            script::Argument::append(&due, out);
+        };
+        let reply = self.run_numbered("reschedule", Durability::None, declare, items).await?;
+        let moved = RescheduleReply::decode(reply).and_then(|reply| match reply {
+            RescheduleReply::Moved(id) => Ok(id),
+            RescheduleReply::InState(state, id) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("the job is {state}, and only a delayed or ready one can be rescheduled: requeue a failed one, wait for a reserved one"),
+            )
+            .of_job(&id)),
+            RescheduleReply::Absent => Err(no_such_job(by, value)),
+        });
+        moved.map_err(|error| error.during("reschedule").in_queue(self.name()))
+    }
+
+    /// Sends failed jobs round again, with their failures forgotten; one outcome an id. At most 1,000 a script call.
+    pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
+        let mut outcomes = Vec::with_capacity(ids.len());
+        for batch in ids.chunks(MAX_BATCH) {
+            for id in batch {
+                self.checked("requeue", By::Id, id)?;
+            }
+            let declare = |call: &CallNumber<'_>| Requeue {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: Digits(u64::from(call.renew)),
+            };
+            let items = |out: &mut script::ByteStrings| batch.iter().for_each(|id| out.push(id.as_bytes()));
+            let reply = self.run_numbered("requeue", Durability::None, declare, items).await?;
+            let replies = RequeueReply::decode(reply).map_err(|error| error.during("requeue").in_queue(self.name()))?;
+            outcomes.extend(replies.into_iter().map(|reply| match reply {
+                RequeueReply::Requeued => Requeued::Ready,
+                RequeueReply::Duplicate(id) => Requeued::Duplicate { id },
+                RequeueReply::Absent => Requeued::Absent,
+            }));
+        }
+        Ok(outcomes)
+    }
+
+    /// Sends all failed jobs round again; gives how many. Those whose key belongs to another job now stay.
+    pub async fn requeue_all(&self) -> Result<u64, Error> {
+        let (mut requeued, mut stayed) = (0, 0);
+        loop {
+            let page: Vec<String> =
+                self.peek(State::Failed, stayed, ROUND).await?.into_iter().map(|job| job.envelope.id).collect();
+            if page.is_empty() {
+                return Ok(requeued);
+            }
+            for outcome in self.requeue(&page).await? {
+                if outcome == Requeued::Ready { requeued += 1 } else { stayed += 1 }
+            }
+        }
+    }
+
+    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never hold the server up; gives how many.
+    ///
+    /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
+    pub async fn purge(&self, state: State) -> Result<u64, Error> {
+        if state == State::Reserved {
+            return Err(Error::invalid("reserved jobs belong to workers: cancel them by id")
+                .during("purge")
+                .in_queue(self.name()));
+        }
+        let mut removed = 0;
+        loop {
+            let declare = |call: &CallNumber<'_>| Purge {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: Digits(u64::from(call.renew)),
+                state: state.as_str(),
+                cap: ROUND,
+            };
+            let reply = self.run_numbered("purge", Durability::None, declare, |_| {}).await?;
+            let (now_removed, seen) = script::text(reply)
+                .and_then(|text| script::two_numbers(&text))
+                .map_err(|error| error.during("purge").in_queue(self.name()))?;
+            removed += now_removed;
+            if seen == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.run_plain("pause", Pause { pause: "1" }, |_| {}).await.and_then(script::text).map(|_| ())
+    }
+
+    /// Hands out jobs again.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.run_plain("resume", Pause { pause: "0" }, |_| {}).await.and_then(script::text).map(|_| ())
+    }
+
+    /// Moves due jobs to ready by hand; gives how many. Every reserve does it by itself.
+    pub async fn promote(&self) -> Result<u64, Error> {
+        let mut moved = 0;
+        loop {
+            let reply = self.run_plain("promote", Promote { promote_cap: ROUND }, |_| {}).await?;
+            let now_moved = script::count(reply).map_err(|error| error.during("promote").in_queue(self.name()))?;
+            moved += now_moved;
+            if now_moved < ROUND as u64 {
+                return Ok(moved);
+            }
+        }
+    }
+
+    /// Takes back leases that are over by hand; gives how many. Every reserve does it by itself.
+    pub async fn reclaim(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        loop {
+            let reply = self.run_plain("reclaim", Reclaim { reclaim_cap: ROUND }, |_| {}).await?;
+            let now_taken = script::count(reply).map_err(|error| error.during("reclaim").in_queue(self.name()))?;
+            taken += now_taken;
+            if now_taken < ROUND as u64 {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). The oldest go first, at
+    /// most 100 whenever another fails.
+    pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
+        let age = Millis::from_duration(age).map_err(|error| error.during("keep_failed").in_queue(self.name()))?;
+        let declared = Configure { failed_max: max, failed_age_ms: age.get() };
+        self.run_plain("keep_failed", declared, |_| {}).await.and_then(script::text).map(|_| ())
+    }
+
+    /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.
+    pub async fn set_clock(&self, now: Millis) -> Result<(), Error> {
+        if self.client.shared.clock != script::Clock::Manual {
+            return Err(Error::invalid("only a client made with manual_clock has a clock to set").during("set_clock"));
+        }
+        let keys = &self.shared.keys;
+        let mut cmd = redis::cmd("HSET");
+        cmd.arg(keys.spell(Key::Meta)).arg("clock").arg(now.get());
+        self.client.command("set_clock", keys.slot(), cmd).await.map(|_| ())
+    }
+
+    fn checked<'a>(&self, operation: &'static str, by: By, value: &'a str) -> Result<&'a str, Error> {
+        let checked = match by {
+            By::Id => name::check_id(value),
+            By::Key => name::check_key(value),
+        };
+        checked.map(|()| value).map_err(|error| error.during(operation).in_queue(self.name()))
+    }
+}
+
+pub(crate) fn no_such_job(by: By, value: &str) -> Error {
+    match by {
+        By::Id => Error::new(ErrorKind::NotFound, "there is no such job: it was acked, cancelled or never pushed")
+            .of_job(value),
+        By::Key => Error::new(ErrorKind::NotFound, format!("no live job has the key '{value}'")),
+    }
+}

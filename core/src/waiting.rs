@@ -1,0 +1,57 @@
+//! How a waiter spends its time when there is no job: until the next one is due if it promised to come back for it, else
+//! until a wake-up, and never longer than a second, because wake-ups are hints that can get lost.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Every waiter looks again after about this long, whatever it was told.
+const LOOK_AGAIN: Duration = Duration::from_millis(1000);
+/// So much earlier or later, so that waiters do not look all at once.
+const SPREAD_MS: u64 = 200;
+
+/// The state of one wait.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    until: Instant,
+    /// The server time at which we promised to come back; 0 for no promise.
+    promise: u64,
+    over: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(now: Instant, wait: Duration) -> Self {
+        // Waits of years are cut to one, which no caller will tell apart.
+        let until = now + wait.min(Duration::from_secs(365 * 24 * 3600));
+        Self { until, promise: 0, over: wait.is_zero() }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        if self.over { Duration::ZERO } else { self.until.saturating_duration_since(Instant::now()) }
+    }
+
+    pub(crate) fn promise(&self) -> u64 {
+        self.promise
+    }
+
+    /// How long to wait before looking again; nothing when the wait is over. The last look is made without promising
+    /// anything, so that a promise still open goes to another waiter.
+    pub(crate) fn pause(&mut self, next_in_ms: Option<u64>, promised: u64, paused: bool) -> Option<Duration> {
+        if self.over {
+            return None;
+        }
+        self.promise = promised;
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.over = true;
+            return Some(Duration::ZERO);
+        }
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+        let spread = Duration::from_millis(u64::from(nanos / 1000) % (2 * SPREAD_MS));
+        let look_again = LOOK_AGAIN - Duration::from_millis(SPREAD_MS) + spread;
+        let pause = match next_in_ms {
+            // Ours to take: no other waiter comes back for it.
+            Some(ms) if promised > 0 && !paused => Duration::from_millis(ms).min(look_again),
+            _ => look_again,
+        };
+        Some(pause.min(left))
+    }
+}

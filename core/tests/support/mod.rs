@@ -1,0 +1,101 @@
+//! A private Redis for one test, and queues on it that no other test sees.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use duly::{Client, ClientBuilder, Queue};
+
+/// A server of this test's own, on a free port; killed when dropped.
+pub struct Server {
+    child: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+    folder: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Server {
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let child = spawn(port, folder.path(), &arguments);
+        let server = Self { child, port, folder: folder.path().to_owned(), _folder: folder, arguments };
+        server.until_ready();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again on the same port and folder.
+    pub fn restart(&mut self) {
+        self.child = spawn(self.port, &self.folder, &self.arguments);
+        self.until_ready();
+    }
+
+    fn until_ready(&self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            if self.redis_cli(&["ping"]).trim() == "PONG" {
+                return;
+            }
+        }
+        panic!("redis-server on port {} did not come up", self.port);
+    }
+
+    /// A command by `redis-cli`, for what a test does behind duly's back.
+    pub fn redis_cli(&self, arguments: &[&str]) -> String {
+        let output = Command::new("redis-cli").arg("-p").arg(self.port.to_string()).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().url(&self.url())
+    }
+
+    pub fn client(&self) -> Client {
+        self.builder().build().unwrap()
+    }
+
+    pub fn queue(&self, name: &str) -> Queue {
+        self.client().queue(name).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(port: u16, folder: &std::path::Path, arguments: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(folder)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server must be installed: run tools/setup.sh")
+}
