@@ -122,7 +122,7 @@ impl Job {
     /// Done: the job leaves the queue. Errors: `LeaseLost` when the lease is no longer ours; then another worker has the
     /// job, or it was cancelled.
     pub async fn ack(&self) -> Result<(), Error> {
-        self.queue.settle_one("ack", self, Outcome::Done, "", None).await.map(|_| ())
+        self.settle(Outcome::Done, "").await.map(|_| ())
     }
 
     /// Failed: the job's retry policy decides between another run later and `failed`. The text (cut to 8 KiB) is kept as
@@ -133,12 +133,7 @@ impl Job {
 
     /// Says what became of it, in full. Errors: `LeaseLost`.
     pub async fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Error> {
-        let operation = match outcome {
-            Outcome::Done => "ack",
-            Outcome::Release { .. } => "release",
-            _ => "fail",
-        };
-        self.queue.settle_one(operation, self, outcome, error, None).await
+        self.queue.settle_job(self, outcome, error, None).await
     }
 
     /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
@@ -146,7 +141,7 @@ impl Job {
     /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`, `InvalidArgument`.
     pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
         let error = changed.error.clone();
-        self.queue.settle_one("fail", self, outcome, &error, Some(changed)).await
+        self.queue.settle_job(self, outcome, &error, Some(changed)).await
     }
 
     /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
@@ -158,8 +153,7 @@ impl Job {
 
     /// Sets the lease to end this long from now. Errors: `LeaseLost`, also when it is over but nobody took the job yet.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        let held = self.queue.extend_all(std::slice::from_ref(self), lease).await?;
-        if held[0] { Ok(()) } else { Err(self.queue.lease_lost("extend", self)) }
+        self.queue.extend_one(self, lease).await
     }
 }
 
@@ -301,19 +295,28 @@ impl Queue {
         Ok(held)
     }
 
-    async fn settle_one(
+    pub(crate) async fn extend_one(&self, job: &Job, lease: Duration) -> Result<(), Error> {
+        let held = self.extend_all(std::slice::from_ref(job), lease).await?;
+        if held.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("extend", job)) }
+    }
+
+    pub(crate) async fn settle_job(
         &self,
-        operation: &'static str,
         job: &Job,
         outcome: Outcome,
         error: &str,
         rewritten: Option<Envelope>,
     ) -> Result<Next, Error> {
+        let operation = match outcome {
+            Outcome::Done => "ack",
+            Outcome::Release { .. } => "release",
+            _ => "fail",
+        };
         let mut outcomes = Outcomes::default();
         let next = add_outcome(&mut outcomes, &Settlement { job, outcome, error, rewritten })
             .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
         let flags = self.settle_outcomes(operation, &outcomes).await.map_err(|error| error.of_job(job.id()))?;
-        if flags[0] { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+        if flags.first() == Some(&true) { Ok(next) } else { Err(self.lease_lost(operation, job)) }
     }
 
     pub(crate) async fn settle_outcomes(

@@ -1,5 +1,6 @@
 //! duly runs work later, exactly when it is due.
 
+pub mod blocking;
 mod client;
 mod connection;
 mod consume;
@@ -18,6 +19,8 @@ mod operate;
 mod queue;
 mod record;
 mod retry;
+#[doc(hidden)]
+pub mod runtime;
 mod script;
 mod seconds;
 mod session;

@@ -1,0 +1,324 @@
+//! The same words without `async`: each call returns when it is done. The Python and PHP skins are built on this.
+//!
+//! Safe after a fork: a client that was made before one makes itself anew in the child at its first call there.
+//!
+//! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
+//! signals reach PHP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::ClientBuilder;
+use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
+use crate::envelope::Envelope;
+use crate::error::Error;
+use crate::inspect::{Counts, Found, JobView, State};
+use crate::name;
+use crate::new_job::NewJob;
+use crate::operate::{Cancelled, Requeued};
+use crate::queue::{PushSummary, Pushed};
+use crate::retry::{Next, Outcome};
+use crate::runtime::{PerProcess, block_on};
+use crate::time::{Millis, When};
+
+/// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
+pub trait Interrupt {
+    /// The error type of the caller's language; duly's own errors become it.
+    type Error: From<Error>;
+
+    /// Shall the call go on?
+    fn check(&mut self) -> Result<(), Self::Error>;
+}
+
+/// Never interrupted: for Rust programs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Uninterrupted;
+
+impl Interrupt for Uninterrupted {
+    type Error = Error;
+
+    fn check(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A blocking client. Cheap to clone; clones share their connections.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    builder: ClientBuilder,
+    made: PerProcess<crate::Client>,
+}
+
+impl Client {
+    /// A client with these settings. Nothing is sent: the first call connects.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn new(builder: ClientBuilder) -> Result<Self, Error> {
+        let client = Self { shared: Arc::new(Shared { builder, made: PerProcess::new() }) };
+        client.inner()?;
+        Ok(client)
+    }
+
+    /// A client for this URL, with a first round trip to the server.
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        let client = Self::new(crate::Client::builder().url(url))?;
+        client.ping(&mut Uninterrupted)?;
+        Ok(client)
+    }
+
+    fn inner(&self) -> Result<Arc<crate::Client>, Error> {
+        self.shared.made.get(|| self.shared.builder.clone().build())
+    }
+
+    /// One round trip to the server.
+    pub fn ping<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        let client = self.inner()?;
+        block_on(client.ping(), || interrupt.check())
+    }
+
+    /// The queue of this name. Errors: `InvalidArgument`.
+    pub fn queue(&self, name: &str) -> Result<Queue, Error> {
+        name::check_queue(name)?;
+        Ok(Queue { client: self.clone(), name: name.into(), made: Arc::new(PerProcess::new()) })
+    }
+}
+
+/// A blocking queue; see [`crate::Queue`] for what each verb moves and which errors it gives.
+#[derive(Clone)]
+pub struct Queue {
+    client: Client,
+    name: Arc<str>,
+    made: Arc<PerProcess<crate::Queue>>,
+}
+
+impl Queue {
+    /// The queue's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn inner(&self) -> Result<Arc<crate::Queue>, Error> {
+        self.made.get(|| self.client.inner()?.queue(&self.name))
+    }
+
+    /// See [`crate::Queue::push`].
+    pub fn push<I: Interrupt>(&self, job: NewJob, interrupt: &mut I) -> Result<Pushed, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.push(job), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::push_batch`].
+    pub fn push_batch<I: Interrupt>(&self, jobs: Vec<NewJob>, interrupt: &mut I) -> Result<Vec<Pushed>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.push_batch(jobs), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::push_many`].
+    pub fn push_many<I: Interrupt>(
+        &self,
+        jobs: impl IntoIterator<Item = NewJob>,
+        progress: impl FnMut(&[Pushed]),
+        interrupt: &mut I,
+    ) -> Result<PushSummary, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.push_many(jobs, progress), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::reserve`].
+    pub fn reserve<I: Interrupt>(&self, options: &ReserveOptions, interrupt: &mut I) -> Result<Vec<Job>, I::Error> {
+        let queue = self.inner()?;
+        let jobs = block_on(queue.reserve(options), || interrupt.check())?;
+        Ok(jobs.into_iter().map(|job| Job { job, queue: self.clone() }).collect())
+    }
+
+    /// See [`crate::Queue::ack_all`].
+    pub fn ack_all<I: Interrupt>(&self, jobs: &[Job], interrupt: &mut I) -> Result<Vec<bool>, I::Error> {
+        let done: Vec<_> = jobs
+            .iter()
+            .map(|job| Settlement { job: &job.job, outcome: Outcome::Done, error: "", rewritten: None })
+            .collect();
+        self.settle_all(&done, interrupt)
+    }
+
+    /// See [`crate::Queue::settle_all`].
+    pub fn settle_all<I: Interrupt>(
+        &self,
+        settlements: &[Settlement<'_>],
+        interrupt: &mut I,
+    ) -> Result<Vec<bool>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.settle_all(settlements), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::extend_all`].
+    pub fn extend_all<I: Interrupt>(
+        &self,
+        jobs: &[Job],
+        lease: Duration,
+        interrupt: &mut I,
+    ) -> Result<Vec<bool>, I::Error> {
+        let queue = self.inner()?;
+        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| job.job.clone()).collect();
+        block_on(queue.extend_all(&jobs, lease), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::cancel`].
+    pub fn cancel<I: Interrupt>(&self, id: &str, interrupt: &mut I) -> Result<Option<Cancelled>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.cancel(id), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::cancel_key`].
+    pub fn cancel_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Cancelled>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.cancel_key(key), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::reschedule`].
+    pub fn reschedule<I: Interrupt>(&self, id: &str, when: When, interrupt: &mut I) -> Result<String, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.reschedule(id, when), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::reschedule_key`].
+    pub fn reschedule_key<I: Interrupt>(&self, key: &str, when: When, interrupt: &mut I) -> Result<String, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.reschedule_key(key, when), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::requeue`].
+    pub fn requeue<I: Interrupt>(&self, ids: &[String], interrupt: &mut I) -> Result<Vec<Requeued>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.requeue(ids), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::requeue_all`].
+    pub fn requeue_all<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.requeue_all(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::purge`].
+    pub fn purge<I: Interrupt>(&self, state: State, interrupt: &mut I) -> Result<u64, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.purge(state), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::pause`].
+    pub fn pause<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.pause(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::resume`].
+    pub fn resume<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.resume(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::promote`].
+    pub fn promote<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.promote(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::reclaim`].
+    pub fn reclaim<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.reclaim(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::keep_failed`].
+    pub fn keep_failed<I: Interrupt>(&self, max: u64, age: Duration, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.keep_failed(max, age), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::counts`].
+    pub fn counts<I: Interrupt>(&self, interrupt: &mut I) -> Result<Counts, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.counts(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::peek`].
+    pub fn peek<I: Interrupt>(
+        &self,
+        state: State,
+        offset: usize,
+        limit: usize,
+        interrupt: &mut I,
+    ) -> Result<Vec<JobView>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.peek(state, offset, limit), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::find`].
+    pub fn find<I: Interrupt>(&self, id: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.find(id), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::find_key`].
+    pub fn find_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.find_key(key), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::set_clock`].
+    pub fn set_clock<I: Interrupt>(&self, now: Millis, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.set_clock(now), || interrupt.check())
+    }
+}
+
+/// A reserved job of a blocking queue; see [`crate::Job`].
+#[derive(Clone)]
+pub struct Job {
+    job: AsyncJob,
+    queue: Queue,
+}
+
+impl Job {
+    /// The job as the async API gives it: envelope, token, attempt.
+    pub fn reserved(&self) -> &AsyncJob {
+        &self.job
+    }
+
+    /// The queue that it came from.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// See [`crate::Job::ack`].
+    pub fn ack<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        self.settle(Outcome::Done, "", interrupt).map(|_| ())
+    }
+
+    /// See [`crate::Job::settle`].
+    pub fn settle<I: Interrupt>(&self, outcome: Outcome, error: &str, interrupt: &mut I) -> Result<Next, I::Error> {
+        let queue = self.queue.inner()?;
+        block_on(queue.settle_job(&self.job, outcome, error, None), || interrupt.check())
+    }
+
+    /// See [`crate::Job::settle_rewritten`].
+    pub fn settle_rewritten<I: Interrupt>(
+        &self,
+        outcome: Outcome,
+        changed: Envelope,
+        interrupt: &mut I,
+    ) -> Result<Next, I::Error> {
+        let queue = self.queue.inner()?;
+        let error = changed.error.clone();
+        block_on(queue.settle_job(&self.job, outcome, &error, Some(changed)), || interrupt.check())
+    }
+
+    /// See [`crate::Job::extend`].
+    pub fn extend<I: Interrupt>(&self, lease: Duration, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.queue.inner()?;
+        block_on(queue.extend_one(&self.job, lease), || interrupt.check())
+    }
+}

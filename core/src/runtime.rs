@@ -1,0 +1,127 @@
+//! The tokio runtimes behind the blocking facade and the language skins: made at first use, and again after a fork.
+//!
+//! A runtime that was inherited through a fork has lost its threads and hangs for ever, so each is kept with the process id
+//! that made it. A child leaks its parent's: dropping it would close sockets that the parent still uses.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use once_cell::sync::Lazy;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{Error, ErrorKind};
+
+/// How often a waiting call looks whether it was interrupted.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// A value that belongs to the process that made it.
+pub(crate) struct PerProcess<T> {
+    made: Mutex<Option<(u32, Arc<T>)>>,
+}
+
+impl<T> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { made: Mutex::new(None) }
+    }
+
+    /// The value of this process, made now if there is none yet.
+    ///
+    /// A fork may happen while another thread of the parent holds the lock; the child's copy then stays locked for ever. The
+    /// lock is held only while a value is looked up or made, so this tries for a while and then says so, and never hangs.
+    pub(crate) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
+        let mut made = self.lock()?;
+        let pid = std::process::id();
+        if let Some((maker, value)) = made.as_ref() {
+            if *maker == pid {
+                return Ok(Arc::clone(value));
+            }
+        }
+        let value = Arc::new(make()?);
+        if let Some(of_the_parent) = made.replace((pid, Arc::clone(&value))) {
+            std::mem::forget(of_the_parent);
+        }
+        Ok(value)
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Option<(u32, Arc<T>)>>, Error> {
+        for _ in 0..2000 {
+            match self.made.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(std::sync::TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
+                Err(std::sync::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Internal,
+            "this process was forked while a duly client was being made in another thread: make a new client here",
+        ))
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        if let Ok(mut made) = self.made.try_lock() {
+            if made.as_ref().is_some_and(|(maker, _)| *maker != std::process::id()) {
+                std::mem::forget(made.take());
+            }
+        }
+    }
+}
+
+/// The runtime on which blocking calls run: the calling thread drives the sockets itself, so that an answer costs no hop
+/// from one thread to another.
+pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
+    static LOCAL: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
+    LOCAL.get(|| Builder::new_current_thread().enable_all().build().map_err(no_runtime))
+}
+
+/// The runtime with a thread of its own, for futures that nobody blocks on (asyncio).
+pub fn background() -> Result<Arc<Runtime>, Error> {
+    static BACKGROUND: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
+    BACKGROUND.get(|| {
+        Builder::new_multi_thread().worker_threads(1).thread_name("duly").enable_all().build().map_err(no_runtime)
+    })
+}
+
+fn no_runtime(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?").caused_by(error)
+}
+
+/// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up.
+pub(crate) fn block_on<T, E: From<Error>>(
+    call: impl Future<Output = Result<T, Error>>,
+    mut interrupted: impl FnMut() -> Result<(), E>,
+) -> Result<T, E> {
+    let runtime = local()?;
+    runtime.block_on(async {
+        let mut call = pin!(call);
+        loop {
+            match tokio::time::timeout(CHECK_EVERY, call.as_mut()).await {
+                Ok(answer) => return answer.map_err(E::from),
+                Err(_) => interrupted()?,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_made_once_a_process() {
+        let value = PerProcess::new();
+        let first = value.get(|| Ok(1)).unwrap();
+        let second = value.get(|| Ok(2)).unwrap();
+        assert_eq!((*first, *second), (1, 1));
+    }
+
+    #[test]
+    fn a_waiting_call_can_be_interrupted() {
+        let never = std::future::pending::<Result<(), Error>>();
+        let interrupted = block_on(never, || Err(Error::new(ErrorKind::Interrupted, "stop")));
+        assert_eq!(interrupted.unwrap_err().kind(), ErrorKind::Interrupted);
+    }
+}
