@@ -30,7 +30,7 @@ impl Client {
     #[pyo3(signature = (
         url=None, *, prefix="duly:", username=None, password=None, ca_file=None, client_cert_file=None,
         client_key_file=None, connect_timeout=None, command_timeout=None, deadline=None, allow_eviction=false,
-        max_data_bytes=duly::DEFAULT_MAX_DATA_BYTES, durability=None, manual_clock=false
+        max_data_bytes=1_048_576, durability=None, manual_clock=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     #[expect(clippy::fn_params_excessive_bools, reason = "keyword arguments of Python")]
@@ -52,8 +52,20 @@ impl Client {
         manual_clock: bool,
     ) -> PyResult<Self> {
         let settings = Settings {
-            url, prefix, username, password, ca_file, client_cert_file, client_key_file, connect_timeout,
-            command_timeout, deadline, allow_eviction, max_data_bytes, durability, manual_clock,
+            url,
+            prefix,
+            username,
+            password,
+            ca_file,
+            client_cert_file,
+            client_key_file,
+            connect_timeout,
+            command_timeout,
+            deadline,
+            allow_eviction,
+            max_data_bytes,
+            durability,
+            manual_clock,
         };
         let builder = settings.builder(py)?;
         let client = blocking::Client::new(builder.clone()).or_raise()?;

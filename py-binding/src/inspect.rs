@@ -114,8 +114,8 @@ impl JobView {
     }
 
     #[getter]
-    fn error(&self) -> Option<&str> {
-        Some(self.envelope().error.as_str()).filter(|error| !error.is_empty())
+    fn error(&self) -> &str {
+        &self.envelope().error
     }
 
     #[getter]

@@ -42,7 +42,9 @@ impl ReservedJob {
     pub(crate) fn blocking(&self) -> PyResult<&blocking::Job> {
         match &self.held {
             Held::Blocking(job) => Ok(job),
-            Held::Async(_) => Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into()),
+            Held::Async(_) => {
+                Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
+            }
         }
     }
 
@@ -104,8 +106,8 @@ impl ReservedJob {
     }
 
     #[getter]
-    fn error(&self) -> Option<&str> {
-        Some(self.envelope().error.as_str()).filter(|error| !error.is_empty())
+    fn error(&self) -> &str {
+        &self.envelope().error
     }
 
     #[getter]
@@ -147,7 +149,12 @@ impl ReservedJob {
         let class = slf.get_type().name()?.to_string();
         let job = slf.get();
         let name = job.name().map(|name| format!(", name {name:?}")).unwrap_or_default();
-        Ok(format!("<duly.{class} {:?} of queue {:?}{name}, attempt {}>", job.id(), job.job().queue().name(), job.attempt()))
+        Ok(format!(
+            "<duly.{class} {:?} of queue {:?}{name}, attempt {}>",
+            job.id(),
+            job.job().queue().name(),
+            job.attempt()
+        ))
     }
 }
 
@@ -217,11 +224,7 @@ pub(crate) fn release(after: Option<&Bound<'_, PyAny>>) -> Result<Outcome, Failu
     Ok(Outcome::Release { after })
 }
 
-pub(crate) fn failure(
-    retry_after: Option<&Bound<'_, PyAny>>,
-    counted: bool,
-    last: bool,
-) -> Result<Outcome, Failure> {
+pub(crate) fn failure(retry_after: Option<&Bound<'_, PyAny>>, counted: bool, last: bool) -> Result<Outcome, Failure> {
     if last {
         if retry_after.is_some() || !counted {
             return Err(invalid("a final failure has no retry and counts: leave out retry_after and counted").into());

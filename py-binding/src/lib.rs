@@ -1,7 +1,8 @@
 //! The Python skin of duly, the native module `duly._core`: a method body is convert, call [`duly::blocking`], convert.
 //!
-//! Importing it starts nothing: the first call of a client connects.
+//! Importing it starts no thread and opens no connection: the first call of a client connects.
 
+mod aio;
 mod client;
 mod convert;
 mod error;
@@ -32,5 +33,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operate::Requeued>()?;
     module.add_class::<retry::RetryPolicy>()?;
     module.add_class::<lease_keeper::LeaseKeeper>()?;
+    module.add_class::<aio::AsyncClient>()?;
+    module.add_class::<aio::AsyncQueue>()?;
+    module.add_class::<aio::AsyncJob>()?;
+    // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
+    module.delattr("__all__")?;
+    let note_exit = wrap_pyfunction!(waiting::note_exit, module)?;
+    module.py().import("atexit")?.call_method1("register", (note_exit,))?;
     Ok(())
 }

@@ -110,7 +110,19 @@ impl NewJob {
         raw: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let options = Options {
-            data, name, delay, at, id, key, priority, max_retries, retry, timeout, headers, on_duplicate, raw,
+            data,
+            name,
+            delay,
+            at,
+            id,
+            key,
+            priority,
+            max_retries,
+            retry,
+            timeout,
+            headers,
+            on_duplicate,
+            raw,
         };
         Ok(Self { job: options.job()? })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use duly::{Error, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
+use duly::{MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
@@ -62,7 +62,19 @@ impl Queue {
         raw: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let options = Options {
-            data, name, delay, at, id, key, priority, max_retries, retry, timeout, headers, on_duplicate, raw,
+            data,
+            name,
+            delay,
+            at,
+            id,
+            key,
+            priority,
+            max_retries,
+            retry,
+            timeout,
+            headers,
+            on_duplicate,
+            raw,
         };
         let job = options.job().map_err(|failure| in_call(failure, "push", self.name()))?;
         wait(py, |signals| self.queue.push(job, signals)).map(|pushed| pushed.id().to_owned())
@@ -250,12 +262,31 @@ pub(crate) fn reserve_options(
     Ok(options)
 }
 
-pub(crate) enum By<'a> {
-    Id(&'a str),
-    Key(&'a str),
+/// How a job is named: by its id, or by its key.
+pub(crate) enum By<T> {
+    Id(T),
+    Key(T),
 }
 
-pub(crate) fn by<'a>(id: Option<&'a str>, key: Option<&'a str>) -> Result<By<'a>, Failure> {
+impl By<&str> {
+    pub(crate) fn to_owned(&self) -> By<String> {
+        match self {
+            Self::Id(id) => By::Id((*id).to_owned()),
+            Self::Key(key) => By::Key((*key).to_owned()),
+        }
+    }
+}
+
+impl By<String> {
+    pub(crate) fn as_ref(&self) -> By<&str> {
+        match self {
+            Self::Id(id) => By::Id(id),
+            Self::Key(key) => By::Key(key),
+        }
+    }
+}
+
+pub(crate) fn by<'a>(id: Option<&'a str>, key: Option<&'a str>) -> Result<By<&'a str>, Failure> {
     match (id, key) {
         (Some(id), None) => Ok(By::Id(id)),
         (None, Some(key)) => Ok(By::Key(key)),
@@ -307,18 +338,21 @@ impl Iterator for Batches<'_> {
 
 impl Batches<'_> {
     fn fetch(&self) -> Result<Vec<duly::NewJob>, Failure> {
-        Python::attach(|py| {
-            let mut batch = Vec::new();
-            for job in self.jobs.bind(py).clone().take(MAX_BATCH) {
-                let job = job?;
-                let new_job = job.cast::<NewJob>().map_err(|_| -> Error {
-                    invalid(format!("push_many takes duly.NewJob(data, ...), not {}", convert::type_name(&job)))
-                })?;
-                batch.push(new_job.get().job());
-            }
-            Ok(batch)
-        })
+        Python::attach(|py| new_jobs(&mut self.jobs.bind(py).clone(), MAX_BATCH))
     }
+}
+
+/// The next jobs of an iterator, at most so many.
+pub(crate) fn new_jobs(jobs: &mut Bound<'_, PyIterator>, at_most: usize) -> Result<Vec<duly::NewJob>, Failure> {
+    let mut batch = Vec::new();
+    for job in jobs.take(at_most) {
+        let job = job?;
+        let new_job = job.cast::<NewJob>().map_err(|_| {
+            invalid(format!("push_many takes duly.NewJob(data, ...), not {}", convert::type_name(&job)))
+        })?;
+        batch.push(new_job.get().job());
+    }
+    Ok(batch)
 }
 
 /// How a long push went.

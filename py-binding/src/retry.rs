@@ -39,7 +39,12 @@ impl RetryPolicy {
     /// `base`, then `factor` times longer after every further failure, up to `cap`; with jitter drawn from zero up to that.
     #[staticmethod]
     #[pyo3(signature = (base, *, factor=2.0, cap=None, jitter=true))]
-    fn exponential(base: &Bound<'_, PyAny>, factor: f64, cap: Option<&Bound<'_, PyAny>>, jitter: bool) -> PyResult<Self> {
+    fn exponential(
+        base: &Bound<'_, PyAny>,
+        factor: f64,
+        cap: Option<&Bound<'_, PyAny>>,
+        jitter: bool,
+    ) -> PyResult<Self> {
         let base = convert::span("base", base)?;
         let cap = cap.map_or(Ok(Millis::from_secs(3600)), |cap| convert::span("cap", cap))?;
         Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)

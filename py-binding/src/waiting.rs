@@ -1,6 +1,8 @@
 //! Waiting without the GIL, and Ctrl-C out of a wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
 
 use duly::blocking::Interrupt;
 use duly::{Error, ErrorKind};
@@ -18,6 +20,7 @@ impl Interrupt for Signals {
     type Error = Failure;
 
     fn check(&mut self) -> Result<(), Failure> {
+        park_if_exiting();
         if self.are_ours == Some(false) {
             return Ok(()); // another thread has nothing to run, and must not fight for the GIL ten times a second
         }
@@ -45,7 +48,11 @@ pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     call: impl FnOnce(&mut Signals) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    let run = || catch_unwind(AssertUnwindSafe(|| call(&mut Signals::default())));
+    let run = || {
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut Signals::default())));
+        park_if_exiting();
+        result
+    };
     py.detach(run).unwrap_or_else(|panic| Err(panicked(&*panic).into())).map_err(PyErr::from)
 }
 
@@ -55,4 +62,23 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
         ErrorKind::Internal,
         format!("a defect in duly, please report it: {}", said.unwrap_or("a panic without a message")),
     )
+}
+
+/// The thread that ends the interpreter, once it has begun to.
+static EXITING: OnceLock<ThreadId> = OnceLock::new();
+
+/// Called by `atexit`.
+#[pyfunction]
+pub(crate) fn note_exit() {
+    let _ = EXITING.set(thread::current().id());
+}
+
+/// A daemon thread whose wait is over while the interpreter ends must not ask for the GIL: before Python 3.14 such a thread
+/// is unwound through Rust's frames, which aborts the process. It sleeps until the process is gone.
+fn park_if_exiting() {
+    if EXITING.get().is_some_and(|main| *main != thread::current().id()) {
+        loop {
+            thread::park();
+        }
+    }
 }

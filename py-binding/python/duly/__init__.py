@@ -1,4 +1,7 @@
-"""duly runs work later, exactly when it is due, on Redis or Valkey."""
+"""duly runs work later, exactly when it is due, on Redis or Valkey.
+
+Importing it starts nothing; the first call of a client connects.
+"""
 
 from duly._core import (
     Cancelled,
@@ -11,6 +14,71 @@ from duly._core import (
     PushSummary,
     Queue,
     Requeued,
+    ReservedJob,
     RetryPolicy,
     __version__,
 )
+from duly.errors import (
+    AuthenticationFailedError,
+    BusyError,
+    CorruptError,
+    DulyError,
+    DulyInterruptedError,
+    DulyTimeoutError,
+    DuplicateError,
+    EmbeddedError,
+    EvictionPolicyError,
+    FormatTooNewError,
+    InternalError,
+    InvalidArgumentError,
+    LeaseLostError,
+    NotDurableError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProtocolError,
+    ReadOnlyError,
+    StorageFullError,
+    TooLargeError,
+    UnreachableError,
+    UnsupportedError,
+)
+from duly.worker import Worker
+
+__all__ = [
+    "AuthenticationFailedError",
+    "BusyError",
+    "Cancelled",
+    "Client",
+    "CorruptError",
+    "Counts",
+    "DulyError",
+    "DulyInterruptedError",
+    "DulyTimeoutError",
+    "DuplicateError",
+    "EmbeddedError",
+    "EvictionPolicyError",
+    "FormatTooNewError",
+    "Found",
+    "InternalError",
+    "InvalidArgumentError",
+    "Job",
+    "JobView",
+    "LeaseLostError",
+    "NewJob",
+    "NotDurableError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ProtocolError",
+    "PushSummary",
+    "Queue",
+    "ReadOnlyError",
+    "Requeued",
+    "ReservedJob",
+    "RetryPolicy",
+    "StorageFullError",
+    "TooLargeError",
+    "UnreachableError",
+    "UnsupportedError",
+    "Worker",
+    "__version__",
+]

@@ -182,7 +182,10 @@ impl<'py> Reader<'py, '_> {
     }
 
     fn surprised(&self) -> PyErr {
-        let error = Error::new(ErrorKind::Internal, format!("the data is not JSON at byte {} although it was checked", self.at));
+        let error = Error::new(
+            ErrorKind::Internal,
+            format!("the data is not JSON at byte {} although it was checked", self.at),
+        );
         Err::<(), _>(error).or_raise().expect_err("it is an error")
     }
 }
@@ -193,7 +196,11 @@ fn push_code_point(point: u32, out: &mut Vec<u8>) {
     if let Some(char) = char::from_u32(point) {
         out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
     } else {
-        out.extend_from_slice(&[0xe0 | (point >> 12) as u8, 0x80 | (point >> 6 & 0x3f) as u8, 0x80 | (point & 0x3f) as u8]);
+        out.extend_from_slice(&[
+            0xe0 | (point >> 12) as u8,
+            0x80 | (point >> 6 & 0x3f) as u8,
+            0x80 | (point & 0x3f) as u8,
+        ]);
     }
 }
 

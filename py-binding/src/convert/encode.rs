@@ -156,11 +156,7 @@ fn write_dict(dict: &Bound<'_, PyDict>, out: &mut Vec<u8>, depth: usize) -> Writ
     Ok(())
 }
 
-fn write_items<'py>(
-    items: impl Iterator<Item = Bound<'py, PyAny>>,
-    out: &mut Vec<u8>,
-    depth: usize,
-) -> Written {
+fn write_items<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, out: &mut Vec<u8>, depth: usize) -> Written {
     out.push(b'[');
     for (place, item) in items.enumerate() {
         if place > 0 {

@@ -42,17 +42,16 @@ pub(crate) fn moment(what: &str, value: &Bound<'_, PyAny>) -> Result<Millis, Fai
         }
         None => {
             let found = type_name(value);
-            return Err(invalid(format!("{what} must be a datetime with a time zone or unix seconds, not {found}")).into());
+            return Err(
+                invalid(format!("{what} must be a datetime with a time zone or unix seconds, not {found}")).into()
+            );
         }
     };
     Millis::from_unix_seconds(seconds).map_err(|error| named(what, &error).into())
 }
 
 /// When: after `delay`, or at `at`; not both.
-pub(crate) fn delay(
-    delay: Option<&Bound<'_, PyAny>>,
-    at: Option<&Bound<'_, PyAny>>,
-) -> Result<Option<When>, Failure> {
+pub(crate) fn delay(delay: Option<&Bound<'_, PyAny>>, at: Option<&Bound<'_, PyAny>>) -> Result<Option<When>, Failure> {
     match (delay, at) {
         (None, None) => Ok(None),
         (Some(delay), None) => {
