@@ -63,10 +63,6 @@ impl ReserveOptions {
         self
     }
 
-    pub(crate) fn wait_time(&self) -> Duration {
-        self.wait
-    }
-
     fn check(&self) -> Result<(), Error> {
         if self.max == 0 || self.max > MAX_BATCH {
             return Err(Error::invalid(format!("a reserve takes 1 to {MAX_BATCH} jobs, not {}", self.max)));

@@ -182,7 +182,23 @@ impl Queue {
             self.note_levels(Levels::one(level));
         }
         let alike = run.iter().all(|job| !job.unique && job.level == first.level && job.due == first.due);
-        let replies = if !alike {
+        let replies = if alike {
+            let items = |out: &mut ByteStrings| {
+                for job in run {
+                    out.push(job.id.as_bytes());
+                    out.push(&job.record);
+                }
+            };
+            let declare = |call: &CallNumber<'_>| Push {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: Digits(u64::from(call.renew)),
+                level: Digits(first.level.into()),
+                due: first.due,
+            };
+            let reply = self.run_numbered("push", durability, declare, items).await?;
+            PushReply::decode_all(reply, run.len())
+        } else {
             let unique = run.iter().find(|job| job.unique).unwrap_or(first);
             let if_held = match unique.on_duplicate {
                 OnDuplicate::Refuse => IfHeld::Refuse,
@@ -204,22 +220,6 @@ impl Queue {
             };
             let reply = self.run_numbered("push", durability, declare, items).await?;
             PushReply::decode_each(reply, run.len())
-        } else {
-            let items = |out: &mut ByteStrings| {
-                for job in run {
-                    out.push(job.id.as_bytes());
-                    out.push(&job.record);
-                }
-            };
-            let declare = |call: &CallNumber<'_>| Push {
-                call_slot: call.slot,
-                call_number: Digits(call.number),
-                call_renew: Digits(u64::from(call.renew)),
-                level: Digits(first.level.into()),
-                due: first.due,
-            };
-            let reply = self.run_numbered("push", durability, declare, items).await?;
-            PushReply::decode_all(reply, run.len())
         };
         let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
         Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, &job.id)).collect())
