@@ -80,7 +80,7 @@ enum Verb {
     Peek { state: String, offset: Option<usize>, limit: Option<usize> },
     Find(Target),
     Advance { seconds: f64 },
-    Redis { args: Vec<String> },
+    Redis { command: Vec<String> },
 }
 
 #[derive(Deserialize)]
@@ -354,7 +354,7 @@ impl Run {
                 self.clock = self.clock.saturating_add(Millis::from_seconds(seconds)?);
                 self.set_clock().map(|()| Value::Null).map_err(Stop::Wrong)?
             }
-            Verb::Redis { args } => json!(self.redis(&args).map_err(Stop::Wrong)?),
+            Verb::Redis { command } => json!(self.redis(&command).map_err(Stop::Wrong)?),
         })
     }
 
