@@ -145,7 +145,8 @@ fn main() -> ExitCode {
         }
         let task = run(server.clone(), number, scenario);
         // As a task of its own, so that a panic fails this scenario and not the run.
-        let outcome = runtime.block_on(async { tokio::spawn(task).await }).unwrap_or_else(|panic| Err(panic.to_string()));
+        let outcome =
+            runtime.block_on(async { tokio::spawn(task).await }).unwrap_or_else(|panic| Err(panic.to_string()));
         println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
         match outcome {
             Ok(()) => passed += 1,
@@ -509,7 +510,8 @@ fn matches(expected: &Value, came: &Value, path: &str) -> Result<(), String> {
             true
         }
         (Value::Object(matcher), Value::String(text)) => {
-            matcher.len() == 1 && matcher.get("contains").and_then(Value::as_str).is_some_and(|part| text.contains(part))
+            matcher.len() == 1
+                && matcher.get("contains").and_then(Value::as_str).is_some_and(|part| text.contains(part))
         }
         (Value::Object(matcher), Value::Number(number)) => {
             matcher.len() == 1
