@@ -162,12 +162,15 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All scenarios, as `<topic>/<name>`.
+/// All scenarios, as `<topic>/<name>`, and the example in the definition of the format.
 fn scenarios() -> Vec<(String, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/scenarios");
+    let definition = std::fs::read_to_string(folder.join("../README.md")).unwrap();
+    let example = definition.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let examples: Vec<Scenario> = serde_json::from_str(example).unwrap();
+    let mut all: Vec<_> = examples.into_iter().map(|example| (format!("README/{}", example.name), example)).collect();
     let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let mut all = Vec::new();
     let mut names = std::collections::HashSet::new();
     for file in files {
         let topic = file.file_stem().unwrap().to_string_lossy().into_owned();
@@ -178,6 +181,7 @@ fn scenarios() -> Vec<(String, Scenario)> {
             all.push((format!("{topic}/{}", scenario.name), scenario));
         }
     }
+    assert!(!names.is_empty(), "there are no scenarios in {}", folder.display());
     all
 }
 
