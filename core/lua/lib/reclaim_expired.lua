@@ -17,6 +17,8 @@ if #expired > 0 then
       else
         redis.call('LPUSH', ready(level), id)
       end
+    else
+      redis.call('HDEL', returned, id)
     end
   end
   redis.pcall('HINCRBY', stats, 'reclaimed', #expired)
