@@ -39,6 +39,11 @@ local function remove(id)
   local record = redis.call('HGET', jobs, id)
   if not record then return nil end
   local state, level, key = state_of(id, record)
+  -- The reads that fail on a foreign type come before the first write.
+  redis.call('HLEN', returned)
+  redis.call('HLEN', keys)
+  redis.call('ZCARD', reserved)
+  redis.call('HLEN', stale)
   redis.call('HDEL', jobs, id)
   redis.call('HDEL', returned, id)
   leave_state(id, level, state)

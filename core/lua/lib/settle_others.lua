@@ -3,6 +3,12 @@
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- failed: counts a failure and retries no more.
 --- include: wake, routing, delayed_member, came_back, failed_set
+-- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+redis.call('ZCARD', delayed)
+redis.call('ZCARD', failed)
+redis.call('HLEN', returned)
+redis.call('HLEN', keys)
+for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local entered_failed = 0
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
