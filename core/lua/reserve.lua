@@ -57,6 +57,7 @@ local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1
 if want > 0 and not paused then
   redis.call('HLEN', leases)
   if some_stale then redis.call('HLEN', stale) end
+  for i = 2, #levels do redis.call('LLEN', ready(string.sub(levels, i, i))) end
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
@@ -89,6 +90,7 @@ if want > 0 and not paused then
           whole = false
         end
       end
+      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
       if fit < length or not whole then
         --- include: stale
@@ -104,7 +106,6 @@ if want > 0 and not paused then
       end
       local count = #entries
       if count > 0 then
-        if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
         reply[#reply + 1] = entries
         reply[#reply + 1] = records
         reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0

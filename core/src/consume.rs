@@ -461,8 +461,9 @@ fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<N
     let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, seed(job));
     let key = job.envelope.key.as_deref();
     let error = cut_error(error);
+    let rewritten = record.as_deref().map(|record| (envelope.attempts, record));
     let mut add = |verb, delay: Millis| {
-        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, record.as_deref());
+        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, rewritten);
     };
     match next {
         Next::Ack => outcomes.ack(job.id(), job.token, key),
