@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::{AuditOptions, AuditReport};
 use crate::client::ClientBuilder;
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
@@ -266,6 +267,12 @@ impl Queue {
     pub fn find_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
         let queue = self.inner()?;
         block_on(queue.find_key(key), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::audit`].
+    pub fn audit<I: Interrupt>(&self, options: AuditOptions, interrupt: &mut I) -> Result<AuditReport, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.audit(options), || interrupt.check())
     }
 
     /// See [`crate::Queue::set_clock`].

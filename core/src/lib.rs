@@ -1,5 +1,6 @@
 //! duly runs work later, exactly when it is due.
 
+mod audit;
 pub mod blocking;
 mod client;
 mod connection;
@@ -27,6 +28,7 @@ mod session;
 mod time;
 mod waiting;
 
+pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
 pub use connection::Durability;
 pub use consume::{DEFAULT_LEASE, Job, MAX_LEASE, ReserveOptions, Settlement};

@@ -2,6 +2,7 @@
 //!
 //! Each Lua file in `core/lua` is declared once here (keys, arguments, reply); `declare.rs` makes the Lua header of it.
 
+mod audit;
 mod call;
 mod declare;
 mod inspect;
@@ -11,6 +12,7 @@ mod reply;
 mod reserve;
 mod settle;
 
+pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
 pub(crate) use call::{ByteStrings, Call, Script};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due};
 pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Peek, PeekedReply};
