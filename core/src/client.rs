@@ -32,7 +32,7 @@ pub struct Client {
 
 pub(crate) struct Shared {
     settings: Settings,
-    embedded: Option<Option<PathBuf>>,
+    embedded: Option<EmbeddedFolder>,
     server_hint: Option<PathBuf>,
     backend: OnceCell<Backend>,
     pub(crate) prefix: String,
@@ -41,6 +41,12 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
+}
+
+/// Where an embedded server keeps its data.
+enum EmbeddedFolder {
+    Default,
+    Given(PathBuf),
 }
 
 struct Backend {
@@ -167,9 +173,13 @@ impl Shared {
         let Some(folder) = &self.embedded else {
             return Ok(Backend { connection: Connection::new(self.settings.clone())?, attached: None });
         };
-        let attached = embedded::attach(folder.as_deref(), self.server_hint.as_deref()).await?;
+        let folder = match folder {
+            EmbeddedFolder::Default => None,
+            EmbeddedFolder::Given(folder) => Some(folder.as_path()),
+        };
+        let attached = embedded::attach(folder, self.server_hint.as_deref()).await?;
         let mut settings = self.settings.clone();
-        settings.url = Secret::new(&format!("unix://{}", attached.socket().display()));
+        settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
         Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached) })
     }
 }
@@ -284,8 +294,10 @@ impl ClientBuilder {
             || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
         let mut settings = self.settings;
         let url = self.url.or_else(from_environment).unwrap_or_else(|| Secret::new(DEFAULT_URL));
-        let embedded =
-            url.reveal().strip_prefix("embedded:").map(|folder| (!folder.is_empty()).then(|| PathBuf::from(folder)));
+        let embedded = url.reveal().strip_prefix("embedded:").map(|folder| match folder {
+            "" => EmbeddedFolder::Default,
+            folder => EmbeddedFolder::Given(PathBuf::from(folder)),
+        });
         settings.url = url;
         if embedded.is_none() {
             // Says now, not at the first call, what is wrong with the URL or the certificates.

@@ -131,7 +131,7 @@ impl Queue {
         }
         let reply = self.run_all_levels("peek", Peek { state: state.as_str(), offset, limit }, &[]).await?;
         let page = PeekedReply::decode(reply).map_err(in_peek)?;
-        Ok(page.into_iter().map(|job| JobView::new(state, job)).collect())
+        Ok(page.into_iter().map(|job| JobView::new(state, &job)).collect())
     }
 
     /// Where the job with this id is, or nothing.
@@ -153,7 +153,7 @@ impl Queue {
         let state =
             State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
-        let job = JobView::new(state, found.job);
+        let job = JobView::new(state, &found.job);
         let why = why(&job, now, found.paused);
         Ok(Some(Found { job, token: found.token, now, why }))
     }
@@ -171,7 +171,7 @@ impl Queue {
 }
 
 impl JobView {
-    fn new(state: State, job: PeekedReply) -> Self {
+    fn new(state: State, job: &PeekedReply) -> Self {
         let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
         match decode(&job.id, &job.record, &job.came_back) {
             Ok((envelope, returns)) => Self { envelope, state, at, returns, undecodable: None },

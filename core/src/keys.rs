@@ -157,7 +157,9 @@ impl QueueKeys {
         for key in keys {
             match key {
                 Key::Ready => {
-                    levels.iter().for_each(|level| out.push_display(format_args!("{}ready:{level}", self.start)))
+                    for level in levels.iter() {
+                        out.push_display(format_args!("{}ready:{level}", self.start));
+                    }
                 }
                 Key::Call => out.push_display(format_args!("{}call:{client}", self.start)),
                 key => out.push_display(format_args!("{}{}", self.start, key.name())),

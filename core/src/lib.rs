@@ -3,6 +3,7 @@
 mod audit;
 pub mod blocking;
 mod client;
+mod combine;
 mod connection;
 mod consume;
 mod data;

@@ -16,14 +16,17 @@ use crate::error::{Error, ErrorKind};
 /// How often a waiting call looks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 
+/// The process id of the maker, and what it made.
+type Kept<T> = Option<(u32, Arc<T>)>;
+
 /// A value that belongs to the process that made it.
 pub(crate) struct PerProcess<T> {
-    made: Mutex<Option<(u32, Arc<T>)>>,
+    kept: Mutex<Kept<T>>,
 }
 
 impl<T> PerProcess<T> {
     pub(crate) const fn new() -> Self {
-        Self { made: Mutex::new(None) }
+        Self { kept: Mutex::new(None) }
     }
 
     /// The value of this process, made now if there is none yet.
@@ -31,23 +34,21 @@ impl<T> PerProcess<T> {
     /// A fork may happen while another thread of the parent holds the lock; the child's copy then stays locked for ever. The
     /// lock is held only while a value is looked up or made, so this tries for a while and then says so, and never hangs.
     pub(crate) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
-        let mut made = self.lock()?;
+        let mut kept = self.lock()?;
         let pid = std::process::id();
-        if let Some((maker, value)) = made.as_ref() {
-            if *maker == pid {
-                return Ok(Arc::clone(value));
-            }
+        if let Some((_, value)) = kept.as_ref().filter(|(maker, _)| *maker == pid) {
+            return Ok(Arc::clone(value));
         }
         let value = Arc::new(make()?);
-        if let Some(of_the_parent) = made.replace((pid, Arc::clone(&value))) {
+        if let Some(of_the_parent) = kept.replace((pid, Arc::clone(&value))) {
             std::mem::forget(of_the_parent);
         }
         Ok(value)
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, Option<(u32, Arc<T>)>>, Error> {
+    fn lock(&self) -> Result<MutexGuard<'_, Kept<T>>, Error> {
         for _ in 0..2000 {
-            match self.made.try_lock() {
+            match self.kept.try_lock() {
                 Ok(guard) => return Ok(guard),
                 Err(std::sync::TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
                 Err(std::sync::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
@@ -62,10 +63,10 @@ impl<T> PerProcess<T> {
 
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
-        if let Ok(mut made) = self.made.try_lock() {
-            if made.as_ref().is_some_and(|(maker, _)| *maker != std::process::id()) {
-                std::mem::forget(made.take());
-            }
+        if let Ok(mut kept) = self.kept.try_lock()
+            && kept.as_ref().is_some_and(|(maker, _)| *maker != std::process::id())
+        {
+            std::mem::forget(kept.take());
         }
     }
 }

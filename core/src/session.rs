@@ -38,15 +38,12 @@ pub(crate) struct CallNumber<'a> {
 }
 
 impl Session {
-    /// A session that no other has: 96 random bits. A forked child makes its own.
+    /// A session that no other has: 128 random bits. A forked child makes its own.
     pub(crate) fn new() -> Result<Self, Error> {
-        let mut random = [0_u8; 12];
+        let mut random = [0_u8; 16];
         getrandom::fill(&mut random)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
-        let client = random.iter().fold(String::with_capacity(24), |mut text, byte| {
-            text.push_str(&format!("{byte:02x}"));
-            text
-        });
+        let client = format!("{:032x}", u128::from_ne_bytes(random));
         Ok(Self { client, next_number: AtomicU64::new(1), free: Mutex::default(), renewed: Mutex::default() })
     }
 

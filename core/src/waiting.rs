@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Every waiter looks again after about this long, whatever it was told.
-const LOOK_AGAIN: Duration = Duration::from_millis(1000);
-/// So much earlier or later, so that waiters do not look all at once.
-const SPREAD_MS: u64 = 200;
+/// Every waiter looks again after this long at the latest, whatever it was told, and up to `SPREAD_MS` earlier, so that
+/// waiters do not look all at once.
+const LOOK_AGAIN_MS: u64 = 1200;
+const SPREAD_MS: u64 = 400;
 
 /// The state of one wait.
 #[derive(Debug)]
@@ -45,8 +45,7 @@ impl Waiting {
             return Some(Duration::ZERO);
         }
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
-        let spread = Duration::from_millis(u64::from(nanos / 1000) % (2 * SPREAD_MS));
-        let look_again = LOOK_AGAIN - Duration::from_millis(SPREAD_MS) + spread;
+        let look_again = Duration::from_millis(LOOK_AGAIN_MS - u64::from(nanos / 1000) % SPREAD_MS);
         let pause = match next_in_ms {
             // Ours to take: no other waiter comes back for it.
             Some(ms) if promised > 0 && !paused => Duration::from_millis(ms).min(look_again),

@@ -1,5 +1,7 @@
 //! The main job, end to end: what is pushed comes out when it is due, and leaves when it is done.
 
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
 mod support;
 
 use std::time::Duration;

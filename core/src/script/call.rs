@@ -2,16 +2,15 @@
 
 use once_cell::sync::OnceCell;
 
-/// A Lua script: its name for messages, its whole text, and the text's SHA-1, which is its name on the server.
+/// A Lua script: its whole text, and the text's SHA-1, which is its name on the server.
 pub(crate) struct Script {
-    pub(crate) name: &'static str,
     pub(crate) text: String,
     sha: OnceCell<String>,
 }
 
 impl Script {
-    pub(crate) fn new(name: &'static str, text: String) -> Self {
-        Self { name, text, sha: OnceCell::new() }
+    pub(crate) fn new(text: String) -> Self {
+        Self { text, sha: OnceCell::new() }
     }
 
     /// Forty hexadecimal digits.
@@ -38,6 +37,10 @@ impl ByteStrings {
         // Writing to a Vec cannot fail.
         let _ = write!(self.bytes, "{number}");
         self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|item| self.push(item));
     }
 
     pub(crate) fn len(&self) -> usize {

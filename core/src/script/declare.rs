@@ -99,7 +99,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("due", include_str!("../../lua/lib/due.lua")),
     ("stale", include_str!("../../lua/lib/stale.lua")),
     ("examine_one", include_str!("../../lua/lib/examine_one.lua")),
-    ("settle_outcomes", include_str!("../../lua/lib/settle_outcomes.lua")),
+    ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
+    ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
@@ -118,26 +119,26 @@ impl Declaration {
     pub(crate) fn assemble(&self, clock: Clock) -> Script {
         let mut text = self.header();
         append_code(self.body, clock, &mut text);
-        Script::new(self.name, text)
+        Script::new(text)
     }
 
     fn header(&self) -> String {
-        let mut header = String::from("local passed_levels = ARGV[1]\n");
+        let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
         for (i, key) in self.keys.iter().enumerate() {
             match key {
                 // One list a level that the caller passes, in the order of `passed_levels`.
-                Key::Ready => header.push_str(&format!(
-                    "local function ready(level) return KEYS[{i} + string.find(passed_levels, level, 1, true)] end\n"
+                Key::Ready => lines.push(format!(
+                    "local function ready(level) return KEYS[{i} + string.find(passed_levels, level, 1, true)] end"
                 )),
-                key => header.push_str(&format!("local {} = KEYS[{}]\n", key.name(), i + 1)),
+                key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }
         }
         for (i, (name, is_number)) in self.arguments.iter().enumerate() {
             let read = if *is_number { format!("tonumber(ARGV[{}])", i + 2) } else { format!("ARGV[{}]", i + 2) };
-            header.push_str(&format!("local {name} = {read}\n"));
+            lines.push(format!("local {name} = {read}"));
         }
-        header.push_str(&format!("local first_item = {}\n", self.arguments.len() + 2));
-        header
+        lines.push(format!("local first_item = {}\n", self.arguments.len() + 2));
+        lines.join("\n")
     }
 }
 
@@ -197,6 +198,7 @@ macro_rules! script {
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
+        #[allow(clippy::struct_field_names)] // the fields are the names that the Lua code uses
         pub(crate) struct $name {
             $(pub(crate) $argument: $type,)*
         }
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
     use crate::script::{
         Cancel, Configure, Counts, Examine, Extend, Find, Pause, Peek, Promote, Purge, Push, PushUnique, Reclaim,
-        Repair, Requeue, Reschedule, Reserve, Settle, WakeNext,
+        Repair, Requeue, Reschedule, Reserve, Settle,
     };
 
     fn all() -> Vec<Declaration> {
@@ -247,7 +249,6 @@ mod tests {
             Purge::DECLARATION,
             Pause::DECLARATION,
             Configure::DECLARATION,
-            WakeNext::DECLARATION,
             Counts::DECLARATION,
             Peek::DECLARATION,
             Find::DECLARATION,
@@ -283,13 +284,6 @@ mod tests {
             for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {
                 assert!(script.body.contains(part), "{} lacks {part}", script.name);
             }
-        }
-    }
-
-    #[test]
-    fn dump() {
-        for script in all() {
-            std::fs::write(format!("/tmp/lua/{}.lua", script.name), script.assemble(Clock::Server).text).unwrap();
         }
     }
 }

@@ -13,12 +13,14 @@ mod reserve;
 mod settle;
 
 pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
-pub(crate) use call::{ByteStrings, Call, Script};
+#[cfg(test)]
+pub(crate) use call::Script;
+pub(crate) use call::{ByteStrings, Call};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due};
 pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Peek, PeekedReply};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
-    RescheduleReply, WakeNext,
+    RescheduleReply,
 };
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
 pub(crate) use reply::{count, text, two_numbers, wanted_levels};

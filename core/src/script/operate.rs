@@ -62,13 +62,6 @@ script! {
     arguments: { failed_max: u64, failed_age_ms: u64 }
 }
 
-script! {
-    /// Hands an unused wake-up to the next waiter.
-    WakeNext = "wake",
-    keys: [Wake],
-    arguments: {}
-}
-
 /// How an operator names a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {

@@ -1,6 +1,7 @@
 //! A private Redis for one test, and queues on it that no other test sees.
 
-use std::path::PathBuf;
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file is a crate of its own and uses a part of it
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,7 @@ use duly::{Client, ClientBuilder, Queue};
 pub struct Server {
     child: Child,
     port: u16,
-    _folder: tempfile::TempDir,
-    folder: PathBuf,
+    folder: tempfile::TempDir,
     arguments: Vec<String>,
 }
 
@@ -22,10 +22,10 @@ impl Server {
 
     pub fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
-        let server = Self { child, port, folder: folder.path().to_owned(), _folder: folder, arguments };
+        let server = Self { child, port, folder, arguments };
         server.until_ready();
         server
     }
@@ -50,7 +50,7 @@ impl Server {
 
     /// Starts it again on the same port and folder.
     pub fn restart(&mut self) {
-        self.child = spawn(self.port, &self.folder, &self.arguments);
+        self.child = spawn(self.port, self.folder.path(), &self.arguments);
         self.until_ready();
     }
 
@@ -87,6 +87,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A port that nobody listens on just now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn spawn(port: u16, folder: &std::path::Path, arguments: &[String]) -> Child {
