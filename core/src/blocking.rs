@@ -20,6 +20,7 @@ use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
+use crate::several::{QueueWeight, Selection};
 use crate::time::{Millis, When};
 
 /// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
@@ -79,6 +80,27 @@ impl Client {
     pub fn ping<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
         let client = self.inner()?;
         block_on(client.ping(), || interrupt.check())
+    }
+
+    /// See [`crate::Client::reserve_from`]; the queues with their weights.
+    pub fn reserve_from<I: Interrupt>(
+        &self,
+        queues: &[(Queue, u32)],
+        selection: Selection,
+        options: &ReserveOptions,
+        interrupt: &mut I,
+    ) -> Result<Vec<Job>, I::Error> {
+        let client = self.inner()?;
+        let mut weights = Vec::with_capacity(queues.len());
+        for (queue, weight) in queues {
+            weights.push(QueueWeight::new(crate::Queue::clone(&*queue.inner()?), *weight));
+        }
+        let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
+        let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
+        Ok(jobs
+            .into_iter()
+            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone(), queue: queue.clone() }))
+            .collect())
     }
 
     /// The queue of this name. Errors: `InvalidArgument`.

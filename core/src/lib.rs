@@ -26,6 +26,7 @@ pub mod runtime;
 mod script;
 mod seconds;
 mod session;
+mod several;
 mod time;
 mod waiting;
 
@@ -45,4 +46,5 @@ pub use queue::{MAX_BATCH, PushSummary, Pushed, Queue};
 pub use record::{CameBack, Record};
 pub use retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
 pub use seconds::Seconds;
+pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub use time::{MAX_DELAY, Millis, When};
