@@ -29,6 +29,7 @@ mod session;
 mod several;
 mod time;
 mod waiting;
+mod worker;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
@@ -48,3 +49,4 @@ pub use retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decid
 pub use seconds::Seconds;
 pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub use time::{MAX_DELAY, Millis, When};
+pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};
