@@ -214,7 +214,9 @@ impl Queue {
         for level in run.iter().map(|job| job.level) {
             self.note_levels(Levels::one(level));
         }
-        let alike = run.iter().all(|job| !job.unique && job.level == first.level && job.due == first.due);
+        let alike = run
+            .iter()
+            .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due);
         let replies = if alike {
             let items = |out: &mut ByteStrings| {
                 for job in run {
@@ -243,6 +245,7 @@ impl Queue {
                     out.push(job.id.as_bytes());
                     out.push(&job.record);
                     script::Argument::append(&job.due, out);
+                    out.push(&job.came_back);
                 }
             };
             let declare = |call: &CallNumber<'_>| PushUnique {
