@@ -191,18 +191,8 @@ impl Queue {
             if batch.is_empty() {
                 return Ok(summary);
             }
-            let outcomes = self.push_batch(batch).await.map_err(|error| {
-                let before = summary.created + summary.kept + summary.replaced + summary.duplicates;
-                error.after_jobs(before)
-            })?;
-            for outcome in &outcomes {
-                match outcome {
-                    Pushed::Created { .. } => summary.created += 1,
-                    Pushed::Kept { .. } => summary.kept += 1,
-                    Pushed::Replaced { .. } => summary.replaced += 1,
-                    Pushed::Duplicate { .. } => summary.duplicates += 1,
-                }
-            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
+            summary.add(&outcomes);
             progress(&outcomes);
         }
     }
@@ -352,6 +342,23 @@ impl Queue {
             }
         }
         error
+    }
+}
+
+impl PushSummary {
+    pub(crate) fn add(&mut self, outcomes: &[Pushed]) {
+        for outcome in outcomes {
+            match outcome {
+                Pushed::Created { .. } => self.created += 1,
+                Pushed::Kept { .. } => self.kept += 1,
+                Pushed::Replaced { .. } => self.replaced += 1,
+                Pushed::Duplicate { .. } => self.duplicates += 1,
+            }
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.created + self.kept + self.replaced + self.duplicates
     }
 }
 
