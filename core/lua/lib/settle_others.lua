@@ -1,5 +1,5 @@
 -- Settles the outcomes behind the acks, each when its lease is still the granted one.
--- The others: (verb, id, token, key, delay in ms, error, new record or '') each. retry: counts a failure, due again after the
+-- The others: (verb, id, token, key, delay in ms, error, `<failures> <new record>` or '') each. retry: counts a failure, due again after the
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- failed: counts a failure and retries no more.
 --- include: wake, routing, delayed_member, came_back, failed_set
@@ -14,8 +14,9 @@ for at = next_item, #ARGV, 7 do
     local level = routing(redis.call('HGET', jobs, id) or '{')
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
-    if record ~= '' then redis.call('HSET', jobs, id, record) end
-    note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err)
+    local counted, first = string.match(record, '^(%d+) ()')
+    if counted then redis.call('HSET', jobs, id, string.sub(record, first)) end
+    note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, counted)
     if verb == 'failed' then
       enter_failed(id, key)
       entered_failed = entered_failed + 1
