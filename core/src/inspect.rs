@@ -69,6 +69,37 @@ pub struct Counts {
     pub totals: Vec<(String, u64)>,
 }
 
+impl Counts {
+    /// How many jobs are in this state.
+    pub fn of(&self, state: State) -> u64 {
+        match state {
+            State::Delayed => self.delayed,
+            State::Ready => self.ready,
+            State::Reserved => self.reserved,
+            State::Failed => self.failed,
+        }
+    }
+
+    /// Both together, for parts of one queue.
+    pub(crate) fn add(&mut self, other: Self) {
+        let sooner = |one: Option<Millis>, other: Option<Millis>| one.into_iter().chain(other).min();
+        self.delayed += other.delayed;
+        self.ready += other.ready;
+        self.reserved += other.reserved;
+        self.failed += other.failed;
+        self.paused &= other.paused;
+        self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
+        self.next_due_in = sooner(self.next_due_in, other.next_due_in);
+        self.next_lease_end_in = sooner(self.next_lease_end_in, other.next_lease_end_in);
+        for (name, total) in other.totals {
+            match self.totals.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += total,
+                None => self.totals.push((name, total)),
+            }
+        }
+    }
+}
+
 /// A job as somebody who looks at it sees it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
