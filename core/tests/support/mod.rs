@@ -25,7 +25,7 @@ impl Server {
 
     pub fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
         let server = Self { child, port, folder, arguments };
@@ -153,6 +153,11 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl Fn
         assert!(started.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// A port that nobody listens on just now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn spawn(port: u16, folder: &std::path::Path, arguments: &[String]) -> Child {
