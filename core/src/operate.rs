@@ -14,7 +14,7 @@ use crate::script::{
     RescheduleReply,
 };
 use crate::session::CallNumber;
-use crate::time::{Millis, When};
+use crate::time::{MAX_DELAY, Millis, When};
 
 /// How many entries one call of the hand-started rounds moves.
 const ROUND: usize = 500;
@@ -84,6 +84,16 @@ impl Queue {
 
     async fn reschedule_one(&self, by: By, value: &str, when: When) -> Result<String, Error> {
         let value = self.checked("reschedule", by, value)?;
+        let too_far = match when {
+            When::Now => false,
+            When::After(delay) => delay > MAX_DELAY,
+            When::At(at) => at.saturating_sub(self.client.host_now()) > MAX_DELAY,
+        };
+        if too_far {
+            return Err(Error::invalid("a due time must be at most 3153600000 seconds (100 years) away")
+                .during("reschedule")
+                .in_queue(self.name()));
+        }
         let due = match when {
             When::Now => Due::Now,
             When::After(delay) => Due::After(delay.get()),

@@ -4,7 +4,8 @@ local function note_return(id, failures, err)
   local note = redis.call('HGET', returned, id)
   if note then
     local a, r, first = string.match(note, '^(%d+);(%d+);()')
-    attempts, returns, last_error = tonumber(a), tonumber(r), string.sub(note, first)
+    -- A note that duly did not write counts as none: failing here would leave the job in no state.
+    if first then attempts, returns, last_error = tonumber(a), tonumber(r), string.sub(note, first) end
   end
   attempts = attempts + failures
   if err == '' then err = last_error end
