@@ -41,7 +41,8 @@ async fn a_refused_connection_is_told_at_once_with_the_next_step() {
 
 #[tokio::test]
 async fn a_wrong_password_is_told_and_never_shown() {
-    let server = Server::start_with(&["--requirepass", "right"]);
+    let server = Server::start();
+    server.redis_cli(&["CONFIG", "SET", "requirepass", "right"]);
     for builder in [
         Client::builder().url(&format!("redis://:s3cr3t-wrong@127.0.0.1:{}", server.port())),
         server.builder().username("nobody").password("s3cr3t-wrong"),
