@@ -192,12 +192,23 @@ impl Queue {
 
     /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.run_plain("pause", Pause { pause: "1" }, |_| {}).await.and_then(script::text).map(|_| ())
+        self.set_paused("pause", "1").await
     }
 
     /// Hands out jobs again.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.run_plain("resume", Pause { pause: "0" }, |_| {}).await.and_then(script::text).map(|_| ())
+        self.set_paused("resume", "0").await
+    }
+
+    async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
+        let declare = |call: &CallNumber<'_>| Pause {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            pause,
+        };
+        let reply = self.run_numbered(operation, Durability::None, declare, |_| {}).await?;
+        script::text(reply).map(|_| ()).map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
     /// Moves due jobs to ready by hand; gives how many. Every reserve does it by itself.
@@ -230,8 +241,15 @@ impl Queue {
     /// most 100 whenever another fails.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(|error| error.during("keep_failed").in_queue(self.name()))?;
-        let declared = Configure { failed_max: max, failed_age_ms: age.get() };
-        self.run_plain("keep_failed", declared, |_| {}).await.and_then(script::text).map(|_| ())
+        let declare = |call: &CallNumber<'_>| Configure {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            failed_max: max,
+            failed_age_ms: age.get(),
+        };
+        let reply = self.run_numbered("keep_failed", Durability::None, declare, |_| {}).await?;
+        script::text(reply).map(|_| ()).map_err(|error| error.during("keep_failed").in_queue(self.name()))
     }
 
     /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.
