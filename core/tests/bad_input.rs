@@ -1,7 +1,7 @@
 //! Input that must be refused before anything is sent, and stored bytes that nobody can read: each has its kind, its next
 //! step, and no effect on anything else.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
@@ -113,9 +113,24 @@ async fn ids_keys_names_headers_and_policies_out_of_bounds_are_refused() {
     let backwards =
         RetryPolicy::Exponential { base: Millis::new(1), factor: f64::NAN, cap: Millis::new(2), jitter: false };
     for bad in [
-        job().id(""), job().id("a\nb"), job().id(&*long), job().id("a\tb"), job().key(""), job().key("a\0"), job().key(&*long),
-        job().name(""), job().name("a\r\n"), job().name(&*long), job().header("", "v"), job().header("h", &*long), many,
-        job().priority(10), job().priority(255), job().retry(list), job().retry(endless), job().retry(backwards),
+        job().id(""),
+        job().id("a\nb"),
+        job().id(&*long),
+        job().id("a\tb"),
+        job().key(""),
+        job().key("a\0"),
+        job().key(&*long),
+        job().name(""),
+        job().name("a\r\n"),
+        job().name(&*long),
+        job().header("", "v"),
+        job().header("h", &*long),
+        many,
+        job().priority(10),
+        job().priority(255),
+        job().retry(list),
+        job().retry(endless),
+        job().retry(backwards),
     ] {
         assert_kind(&queue.push(bad).await.unwrap_err(), ErrorKind::InvalidArgument);
     }
@@ -184,7 +199,8 @@ async fn data_that_json_cannot_say_is_refused() {
     assert_kind(&NewJob::new(&f64::NAN).unwrap_err(), ErrorKind::InvalidArgument);
     assert_kind(&NewJob::new(&[1.0, f64::INFINITY]).unwrap_err(), ErrorKind::InvalidArgument);
     assert_kind(&NewJob::new(&HashMap::from([(vec![1], "s3cr3t")])).unwrap_err(), ErrorKind::InvalidArgument);
-    for json in [&b"{\"s3cr3t\":"[..], b"", b"NaN", b"\"s3cr3t\xff\"", b"'s3cr3t'", b"{} {}", b"[1,]", b"\xed\xa0\x80"] {
+    for json in [&b"{\"s3cr3t\":"[..], b"", b"NaN", b"\"s3cr3t\xff\"", b"'s3cr3t'", b"{} {}", b"[1,]", b"\xed\xa0\x80"]
+    {
         assert_kind(&NewJob::from_json(json).unwrap_err(), ErrorKind::InvalidArgument);
     }
     let deep = "[".repeat(100_000);
@@ -332,6 +348,10 @@ async fn a_record_in_a_newer_format_goes_to_failed_and_says_so() {
     spoil(&server, &queue, &[("new", br#"{"v":2,"data":"s3cr3t"}"#)]).await;
     assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
     let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
-    assert!(failed[0].envelope.error.contains("newer") || failed[0].envelope.error.contains('2'), "{}", failed[0].envelope.error);
+    assert!(
+        failed[0].envelope.error.contains("newer") || failed[0].envelope.error.contains('2'),
+        "{}",
+        failed[0].envelope.error
+    );
     assert!(!failed[0].envelope.error.contains("s3cr3t"));
 }

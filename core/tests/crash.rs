@@ -1,6 +1,6 @@
 //! Workers that die, freeze, or are killed by the very job they run. The worker is this test program, started again.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
@@ -16,7 +16,8 @@ use support::verbs::new_job;
 #[tokio::test]
 async fn worker_process() {
     let Ok(role) = std::env::var("DULY_TEST_WORKER") else { return };
-    let queue = Client::builder().url(&std::env::var("DULY_TEST_URL").unwrap()).build().unwrap().queue("orders").unwrap();
+    let queue =
+        Client::builder().url(&std::env::var("DULY_TEST_URL").unwrap()).build().unwrap().queue("orders").unwrap();
     let options = ReserveOptions::new().max(5).lease(Duration::from_millis(300)).wait(Duration::from_secs(10));
     let jobs = queue.reserve(&options).await.unwrap();
     // A line of its own: the test harness may have left one unfinished.
@@ -32,7 +33,8 @@ async fn worker_process() {
             let failed = jobs[0].fail("late").await;
             let released = jobs[0].release(Duration::ZERO).await;
             let kinds = [acked.err(), extended.err(), failed.err(), released.err()];
-            let lost = kinds.iter().filter(|error| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::LeaseLost));
+            let lost =
+                kinds.iter().filter(|error| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::LeaseLost));
             println!("\nlost {}", lost.count());
         }
         _ => unreachable!("{role}"),
@@ -61,9 +63,11 @@ impl Worker {
 
     /// The number behind this word, once the worker has said it.
     fn heard(&mut self, word: &str) -> usize {
-        let said = self.lines.by_ref().map(Result::unwrap).find_map(|line| {
-            line.strip_prefix(word).and_then(|number| number.trim().parse().ok())
-        });
+        let said = self
+            .lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find_map(|line| line.strip_prefix(word).and_then(|number| number.trim().parse().ok()));
         said.unwrap_or_else(|| panic!("the worker ended without saying '{word}'"))
     }
 }

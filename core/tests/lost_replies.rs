@@ -1,9 +1,10 @@
 //! A network that loses, repeats and delays: every verb is done once, whatever becomes of its request and its reply.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
@@ -128,6 +129,35 @@ async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_cal
 }
 
 #[tokio::test]
+async fn a_late_copy_does_not_undo_what_was_said_after_it() {
+    let server = Server::start();
+    for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed] {
+        let (proxy, client) = behind(&server).await;
+        let queue = client.queue(&format!("{verb:?}")).unwrap();
+        // The server must know the script: a late copy of an unknown one does nothing anyway.
+        let warm = server.queue(&format!("warm-{verb:?}"));
+        verb.run(&warm, &verb.prepare(&warm).await).await.unwrap();
+        let prepared = Arc::new(verb.prepare(&server.queue(&format!("{verb:?}"))).await);
+        proxy.next(Fault::HoldRequest);
+        let call = {
+            let (queue, prepared) = (queue.clone(), Arc::clone(&prepared));
+            tokio::spawn(async move { verb.run(&queue, &prepared).await })
+        };
+        proxy.happened().await;
+        proxy.reopen();
+        call.await.unwrap().unwrap();
+        match verb {
+            Verb::Pause => queue.resume().await.unwrap(),
+            Verb::Resume => queue.pause().await.unwrap(),
+            _ => queue.keep_failed(1000, Duration::from_secs(1)).await.unwrap(),
+        }
+        let before = server.dump(":call:");
+        proxy.deliver().await;
+        assert_eq!(server.dump(":call:"), before, "{verb:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_push_is_one_job_and_one_run_also_when_it_was_reserved_acked_or_cancelled_meanwhile() {
     let server = Server::start();
     let (proxy, client) = behind(&server).await;
@@ -148,7 +178,7 @@ async fn a_push_is_one_job_and_one_run_also_when_it_was_reserved_acked_or_cancel
             let queue = queue.clone();
             async move { queue.push(job).await }
         };
-        let pushed = lose_reply(&proxy, run, async {
+        let meanwhile = async {
             match how {
                 "reserved" => drop(reserve(&other).await),
                 "acked" => reserve(&other).await[0].ack().await.unwrap(),
@@ -159,9 +189,8 @@ async fn a_push_is_one_job_and_one_run_also_when_it_was_reserved_acked_or_cancel
                     other.cancel(&id).await.unwrap().unwrap();
                 }
             }
-        })
-        .await
-        .unwrap();
+        };
+        let pushed = lose_reply(&proxy, run, Box::pin(meanwhile)).await.unwrap();
         assert!(matches!(pushed, Pushed::Created { .. }), "{name}: {pushed:?}");
         let counts = queue.counts().await.unwrap();
         let expected = match how {

@@ -1,7 +1,7 @@
 //! The defects of five reference queues, each as a test of ours. `docs/reference-defects.md` has the table: number of the
 //! defect, test. What another file tests already is only in the table.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
@@ -28,7 +28,8 @@ fn ids(jobs: &[Job]) -> Vec<String> {
 }
 
 async fn until_due(queue: &Queue) {
-    support::eventually("it is due", || async { queue.counts().await.unwrap().next_due_in == Some(Millis::ZERO) }).await;
+    support::eventually("it is due", || async { queue.counts().await.unwrap().next_due_in == Some(Millis::ZERO) })
+        .await;
 }
 
 /// How many commands the server has run.
@@ -261,7 +262,9 @@ async fn r4_4_2_backoff_is_measured_across_a_minute_boundary() {
     queue.push(new_job("a")).await.unwrap();
     for run in 1..=5 {
         let wait = Millis::from_secs(5 * run);
-        assert!(matches!(take(&queue).await.fail("no").await.unwrap(), Next::RetryAfter { after, .. } if after == wait));
+        assert!(
+            matches!(take(&queue).await.fail("no").await.unwrap(), Next::RetryAfter { after, .. } if after == wait)
+        );
         let due = now.saturating_add(wait);
         queue.set_clock(due.saturating_sub(Millis::new(1))).await.unwrap();
         assert!(queue.reserve(&many(1)).await.unwrap().is_empty(), "run {run} was early");
@@ -315,7 +318,10 @@ async fn r4_4_6_a_backlog_is_never_in_one_reply() {
 async fn r4_4_7_and_r5_5_4_a_backlog_drains_without_a_pause_a_batch() {
     let server = Server::start();
     let queue = server.queue("orders");
-    queue.push_many((0..10_000).map(|_| NewJob::new(&1).unwrap().delay(Duration::from_millis(1))), |_| {}).await.unwrap();
+    queue
+        .push_many((0..10_000).map(|_| NewJob::new(&1).unwrap().delay(Duration::from_millis(1))), |_| {})
+        .await
+        .unwrap();
     until_due(&queue).await;
     let started = Instant::now();
     let mut drained = 0;
@@ -352,8 +358,18 @@ async fn r4_4_10_and_4_14_any_data_is_the_same_bytes_after_a_retry_with_any_erro
     let server = Server::start();
     let queue = server.queue("orders");
     for data in [
-        "null", "9007199254740993", "18446744073709551616", "1.0", "[]", "{}", "\"\\u0000\\ud83d\\ude00\"", "0.30000000000000004",
-        "{ \"b\":1,\"a\":[ ] }", "-0.0", "1e400", "\"\u{8ba2}\"",
+        "null",
+        "9007199254740993",
+        "18446744073709551616",
+        "1.0",
+        "[]",
+        "{}",
+        "\"\\u0000\\ud83d\\ude00\"",
+        "0.30000000000000004",
+        "{ \"b\":1,\"a\":[ ] }",
+        "-0.0",
+        "1e400",
+        "\"\u{8ba2}\"",
     ] {
         queue.push(NewJob::from_json(data).unwrap().retry(at_once())).await.unwrap();
         take(&queue).await.fail("\u{fffd}\0\r\n\"}{;;\u{1b}[0m").await.unwrap();
@@ -390,8 +406,11 @@ async fn r4_4_15_a_server_that_hangs_up_is_not_dialed_in_a_hot_loop() {
             count.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let client =
-        Client::builder().url(&format!("redis://127.0.0.1:{port}")).deadline(Duration::from_millis(700)).build().unwrap();
+    let client = Client::builder()
+        .url(&format!("redis://127.0.0.1:{port}"))
+        .deadline(Duration::from_millis(700))
+        .build()
+        .unwrap();
     let queue = client.queue("orders").unwrap();
     let started = Instant::now();
     queue.reserve(&many(1).wait(Duration::from_millis(700))).await.unwrap_err();
@@ -492,7 +511,8 @@ async fn r5_5_10_a_job_that_is_due_earlier_wakes_who_waits_for_a_later_one() {
     queue.push(new_job("later").delay(Duration::from_secs(30))).await.unwrap();
     let waiting = queue.clone();
     let wait = tokio::spawn(async move { waiting.reserve(&many(1).wait(Duration::from_secs(20))).await });
-    support::eventually("it waits", || async { server.redis_cli(&["INFO", "clients"]).contains("blocked_clients:1") }).await;
+    support::eventually("it waits", || async { server.redis_cli(&["INFO", "clients"]).contains("blocked_clients:1") })
+        .await;
     // By another process, which knows nothing of that timer.
     let pushed = Instant::now();
     server.queue("orders").push(new_job("sooner").delay(Duration::from_millis(50))).await.unwrap();

@@ -1,6 +1,6 @@
 //! Servers that say no: the kind of error says why, names the next step, and nothing is done by half.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
@@ -12,8 +12,29 @@ use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
 /// Every command that a script calls.
 const NEEDED: [&str; 23] = [
-    "EXISTS", "HDEL", "HEXISTS", "HGET", "HGETALL", "HINCRBY", "HLEN", "HMGET", "HSET", "LINDEX", "LLEN", "LPUSH",
-    "LRANGE", "LTRIM", "PEXPIRE", "RPUSH", "TIME", "ZADD", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZREM", "ZSCORE",
+    "EXISTS",
+    "HDEL",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HINCRBY",
+    "HLEN",
+    "HMGET",
+    "HSET",
+    "LINDEX",
+    "LLEN",
+    "LPUSH",
+    "LRANGE",
+    "LTRIM",
+    "PEXPIRE",
+    "RPUSH",
+    "TIME",
+    "ZADD",
+    "ZCARD",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZREM",
+    "ZSCORE",
 ];
 
 #[tokio::test]
@@ -41,7 +62,8 @@ async fn each_missing_permission_is_named_and_nothing_is_done_by_half() {
 #[tokio::test]
 async fn a_user_with_just_the_commands_that_are_needed_can_do_everything() {
     let server = Server::start();
-    let mut rules = vec!["ACL", "SETUSER", "worker", "on", ">s3cr3t", "~duly:*", "-@all", "+EVALSHA", "+EVAL", "+BLPOP"];
+    let mut rules =
+        vec!["ACL", "SETUSER", "worker", "on", ">s3cr3t", "~duly:*", "-@all", "+EVALSHA", "+EVAL", "+BLPOP"];
     let allowed: Vec<String> = NEEDED.iter().map(|command| format!("+{command}")).collect();
     rules.extend(allowed.iter().map(String::as_str));
     server.redis_cli(&rules);
@@ -177,7 +199,8 @@ async fn a_server_that_may_evict_jobs_is_refused_unless_that_is_allowed() {
 
 /// The keys that a queue has once every kind of job is in it.
 const KEYS: [&str; 12] = [
-    "jobs", "delayed", "reserved", "leases", "failed", "returned", "keys", "stale", "meta", "ready:2", "ready:5", "call",
+    "jobs", "delayed", "reserved", "leases", "failed", "returned", "keys", "stale", "meta", "ready:2", "ready:5",
+    "call",
 ];
 
 /// Something of everything: ready in two levels, delayed, due, reserved, lease over, failed, came back, cancelled.
@@ -217,20 +240,22 @@ async fn a_foreign_type_under_any_key_is_named_and_loses_nothing() {
                 queue.push(new_job("due").delay(Duration::from_millis(1)).priority(2)).await.unwrap();
                 support::eventually("it is due", || async {
                     let counts = queue.counts().await.unwrap();
-                    counts.next_due_in == Some(duly::Millis::ZERO) && counts.next_lease_end_in == Some(duly::Millis::ZERO)
+                    counts.next_due_in == Some(duly::Millis::ZERO)
+                        && counts.next_lease_end_in == Some(duly::Millis::ZERO)
                 })
                 .await;
             }
             let full = match key {
-                "call" => server
-                    .eval("return redis.call('KEYS', ARGV[1])", &[&format!("duly:{{{name}}}:call:*")])
-                    .remove(0),
+                "call" => {
+                    server.eval("return redis.call('KEYS', ARGV[1])", &[&format!("duly:{{{name}}}:call:*")]).remove(0)
+                }
                 key => format!("duly:{{{name}}}:{key}"),
             };
             save(&server);
             let whole = server.dump("");
             for act in ACTS {
-                let put_away = "redis.call('RENAME', ARGV[1], 'put-away') redis.call('SET', ARGV[1], 'foreign') return {}";
+                let put_away =
+                    "redis.call('RENAME', ARGV[1], 'put-away') redis.call('SET', ARGV[1], 'foreign') return {}";
                 server.eval(put_away, &[&full]);
                 let before = server.dump("");
                 let outcome = act_on(act, &queue, &job).await;
@@ -281,8 +306,23 @@ fn restore(server: &Server) {
 }
 
 const ACTS: [&str; 17] = [
-    "push", "push keyed", "push delayed", "replace", "reserve", "ack", "fail", "fail for good", "release", "cancel delayed",
-    "cancel ready", "cancel reserved", "reschedule", "requeue", "purge ready", "promote", "reclaim",
+    "push",
+    "push keyed",
+    "push delayed",
+    "replace",
+    "reserve",
+    "ack",
+    "fail",
+    "fail for good",
+    "release",
+    "cancel delayed",
+    "cancel ready",
+    "cancel reserved",
+    "reschedule",
+    "requeue",
+    "purge ready",
+    "promote",
+    "reclaim",
 ];
 
 async fn act_on(act: &str, queue: &Queue, job: &duly::Job) -> Result<(), duly::Error> {

@@ -1,7 +1,7 @@
 //! Everything at once: lost replies and requests, forgotten scripts, cut connections, and a server killed with -9 in the
 //! middle; no job is lost, and none runs after its ack.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
 mod support;
 
@@ -114,7 +114,10 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     }
     let acked = || seen.acked.lock().unwrap().len();
     for step in 1..=8 {
-        support::eventually("work goes on", || async { acked() >= step * JOBS / 10 || started.elapsed() > Duration::from_secs(14) }).await;
+        support::eventually("work goes on", || async {
+            acked() >= step * JOBS / 10 || started.elapsed() > Duration::from_secs(14)
+        })
+        .await;
         server.redis_cli(&["SCRIPT", "FLUSH"]);
         server.redis_cli(&["CLIENT", "KILL", "TYPE", "normal"]);
         if step == 4 {

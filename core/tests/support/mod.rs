@@ -88,8 +88,7 @@ impl Server {
     pub fn eval(&self, text: &str, arguments: &[&str]) -> Vec<String> {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
-        let values: Vec<Vec<u8>> =
-            redis::cmd("EVAL").arg(text).arg(0).arg(arguments).query(&mut connection).unwrap();
+        let values: Vec<Vec<u8>> = redis::cmd("EVAL").arg(text).arg(0).arg(arguments).query(&mut connection).unwrap();
         values.into_iter().map(|value| String::from_utf8_lossy(&value).into_owned()).collect()
     }
 

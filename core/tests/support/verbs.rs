@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use duly::{
-    Error, ErrorKind, Job, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement, State, When,
+    Error, ErrorKind, Job, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement, State,
+    When,
 };
 use serde_json::json;
 
@@ -45,9 +46,31 @@ use Verb::{
 };
 
 pub const ALL: [Verb; 25] = [
-    Push, PushDelayed, PushKeyed, PushReplacing, PushBatch, Reserve, Ack, Fail, FailForGood, Release, Extend, Cancel,
-    CancelKey, CancelReserved, Reschedule, RescheduleReady, Requeue, PurgeReady, PurgeDelayed, PurgeFailed, Pause,
-    Resume, Promote, Reclaim, KeepFailed,
+    Push,
+    PushDelayed,
+    PushKeyed,
+    PushReplacing,
+    PushBatch,
+    Reserve,
+    Ack,
+    Fail,
+    FailForGood,
+    Release,
+    Extend,
+    Cancel,
+    CancelKey,
+    CancelReserved,
+    Reschedule,
+    RescheduleReady,
+    Requeue,
+    PurgeReady,
+    PurgeDelayed,
+    PurgeFailed,
+    Pause,
+    Resume,
+    Promote,
+    Reclaim,
+    KeepFailed,
 ];
 
 /// What a prepared verb works on.
