@@ -77,7 +77,7 @@ final class ConformanceTest extends TestCase
     {
         self::allow($step, ['do', 'args', 'client', 'as', 'expect', 'error', 'job_id', 'says']);
         $name = $step->client ?? 'a';
-        $this->client = $this->clients[$name] ??= $this->newClient($name);
+        $this->client = $this->clients[$name] ??= $this->newClient();
         $this->queue = $this->client->queue('q');
         try {
             $result = $this->verb($step->do, get_object_vars($this->resolve($step->args ?? new \stdClass())));
@@ -99,11 +99,10 @@ final class ConformanceTest extends TestCase
     }
 
     /** Each has connections of its own: the extension shares them between clients with the same arguments. */
-    private function newClient(string $name): Client
+    private function newClient(): Client
     {
-        $deadline = 15.0 + count($this->clients);
-        $url = Server::shared()->url();
-        return new Client($url, $this->prefix, deadline: $deadline, manualClock: true, ...$this->settings);
+        $settings = ['deadline' => 15 + count($this->clients), 'manualClock' => true] + $this->settings;
+        return new Client(Server::shared()->url(), $this->prefix, ...$settings);
     }
 
     private function checkError(\stdClass $step, ExceptionInterface $error): void
