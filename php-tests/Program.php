@@ -10,7 +10,7 @@ final class Program
     /** @var resource */
     private $process;
     /** @var array<int, resource> */
-    private array $pipes;
+    private array $pipes = [];
     /** Everything that it has said. */
     private string $said = '';
 
