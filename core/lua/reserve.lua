@@ -24,10 +24,10 @@ if refused then return refused end
 --- include: clock
 
 -- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
-local some_delayed = redis.call('ZCARD', delayed) > 0
-local some_stale = tonumber(known[6] or 0) > 0
+redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
-if some_stale then redis.call('HLEN', stale) end
+redis.call('HLEN', returned)
+if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
 if #levels > 1 or #ARGV >= first_item then
   for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 end
@@ -44,14 +44,16 @@ local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
-local some_came_back = redis.call('HLEN', returned) > 0
-if some_delayed then
+do
   --- include: promote_due
 end
 
--- Looks at the head of each level in turn, chunk by chunk; entries of jobs that were cancelled or moved since are skipped.
+-- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
+-- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 local READ_CHUNK = 50
 local paused = known[4] == '1'
+local some_stale = tonumber(known[6] or 0) > 0
+local some_came_back
 local reply = { 'jobs', settled, '', -1, 0 }
 local granted, bytes = 0, 0
 local left_behind = false
@@ -94,6 +96,7 @@ if want > 0 and not paused then
           whole = false
         end
       end
+      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
       if fit < length or not whole then
         --- include: stale
@@ -158,16 +161,20 @@ reply[1] = paused and 'paused' or 'none'
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
+local timer = tonumber(known[3] or 0)
 if next_at < math.huge then
   reply[4] = math.max(0, math.ceil(next_at - now))
-  local timer = tonumber(known[3] or 0)
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.
     local noted = redis.pcall('HSET', meta, 'timer', string.format('%.0f', promised))
     if type(noted) == 'number' then reply[5] = promised end
-  elseif wait_ms == 0 and promise > 0 and timer == promise then
-    redis.call('HDEL', meta, 'timer')
+  end
+end
+-- Who leaves, or has nothing left to come back for, takes the promise back: a push would count on it.
+if reply[5] == 0 and promise > 0 and timer == promise then
+  redis.call('HDEL', meta, 'timer')
+  if wait_ms == 0 then
     --- include: wake_one
   end
 end

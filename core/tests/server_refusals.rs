@@ -11,7 +11,7 @@ use support::Server;
 use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
 /// Every command that a script calls.
-const NEEDED: [&str; 23] = [
+const NEEDED: [&str; 25] = [
     "EXISTS",
     "HDEL",
     "HEXISTS",
@@ -21,10 +21,12 @@ const NEEDED: [&str; 23] = [
     "HLEN",
     "HMGET",
     "HSET",
+    "HVALS",
     "LINDEX",
     "LLEN",
     "LPUSH",
     "LRANGE",
+    "LREM",
     "LTRIM",
     "PEXPIRE",
     "RPUSH",
