@@ -13,7 +13,7 @@ def aqueue(server: Server, prefix: str) -> duly.aio.Queue:
     return duly.aio.Client(server.url, prefix=prefix).queue("q")
 
 
-async def test_the_words_are_the_same_and_awaited(aqueue: duly.aio.Queue, server: Server, prefix: str) -> None:
+async def test_the_words_are_the_same_and_awaited(aqueue: duly.aio.Queue, server: Server) -> None:
     await duly.aio.Client(server.url).ping()
     first = await aqueue.push({"a": 1}, name="n", key="k")
     job = await aqueue.reserve(wait=1)

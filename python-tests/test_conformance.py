@@ -14,9 +14,22 @@ from support import Server
 
 FOLDER = Path(__file__).resolve().parent.parent / "conformance" / "scenarios"
 START_S = 1_790_000_000
-TOTALS = "pushed acked retried released failed reclaimed cancelled requeued purged trimmed".split()
-JOB = "id name key priority attempt attempts max_retries error headers token timeout".split()
-VIEW = "id name key priority attempts max_retries error headers timeout state at undecodable".split()
+TOTALS = ["pushed", "acked", "retried", "released", "failed", "reclaimed", "cancelled", "requeued", "purged", "trimmed"]
+JOB = ["id", "name", "key", "priority", "attempt", "attempts", "max_retries", "error", "headers", "token", "timeout"]
+VIEW = [
+    "id",
+    "name",
+    "key",
+    "priority",
+    "attempts",
+    "max_retries",
+    "error",
+    "headers",
+    "timeout",
+    "state",
+    "at",
+    "undecodable",
+]
 
 numbers = itertools.count()
 

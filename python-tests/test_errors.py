@@ -98,7 +98,7 @@ def test_a_password_is_never_shown() -> None:
 def test_a_job_is_named_by_id_or_by_key(queue: duly.Queue, arguments: dict[str, str]) -> None:
     for verb in (queue.cancel, queue.find):
         with pytest.raises(duly.InvalidArgumentError):
-            verb(**arguments)  # type: ignore[operator]
+            verb(**arguments)
     with pytest.raises(duly.InvalidArgumentError):
         queue.reschedule(**arguments, delay=1)  # type: ignore[arg-type]
     with pytest.raises(duly.InvalidArgumentError):

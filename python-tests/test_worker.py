@@ -35,7 +35,11 @@ print("stopped", flush=True)
 
 
 def worker_program(program: Start, lease: float = 10, grace: float = 30, extra: str = "") -> Program:
-    code = WORKER.replace("LEASE", str(lease)).replace("GRACE", str(grace)).replace('print("ready"', extra + 'print("ready"')
+    code = (
+        WORKER.replace("LEASE", str(lease))
+        .replace("GRACE", str(grace))
+        .replace('print("ready"', extra + 'print("ready"')
+    )
     worker = program(code)
     assert worker.line() == "ready"
     return worker
@@ -66,8 +70,8 @@ def test_a_handler_that_returns_acks_and_one_that_raises_fails(client: duly.Clie
         if job.attempt < 3:
             raise ValueError("not yet")
 
-    worker.on("bad", lambda job: 1 / 0)
-    worker.on(None, lambda job: runs.append(0))
+    worker.on("bad", lambda _job: 1 / 0)
+    worker.on(None, lambda _job: runs.append(0))
     queue.push(1, name="third time lucky", retry=duly.RetryPolicy.fixed(0.01))
     queue.push(1, name="bad", max_retries=0)
     queue.push(1, name="unknown", max_retries=0)
@@ -112,7 +116,7 @@ def test_several_queues_are_served_the_first_one_first(client: duly.Client) -> N
 def test_concurrency_is_how_many_run_at_once(client: duly.Client, queue: duly.Queue) -> None:
     together = threading.Barrier(4, timeout=20)
     worker = duly.Worker(client, ["q"], concurrency=4)
-    worker.on(None, lambda job: together.wait())
+    worker.on(None, lambda _job: together.wait())
     queue.push_many(duly.NewJob(n) for n in range(8))
     with running(worker):
         until(lambda: queue.counts().totals.get("acked") == 8, "they do not run together")
@@ -149,7 +153,7 @@ def hold(job):
 def test_a_job_whose_timeout_is_over_is_renewed_no_more(client: duly.Client, queue: duly.Queue) -> None:
     taken = threading.Event()
     worker = duly.Worker(client, ["q"], lease=0.3)
-    worker.on(None, lambda job: taken.wait(20))
+    worker.on(None, lambda _job: taken.wait(20))
     queue.push(1, timeout=0.5)
     with running(worker):
         until(lambda: queue.counts().reserved == 1, "not reserved")
@@ -213,9 +217,7 @@ def test_a_killed_workers_job_runs_again(program: Start, queue: duly.Queue) -> N
     assert queue.counts().totals["reclaimed"] == 1
 
 
-def test_a_worker_survives_an_outage_and_says_so_once(
-    own_server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_worker_survives_an_outage_and_says_so_once(own_server: Server, caplog: pytest.LogCaptureFixture) -> None:
     client = duly.Client(own_server.url, deadline=0.2, connect_timeout=0.2, command_timeout=0.2)
     queue = client.queue("q")
     seen: list[int] = []
