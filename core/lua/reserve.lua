@@ -57,6 +57,7 @@ local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1
 if want > 0 and not paused then
   redis.call('HLEN', leases)
   if some_stale then redis.call('HLEN', stale) end
+  for i = 2, #levels do redis.call('LLEN', ready(string.sub(levels, i, i))) end
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
@@ -89,6 +90,7 @@ if want > 0 and not paused then
           whole = false
         end
       end
+      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
       if fit < length or not whole then
         --- include: stale
@@ -104,7 +106,6 @@ if want > 0 and not paused then
       end
       local count = #entries
       if count > 0 then
-        if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
         reply[#reply + 1] = entries
         reply[#reply + 1] = records
         reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
@@ -154,16 +155,20 @@ reply[1] = paused and 'paused' or 'none'
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
+local timer = tonumber(known[3] or 0)
 if next_at < math.huge then
   reply[4] = math.max(0, math.ceil(next_at - now))
-  local timer = tonumber(known[3] or 0)
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.
     local noted = redis.pcall('HSET', meta, 'timer', string.format('%.0f', promised))
     if type(noted) == 'number' then reply[5] = promised end
-  elseif wait_ms == 0 and promise > 0 and timer == promise then
-    redis.call('HDEL', meta, 'timer')
+  end
+end
+-- Who leaves, or has nothing left to come back for, takes the promise back: a push would count on it.
+if reply[5] == 0 and promise > 0 and timer == promise then
+  redis.call('HDEL', meta, 'timer')
+  if wait_ms == 0 then
     --- include: wake_one
   end
 end
