@@ -206,7 +206,7 @@ def test_a_delay_is_seconds_or_a_timedelta(queue: duly.Queue, delay: Any) -> Non
     queue.push(1, delay=delay)
     due_in = queue.counts().next_due_in
     assert due_in is not None
-    assert 50 < due_in <= 60
+    assert 50 < due_in <= 60.01
 
 
 @pytest.mark.parametrize("moment", ["datetime", "seconds", "int", "other zone"])
@@ -221,7 +221,7 @@ def test_a_moment_is_an_aware_datetime_or_unix_seconds(queue: duly.Queue, moment
     queue.push(1, at=given)
     due_in = queue.counts().next_due_in
     assert due_in is not None
-    assert 50 < due_in <= 60
+    assert 50 < due_in <= 60.01
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,16 @@ class Worker:
                 self._running[job] = None
                 self._keeper.hold(job)
                 self._reserved.put(job)
-            for lost in self._keeper.lost():
-                log.warning("the lease of job %s is lost: another worker may run it", lost)
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        lost = set(self._keeper.lost())
+        for job in list(self._running):
+            # A job that was settled while its lease was being renewed has lost nothing.
+            if job.id in lost and not job.settled:
+                log.warning(
+                    "the lease of job %s of queue %s is lost: another worker may run it", job.id, job.queue.name
+                )
 
     def _reserve(self, most: int) -> list[Job]:
         if len(self._queues) == 1:
@@ -169,7 +177,7 @@ class Worker:
         while (job := self._reserved.get()) is not None:
             try:
                 if self._stop_asked:
-                    _settle(job.release)
+                    self._settle(job, job.release)
                 else:
                     self._run_one(job)
             finally:
@@ -180,7 +188,7 @@ class Worker:
     def _run_one(self, job: Job) -> None:
         handler = self._handlers.get(job.name)
         if handler is None:
-            _settle(lambda: job.fail(f"this worker has no handler for the name {job.name!r}"))
+            self._settle(job, lambda: job.fail(f"this worker has no handler for the name {job.name!r}"))
             return
         try:
             handler(job)
@@ -189,10 +197,20 @@ class Worker:
                 log.exception("job %s of queue %s was settled, and then its handler raised", job.id, job.queue.name)
                 return
             text = _describe(error)
-            _settle(lambda: job.fail(text))
+            self._settle(job, lambda: job.fail(text))
         else:
             if not job.settled:
-                _settle(job.ack)
+                self._settle(job, job.ack)
+
+    def _settle(self, job: Job, verb: Callable[[], Any]) -> None:
+        """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
+        self._keeper.let_go(job)
+        try:
+            verb()
+        except LeaseLostError as error:
+            log.warning("%s", error)
+        except DulyError as error:
+            log.error("the job will run again when its lease ends: %s", error)
 
     def _wind_up(self) -> None:
         """Let running handlers finish within the grace, then give their leases back."""
@@ -201,8 +219,7 @@ class Worker:
             self._wait_for_end(left)
         for job in list(self._running):
             log.warning("job %s of queue %s is given back while it still runs", job.id, job.queue.name)
-            self._keeper.let_go(job)
-            _settle(job.release)
+            self._settle(job, job.release)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -219,16 +236,6 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def _settle(verb: Callable[[], Any]) -> None:
-    """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
-    try:
-        verb()
-    except LeaseLostError as error:
-        log.warning("%s", error)
-    except DulyError as error:
-        log.error("the job will run again when its lease ends: %s", error)
 
 
 def _describe(error: BaseException) -> str:
