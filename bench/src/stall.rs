@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use duly::{MAX_BATCH, Millis, ReserveOptions, When};
 
@@ -19,16 +19,14 @@ const JOBS: usize = 1_000_000;
 /// One filling; each run takes its share of it, with the largest calls there are.
 pub(crate) async fn measure(server: &mut Server) -> Result<(), Failure> {
     server.flush()?;
-    let queue = server.client()?.queue("stall")?;
-    let due = SystemTime::now().duration_since(UNIX_EPOCH)? + Duration::from_secs(30);
-    let job = plain_job()?.when(When::At(Millis::from_duration(due)?));
+    // Time stands still while the queue is filled, however long that takes, and then all are due.
+    let queue = duly::Client::builder().url(server.url()).manual_clock().build()?.queue("stall")?;
+    let due = Millis::from_secs(1_800_000_000);
+    queue.set_clock(due.saturating_sub(Millis::from_secs(1))).await?;
+    let job = plain_job()?.when(When::At(due));
     queue.push_many(std::iter::repeat_n(job, JOBS), |_| ()).await?;
-    let left = due.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH)?);
-    if left.is_zero() {
-        return Err("filling the queue took longer than until the jobs were due".into());
-    }
+    queue.set_clock(due).await?;
     server.watch_slow_calls()?;
-    tokio::time::sleep(left + Duration::from_millis(5)).await;
 
     let options = ReserveOptions::new().max(MAX_BATCH).lease(Duration::from_secs(600));
     let (mut waits, mut scripts) = (Figure::default(), Figure::default());
