@@ -2,6 +2,7 @@
 
 pub mod blocking;
 mod client;
+mod combine;
 mod connection;
 mod consume;
 mod data;
@@ -13,6 +14,7 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
+mod lease_keeper;
 pub mod name;
 mod new_job;
 mod operate;
