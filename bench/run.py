@@ -1,8 +1,8 @@
-"""`make bench`: starts a server of its own, measures, writes bench/out/latest.jsonl and prints a table with the budgets.
+"""`make bench`: starts a server of its own, measures, writes bench/out/latest.jsonl, prints a table with the budgets.
 
-Placement: the server is pinned to one CPU. Its client runs on the other, except where the skins are measured a second time
-on the server's own CPU, where no idle CPU must be woken for each call. Nothing here asserts a timing: a missed budget is
-printed, and a figure that could not be taken is named and makes the exit status 1.
+Placement: the server is pinned to one CPU. Its client runs on the other, except where the skins are measured a second
+time on the server's own CPU, where no idle CPU must be woken for each call. Nothing here asserts a timing: a missed
+budget is printed, and a figure that could not be taken is named and makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Figure = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "bench" / "out" / "latest.jsonl"
 
-# At most so much, for the metrics that have a budget (DESIGN: a whole life, memory with 200 bytes of data, longest call).
+# At most so much, for the metrics that have a budget: a whole life, memory with 200 bytes of data, the longest call.
 BUDGETS = {
     "engine.server_us_per_job.batch100": 6.0,
     "engine.server_us_per_job.batch100.delayed": 7.5,
@@ -38,16 +38,16 @@ BUDGETS = {
 # These promise something of every call, so the worst run is judged and not the median.
 WORST_COUNTS = ("engine.longest_call_ms",)
 WHAT = """\
-server_us_per_job  CPU time of the server (INFO cpu) for push + reserve + ack of one job with 200 bytes of JSON; 20,000 jobs a
-                   run. batch100: 100 jobs a call, one call at a time. single: one job a call, 50 calls in flight on one
-                   connection. delayed: due after 30 ms. floor: the raw commands of that life by the same client library;
-                   floor.script: the same in one script a verb, without guards.
+server_us_per_job  CPU time of the server (INFO cpu) for push + reserve + ack of one job with 200 bytes of JSON; 20,000
+                   jobs a run. batch100: 100 jobs a call, one call at a time. single: one job a call, 50 calls in flight
+                   on one connection. delayed: due after 30 ms. floor: the raw commands of that life by the same client
+                   library; floor.script: the same in one script a verb, without guards.
 jobs_per_s         push: of the single runs; reserve100, ack100: of the batch100 runs; push_many, promote: 50,000 jobs.
 mem_*_bytes        growth of used_memory a job, 100,000 jobs, ids made by duly, no name (named: with `order.close`).
-longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; five parts.
-                   by_server: the longest script call in SLOWLOG. Both are judged by the worst run.
+longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; in five
+                   parts. by_server: the longest script call in SLOWLOG. Both are judged by the worst run.
 push_over_set      median latency of a push / of a SET of 200 bytes by the same client library, one at a time.
-skin.*             us a call, one at a time. split: client and server on different CPUs; same: on one CPU."""
+skin.*             us a call, one at a time; client and server share a CPU. split: each has its own."""
 
 
 class Bench:
@@ -63,7 +63,7 @@ class Bench:
         """Runs a program that prints figures. Its CPU is inherited from here."""
         print(f"bench: {what} ({place})", file=sys.stderr, flush=True)
         os.sched_setaffinity(0, {self.cpus[place]})
-        done = subprocess.run([*command, self.url], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([*command, self.url], cwd=ROOT, capture_output=True, text=True)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         for line in lines:
             figure: Figure = json.loads(line)
@@ -71,8 +71,8 @@ class Bench:
             self.figures.append(figure)
         if done.returncode != 0 or not lines:
             said = (done.stderr.strip() or done.stdout.strip() or "it printed no figure").splitlines()
-            said = next((line for line in reversed(said) if "Error" in line or "error" in line), said[-1])
-            self.missing.append(f"{what} ({place}): {said}")
+            reason = next((line for line in said if "error" in line.lower()), said[-1])
+            self.missing.append(f"{what} ({place}): {reason}")
 
 
 def main() -> int:
@@ -100,7 +100,7 @@ def main() -> int:
 
 
 def whole_name(figure: Figure) -> Figure:
-    """The main figure of each skin is the one on the same CPU: it shows the skin, and not how long a CPU takes to wake."""
+    """A skin's main figure is the one on the same CPU: it shows the skin, and not how long a CPU takes to wake."""
     name = figure["metric"]
     main_place = ".split" if name.startswith("engine.push_over_set") else ".same"
     return {**figure, "metric": name.removesuffix(main_place)}
