@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import duly
+
 from demo.ledger import Ledger
 from demo.stage import Event, Process, Stage, Timeline
 
@@ -49,7 +50,8 @@ class Story:
     # What the workers tell, as it comes ------------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
-        who, what, job = event["who"], event["what"], event.get("job")
+        who, what = event["who"], event["what"]
+        job: str = event.get("job", "")
         if what == "pushed":
             self.ledger.pushed(job, event["about"], self.due(self.letters, job))
         elif what == "started":
@@ -284,6 +286,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\n  stopped; nothing is left running", file=sys.stderr)
         return 130
+    except (RuntimeError, OSError, duly.DulyError) as error:
+        print(f"\n  the demo failed: {error}", file=sys.stderr)
+        return 1
     finally:
         tidy_up(folder)
 
