@@ -126,7 +126,6 @@ pub(super) fn connect_briefly(url: &str, deadline: Duration) -> Connection {
 /// Counts its executions in `<key>:runs`, writes `<key>` only once, and always answers what is written there.
 pub(super) fn set_once() -> Script {
     Script::new(
-        "set_once",
         "redis.call('INCR', KEYS[2]) redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])"
             .into(),
     )
@@ -151,7 +150,7 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
-    let script = Script::new("text", text.to_owned());
+    let script = Script::new(text.to_owned());
     let mut keys = ByteStrings::default();
     keys.push(key.as_bytes());
     let call = Call { script: &script, queue: "q", slot: slot_of(key), keys, args: ByteStrings::default() };
