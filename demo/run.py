@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import shutil
@@ -92,8 +93,8 @@ class Story:
         body = {"order": number, "pay_within": pay_within, "trouble": trouble}
         job: str = self.ask("POST", "/orders", body)["job"]
         self.ledger.pushed(job, f"order {number}", self.due(self.orders, job))
-        but = f" ({trouble})" if trouble else ""
-        self.time.line("shop", f"POST /orders: order {number}{but}, closes in {pay_within} s unless paid")
+        but = f"; {trouble}" if trouble else ""
+        self.time.line("shop", f"POST /orders: {number} closes in {pay_within} s unless paid{but}")
         return job
 
     def worker(self, who: str, command: list[str | Path]) -> Process:
@@ -115,7 +116,7 @@ class Story:
     def opening(self) -> None:
         self.time.scene("A private redis-server, a shop in PHP, a worker in Python")
         self.client.ping()
-        self.time.line("demo", "redis-server runs on a unix socket of its own, with an append-only file")
+        self.time.line("demo", "redis-server runs on a unix socket, with an append-only file")
         with sqlite3.connect(self.database) as db:
             db.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY, state TEXT, trouble TEXT, token INTEGER)")
         db.close()
@@ -159,15 +160,16 @@ class Story:
         self.stage.wait_for("done", about="order 4")
         self.stage.wait_for("failed", about="order 5", attempt=len(RETRY_DELAYS) + 1)
         failed = self.until_failed(hopeless)
-        self.time.line("shop", f"GET /failed: job {failed['job']}, {failed['attempts']} failures, '{failed['error']}'")
+        error = failed["error"].splitlines()[0]
+        self.time.line("shop", f"GET /failed: {failed['job']}, {failed['attempts']} failures, '{error}'")
         with sqlite3.connect(self.database) as db:
             db.execute("UPDATE orders SET trouble = '' WHERE number = 5")
         db.close()
         self.time.line("demo", "the bank opens again")
         # Not before it was asked for, at least.
         self.ledger.due_again(hopeless, time.time())
-        self.ask("POST", f"/failed/{hopeless}/requeue")
         self.time.line("shop", "POST /failed/…/requeue: round again, with a clean count")
+        self.ask("POST", f"/failed/{hopeless}/requeue")
         self.stage.wait_for("done", about="order 5")
 
     def until_failed(self, job: str) -> Any:
@@ -229,11 +231,11 @@ class Story:
         if states != expected:
             problems.append(f"the shop's database says {states}")
         late = self.ledger.lateness_ms()
-        jobs, runs = len(self.ledger.jobs), len(late)
-        middle, most = late[runs // 2], late[-1]
-        self.time.line(
-            "demo", f"{jobs} jobs, {runs} runs; late by {middle:.1f} ms in the middle, {most:.1f} ms at most"
+        median, most = late[len(late) // 2], late[-1]
+        figures = (
+            f"{len(self.ledger.jobs)} jobs, {len(late)} runs; late by {median:.1f} ms (median), {most:.1f} ms at most"
         )
+        self.time.line("demo", figures)
         for problem in problems:
             self.time.line("PROBLEM", problem)
         if not problems:
@@ -266,6 +268,7 @@ def play_in(folder: Path) -> int:
 
 def tidy_up(folder: Path) -> None:
     """The server ends by itself when we, its last user, have left; it holds this lock until then."""
+    gc.collect()  # the story and its stage refer to each other
     with contextlib.suppress(OSError), (folder / "redis/server.lock").open() as lock:
         give_up_at = time.monotonic() + 5
         while time.monotonic() < give_up_at:

@@ -17,7 +17,7 @@ function tell(string $what, ?Job $job = null): void
     $line = ['what' => $what, 'at' => microtime(true)];
     if ($job !== null) {
         $line += ['job' => $job->id, 'attempt' => $job->attempt, 'token' => $job->token];
-        $line['about'] = "letter {$job->data['letter']} to {$job->data['to']}";
+        $line['about'] = "letter {$job->data['letter']}";
     }
     fwrite(STDOUT, '@ ' . json_encode($line, JSON_THROW_ON_ERROR) . "\n");
 }
