@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -283,6 +284,7 @@ def main() -> int:
     if missing := what_is_missing():
         print(missing, file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: end all that was started
     folder = Path(tempfile.mkdtemp(prefix="duly-demo-"))
     try:
         return play_in(folder)
