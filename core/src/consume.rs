@@ -71,7 +71,7 @@ impl ReserveOptions {
     }
 }
 
-fn check_lease(lease: Duration) -> Result<(), Error> {
+pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     if lease < Duration::from_millis(1) || lease > MAX_LEASE {
         return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {lease:?}")));
     }

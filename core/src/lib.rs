@@ -87,6 +87,7 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
+mod lease_keeper;
 pub mod name;
 mod new_job;
 mod operate;
