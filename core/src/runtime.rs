@@ -91,21 +91,20 @@ fn no_runtime(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?").caused_by(error)
 }
 
-/// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up.
+/// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up. It is asked outside the runtime:
+/// a signal handler of the caller's language may call duly itself.
 pub(crate) fn block_on<T, E: From<Error>>(
     call: impl Future<Output = Result<T, Error>>,
     mut interrupted: impl FnMut() -> Result<(), E>,
 ) -> Result<T, E> {
     let runtime = local()?;
-    runtime.block_on(async {
-        let mut call = pin!(call);
-        loop {
-            match tokio::time::timeout(CHECK_EVERY, call.as_mut()).await {
-                Ok(answer) => return answer.map_err(E::from),
-                Err(_) => interrupted()?,
-            }
+    let mut call = pin!(call);
+    loop {
+        match runtime.block_on(async { tokio::time::timeout(CHECK_EVERY, call.as_mut()).await }) {
+            Ok(answer) => return answer.map_err(E::from),
+            Err(_) => interrupted()?,
         }
-    })
+    }
 }
 
 #[cfg(test)]
