@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::{AuditOptions, AuditReport};
 use crate::client::ClientBuilder;
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
@@ -20,6 +21,7 @@ use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
+use crate::several::{QueueWeight, Selection};
 use crate::time::{Millis, When};
 
 /// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
@@ -79,6 +81,27 @@ impl Client {
     pub fn ping<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
         let client = self.inner()?;
         block_on(client.ping(), || interrupt.check())
+    }
+
+    /// See [`crate::Client::reserve_from`]; the queues with their weights.
+    pub fn reserve_from<I: Interrupt>(
+        &self,
+        queues: &[(Queue, u32)],
+        selection: Selection,
+        options: &ReserveOptions,
+        interrupt: &mut I,
+    ) -> Result<Vec<Job>, I::Error> {
+        let client = self.inner()?;
+        let mut weights = Vec::with_capacity(queues.len());
+        for (queue, weight) in queues {
+            weights.push(QueueWeight::new(crate::Queue::clone(&*queue.inner()?), *weight));
+        }
+        let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
+        let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
+        Ok(jobs
+            .into_iter()
+            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone(), queue: queue.clone() }))
+            .collect())
     }
 
     /// The queue of this name. Errors: `InvalidArgument`.
@@ -267,6 +290,12 @@ impl Queue {
     pub fn find_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
         let queue = self.inner()?;
         block_on(queue.find_key(key), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::audit`].
+    pub fn audit<I: Interrupt>(&self, options: AuditOptions, interrupt: &mut I) -> Result<AuditReport, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.audit(options), || interrupt.check())
     }
 
     /// See [`crate::Queue::set_clock`].

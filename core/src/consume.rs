@@ -64,7 +64,15 @@ impl ReserveOptions {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn wait_time(&self) -> Duration {
+        self.wait
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.max
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.max == 0 || self.max > MAX_BATCH {
             return Err(Error::invalid(format!("a reserve takes 1 to {MAX_BATCH} jobs, not {}", self.max)));
         }

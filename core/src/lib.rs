@@ -73,6 +73,7 @@
 //!
 //! [`blocking`] has the same words for programs without a runtime of their own; it is safe after a fork.
 
+mod audit;
 pub mod blocking;
 mod client;
 mod combine;
@@ -99,9 +100,12 @@ pub mod runtime;
 mod script;
 mod seconds;
 mod session;
+mod several;
 mod time;
 mod waiting;
+mod worker;
 
+pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
 pub use connection::Durability;
 pub use consume::{DEFAULT_LEASE, Job, MAX_LEASE, ReserveOptions, Settlement};
@@ -117,7 +121,9 @@ pub use queue::{MAX_BATCH, PushSummary, Pushed, Queue};
 pub use record::{CameBack, Record};
 pub use retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
 pub use seconds::Seconds;
+pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub use time::{MAX_DELAY, Millis, When};
+pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};
 
 /// Rust examples of the documents, for `cargo test --doc`.
 #[cfg(doctest)]

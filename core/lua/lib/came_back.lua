@@ -4,7 +4,8 @@ local function note_return(id, failures, err)
   local note = redis.call('HGET', returned, id)
   if note then
     local a, r, first = string.match(note, '^(%d+);(%d+);()')
-    attempts, returns, last_error = tonumber(a), tonumber(r), string.sub(note, first)
+    -- A note that duly did not write must not stop the job, nor the others in this call.
+    if a then attempts, returns, last_error = tonumber(a), tonumber(r), string.sub(note, first) end
   end
   attempts = attempts + failures
   if err == '' then err = last_error end
