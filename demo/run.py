@@ -40,7 +40,7 @@ class Story:
         self.folder = folder
         self.database = folder / "shop.sqlite"
         url = f"embedded:{folder / 'redis'}"
-        environment = {**os.environ, "DULY_URL": url, "DEMO_DB": str(self.database), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "DULY_URL": url, "DEMO_DB": str(self.database)}
         self.time = Timeline()
         self.ledger = Ledger()
         self.stage = Stage(environment)

@@ -1,12 +1,12 @@
 """Closes orders that nobody paid for: a worker process in Python.
 
-What a handler returns is not looked at: if it returns, the job is done; if it raises, the job has failed, and its retry
-policy decides what comes next.
+If a handler returns, the job is done; if it raises, the job has failed, and its retry policy decides what comes next.
 """
 
 import json
 import os
 import sqlite3
+import sys
 import time
 
 import duly
@@ -17,10 +17,13 @@ client = duly.Client()  # DULY_URL says where
 worker = duly.Worker(client, ["orders"], concurrency=4, lease=1.5, grace=5.0)
 
 
-def tell(what: str, job: duly.Job) -> None:
-    """Tells the director; demo/run.py reads these lines."""
-    line = {"what": what, "job": job.id, "attempt": job.attempt, "token": job.token, "at": time.time()}
-    print("@", json.dumps({**line, "about": f"order {job.data['order_id']}"}), flush=True)
+def tell(what: str, job: duly.Job | None = None) -> None:
+    """Tells the director; demo/run.py reads these lines. One write a line, because handlers run in several threads."""
+    line = {"what": what, "at": time.time()}
+    if job is not None:
+        line |= {"job": job.id, "attempt": job.attempt, "token": job.token, "about": f"order {job.data['order_id']}"}
+    sys.stdout.write(f"@ {json.dumps(line)}\n")
+    sys.stdout.flush()
 
 
 @worker.on("order.close")
@@ -57,5 +60,5 @@ def get_into(trouble: str, job: duly.Job) -> None:
         time.sleep(30)
 
 
-print("@", json.dumps({"what": "ready", "pid": os.getpid()}), flush=True)
+tell("ready")
 worker.run()  # until SIGTERM or Ctrl-C
