@@ -7,6 +7,12 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: routing, stale
+-- A foreign type under one of our keys stops it before the first write.
+redis.call('HLEN', jobs)
+redis.call('HLEN', returned)
+redis.call('HLEN', keys)
+redis.call('HLEN', stale)
+for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))
@@ -22,6 +28,9 @@ local function forget(ids)
   return removed
 end
 
+-- The reads that fail on a foreign type come before the first write.
+redis.call('HLEN', keys)
+redis.call('HLEN', returned)
 local removed, seen = 0, 0
 if state == 'ready' then
   for level in string.gmatch(levels, '%d') do

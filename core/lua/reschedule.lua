@@ -7,12 +7,15 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, remove, resolve
+-- A foreign type under one of our keys stops it before the first write.
+redis.call('HLEN', stale)
+for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)
 local record = id and redis.call('HGET', jobs, id)
 if not record then return 'absent' end
-local level = routing(record)
-local state = state_of(id, level)
+local state, level = state_of(id, record)
+if not level then return 'absent' end -- unreadable and ready: the next reserve puts it into `failed`
 if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
 
 local at = due_of(due)
@@ -21,6 +24,7 @@ if at then
   redis.call('ZADD', delayed, at, delayed_member(id, level))
   wake_for(at)
 elseif state == 'delayed' then
+  redis.call('LLEN', ready(level)) -- fails on a foreign type while nothing is moved yet
   leave_state(id, level, state)
   redis.call('RPUSH', ready(level), id)
   wake_one()

@@ -23,6 +23,15 @@ end
 if refused then return refused end
 --- include: clock
 
+-- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
+local some_delayed = redis.call('ZCARD', delayed) > 0
+local some_stale = tonumber(known[6] or 0) > 0
+redis.call('HLEN', leases)
+if some_stale then redis.call('HLEN', stale) end
+if #levels > 1 or #ARGV >= first_item then
+  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+end
+
 local settled = ''
 if #ARGV >= first_item then
   --- include: settle_acks
@@ -35,16 +44,14 @@ local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
-do
+local some_came_back = redis.call('HLEN', returned) > 0
+if some_delayed then
   --- include: promote_due
 end
 
--- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
--- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
+-- Looks at the head of each level in turn, chunk by chunk; entries of jobs that were cancelled or moved since are skipped.
 local READ_CHUNK = 50
 local paused = known[4] == '1'
-local some_stale = tonumber(known[6] or 0) > 0
-local some_came_back
 local reply = { 'jobs', settled, '', -1, 0 }
 local granted, bytes = 0, 0
 local left_behind = false
@@ -55,8 +62,6 @@ local lease_end = string.format('%.0f', now + lease_ms)
 local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1))
 
 if want > 0 and not paused then
-  redis.call('HLEN', leases)
-  if some_stale then redis.call('HLEN', stale) end
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
@@ -89,6 +94,7 @@ if want > 0 and not paused then
           whole = false
         end
       end
+      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
       if fit < length or not whole then
         --- include: stale
@@ -104,7 +110,6 @@ if want > 0 and not paused then
       end
       local count = #entries
       if count > 0 then
-        if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
         reply[#reply + 1] = entries
         reply[#reply + 1] = records
         reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0

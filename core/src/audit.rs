@@ -122,6 +122,15 @@ impl AuditReport {
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
+
+    /// Both together, for parts of one queue.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.findings.extend(other.findings);
+        self.jobs += other.jobs;
+        self.entries += other.entries;
+        self.suspects += other.suspects;
+        self.pages += other.pages;
+    }
 }
 
 impl Queue {

@@ -5,6 +5,10 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod partitions;
+
+pub use partitions::Partitions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,7 +111,7 @@ impl Client {
     /// The queue of this name. Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Queue { client: self.clone(), name: name.into(), made: Arc::new(PerProcess::new()) })
+        Ok(Queue::new(self, name))
     }
 }
 
@@ -120,13 +124,18 @@ pub struct Queue {
 }
 
 impl Queue {
+    fn new(client: &Client, name: &str) -> Self {
+        Self { client: client.clone(), name: name.into(), made: Arc::new(PerProcess::new()) }
+    }
+
     /// The queue's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     fn inner(&self) -> Result<Arc<crate::Queue>, Error> {
-        self.made.get(|| self.client.inner()?.queue(&self.name))
+        // The name was checked when this was made; a part of a queue has one that nobody else may give.
+        self.made.get(|| Ok(crate::Queue::new(crate::Client::clone(&*self.client.inner()?), self.name.to_string())))
     }
 
     /// See [`crate::Queue::push`].
@@ -161,10 +170,7 @@ impl Queue {
 
     /// See [`crate::Queue::ack_all`].
     pub fn ack_all<I: Interrupt>(&self, jobs: &[Job], interrupt: &mut I) -> Result<Vec<bool>, I::Error> {
-        let done: Vec<_> = jobs
-            .iter()
-            .map(|job| Settlement { job: &job.job, outcome: Outcome::Done, error: "", rewritten: None })
-            .collect();
+        let done: Vec<_> = jobs.iter().map(|job| Settlement::done(&job.job)).collect();
         self.settle_all(&done, interrupt)
     }
 

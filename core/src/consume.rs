@@ -187,6 +187,13 @@ pub struct Settlement<'a> {
     pub rewritten: Option<Envelope>,
 }
 
+impl<'a> Settlement<'a> {
+    /// This job is done.
+    pub fn done(job: &'a Job) -> Self {
+        Self { job, outcome: Outcome::Done, error: "", rewritten: None }
+    }
+}
+
 impl Queue {
     /// Leases jobs that are ready, the smallest priority number and then the oldest first; promotes what is due and takes
     /// back what dead workers held on the way.
@@ -339,8 +346,7 @@ impl Queue {
 
     /// Acks any number of jobs; `true` where the lease was still ours.
     pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
-        let done: Vec<_> =
-            jobs.iter().map(|job| Settlement { job, outcome: Outcome::Done, error: "", rewritten: None }).collect();
+        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
         self.settle_all(&done).await
     }
 
@@ -469,8 +475,9 @@ fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<N
     let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, seed(job));
     let key = job.envelope.key.as_deref();
     let error = cut_error(error);
+    let rewritten = record.as_deref().map(|record| (envelope.attempts, record));
     let mut add = |verb, delay: Millis| {
-        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, record.as_deref());
+        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, rewritten);
     };
     match next {
         Next::Ack => outcomes.ack(job.id(), job.token, key),

@@ -197,12 +197,14 @@ async fn pass_on(turns: &mut [Turn<'_>]) {
     }
 }
 
+type Wait<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
+
 /// Waits until one of the queues is woken, at most `pause`.
 async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Error> {
     if pause.is_zero() {
         return Ok(());
     }
-    let mut waits: Vec<Pin<Box<dyn Future<Output = Result<(), Error>> + Send + '_>>> = Vec::with_capacity(turns.len());
+    let mut waits: Vec<Wait<'_>> = Vec::with_capacity(turns.len());
     for turn in turns.iter() {
         waits.push(Box::pin(turn.queue.wait_for_wake(pause)));
     }

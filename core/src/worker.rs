@@ -165,7 +165,8 @@ impl Worker {
                 continue;
             }
             let options = ReserveOptions::new().max(free.min(MAX_BATCH)).wait(FETCH_WAIT).lease(self.shared.lease);
-            let mut fetch = pin!(self.shared.client.reserve_from(&self.shared.queues, self.shared.selection, &options));
+            let mut fetch =
+                Box::pin(self.shared.client.reserve_from(&self.shared.queues, self.shared.selection, &options));
             // Never dropped half-way: the jobs of an answer that nobody reads are leased to nobody.
             let fetched = tokio::select! {
                 fetched = &mut fetch => fetched,
@@ -179,7 +180,7 @@ impl Worker {
                     in_trouble = false;
                     for job in jobs {
                         if stopping {
-                            self.give_back(&job).await;
+                            Box::pin(self.give_back(&job)).await;
                         } else {
                             tasks.spawn(self.clone().run_one(job, running.clone()));
                         }
@@ -203,7 +204,7 @@ impl Worker {
                 }
             }
         }
-        self.finish(tasks, &running).await;
+        Box::pin(self.finish(tasks, &running)).await;
         fatal.map_or_else(|| Ok(self.shared.counted.report()), Err)
     }
 

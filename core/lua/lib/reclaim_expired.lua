@@ -3,6 +3,13 @@
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
   --- include: routing, came_back, failed_set
+  -- A foreign type stops it before the first write, or the jobs would be in no set.
+  redis.call('HLEN', jobs)
+  redis.call('HLEN', leases)
+  redis.call('HLEN', returned)
+  redis.call('HLEN', keys)
+  redis.call('ZCARD', failed)
+  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up = 0
@@ -17,6 +24,8 @@ if #expired > 0 then
       else
         redis.call('LPUSH', ready(level), id)
       end
+    else
+      redis.call('HDEL', returned, id)
     end
   end
   redis.pcall('HINCRBY', stats, 'reclaimed', #expired)

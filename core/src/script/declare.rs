@@ -279,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn the_permission_check_knows_every_command() {
+        let check = include_str!("../../lua/permissions.lua");
+        for script in all() {
+            let text = script.assemble(Clock::Server).text;
+            for call in text.split("call('").skip(1) {
+                let command = call.split('\'').next().unwrap_or_default();
+                assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);
+            }
+        }
+    }
+
+    #[test]
     fn every_script_says_what_it_moves_replies_and_costs() {
         for script in all() {
             for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {
