@@ -33,9 +33,15 @@ pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
     }
 }
 
-/// What `json_decode` makes of JSON.
+/// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
 pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
-    call("json_decode", vec![&json, &assoc, &DEPTH])
+    let value = call("json_decode", vec![&json, &assoc, &DEPTH])?;
+    if value.is_null() && call("json_last_error", Vec::new())?.long() != Some(0) {
+        let why = call("json_last_error_msg", Vec::new())?.string().unwrap_or_default();
+        let message = format!("PHP cannot decode the data of this job: {why}; it is unharmed, as JSON, in 'raw'");
+        return Err(duly::Error::new(duly::ErrorKind::Corrupt, message).into());
+    }
+    Ok(value)
 }
 
 /// Calls a function of PHP that is always there.
