@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Client;
 use Duly\Exception\CorruptException;
 use Duly\Exception\InvalidArgumentException;
 use Duly\NewJob;
@@ -178,6 +179,46 @@ final class ConversionTest extends ServerTestCase
         $this->thrownBy(\Error::class, fn () => $this->queue->push(1, nonsense: 1));
         $this->thrownBy(\ArgumentCountError::class, fn () => $this->queue->push());
         self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testTextThatIsNotUtf8IsRefusedEverywhere(): void
+    {
+        $bad = "\xff";
+        $calls = [
+            fn () => $this->queue->push(1, headers: [$bad => 'a']),
+            fn () => $this->queue->push(1, headers: ['a' => $bad]),
+            fn () => $this->queue->push(1, name: $bad),
+            fn () => $this->queue->push(1, key: $bad),
+            fn () => $this->queue->push(1, id: $bad),
+            fn () => $this->queue->requeue([$bad]),
+            fn () => $this->queue->cancel($bad),
+            fn () => $this->client->queue($bad),
+            fn () => new Client($bad),
+        ];
+        foreach ($calls as $call) {
+            $this->thrownBy(\Throwable::class, $call);
+        }
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testKeysOfListsDoNotMatter(): void
+    {
+        $this->queue->pushMany(["\xff" => new NewJob(1, id: 'a')]);
+        $this->queue->pushMany((static fn () => yield "\xff" => new NewJob(1, id: 'b'))());
+        $job = $this->queue->reserve();
+        self::assertSame([true], $this->queue->ackMany(["\xff" => $job]));
+        self::assertSame(['absent'], $this->queue->requeue(["\xff" => 'none']));
+        self::assertSame('b', $this->client->reserveFrom(["\xff" => $this->queue])->id);
+    }
+
+    public function testTheErrorNamesThePlace(): void
+    {
+        $data = ['orders' => [['id' => 1], ['id' => NAN]]];
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($data));
+        self::assertStringContainsString("'orders.1.id'", $error->getMessage());
+        $object = (object) ['call' => strlen(...)];
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($object));
+        self::assertStringContainsString("'call'", $error->getMessage());
     }
 
     public function testADueTimeMayBeADateTime(): void

@@ -10,11 +10,11 @@ final class Program
     /** @var resource */
     private $process;
     /** @var array<int, resource> */
-    private array $pipes;
+    private array $pipes = [];
     /** Everything that it has said. */
     private string $said = '';
 
-    public function __construct(Server $server, string $prefix, string $code)
+    public function __construct(Server $server, string $prefix, string $code, string ...$options)
     {
         $start = '
             function say(string $line): void { fwrite(STDOUT, $line . "\n"); }
@@ -24,7 +24,7 @@ final class Program
         $file = $server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
         file_put_contents($file, "<?php\n{$start}\n{$code}\n");
         $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]];
-        $process = proc_open([PHP_BINARY, '-d', 'display_errors=1', $file], $streams, $this->pipes);
+        $process = proc_open([PHP_BINARY, '-d', 'display_errors=1', ...$options, ...[$file]], $streams, $this->pipes);
         if ($process === false) {
             throw new \RuntimeException('php cannot be started');
         }

@@ -10,6 +10,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use once_cell::sync::Lazy;
 
+use crate::convert;
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::Job;
@@ -180,8 +181,7 @@ impl Client {
         wait: Option<&Zval>,
         lease: Option<&Zval>,
     ) -> PhpResult<Option<Job>> {
-        let queues: Vec<(blocking::Queue, u32)> = queues
-            .values()
+        let queues: Vec<(blocking::Queue, u32)> = convert::values(queues)
             .map(|queue| queue.extract::<&Queue>().map(|queue| (queue.queue.clone(), 1)))
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::invalid("queues must be a list of Duly\\Queue"))?;

@@ -166,8 +166,7 @@ impl Queue {
 
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
-        let jobs: Vec<&Job> = jobs
-            .values()
+        let jobs: Vec<&Job> = convert::values(jobs)
             .map(|job| job.extract::<&Job>())
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))?;
