@@ -21,6 +21,7 @@ try('HINCRBY', key, 'f', 'not a number')
 try('HLEN', key)
 try('HMGET', key, 'f')
 try('HSET', key, 'f', 'v', 'a field without a value')
+try('HVALS', key)
 try('LINDEX', key, '0')
 try('LLEN', key)
 try('LRANGE', key, '0', '0')
@@ -35,6 +36,7 @@ try('ZSCORE', key, 'm')
 -- These two have no such form: what they add is taken away again.
 if try('LTRIM', key, '1', '0') then
   try('LPUSH', key, 'm')
+  try('LREM', key, '0', 'no such element')
   try('RPUSH', key, 'm')
   try('LTRIM', key, '1', '0')
 end

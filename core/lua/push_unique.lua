@@ -14,12 +14,6 @@ redis.call('ZCARD', delayed)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 redis.call('HLEN', keys)
 redis.call('HLEN', returned)
-if if_held == 'replace' then
-  redis.call('ZCARD', reserved)
-  redis.call('ZCARD', failed)
-  redis.call('HLEN', leases)
-  redis.call('HLEN', stale)
-end
 
 -- Who holds this job's id or key already.
 local function holder_of(id, key)

@@ -24,10 +24,10 @@ if refused then return refused end
 --- include: clock
 
 -- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
-local some_delayed = redis.call('ZCARD', delayed) > 0
-local some_stale = tonumber(known[6] or 0) > 0
+redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
-if some_stale then redis.call('HLEN', stale) end
+redis.call('HLEN', returned)
+if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
 if #levels > 1 or #ARGV >= first_item then
   for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 end
@@ -44,14 +44,16 @@ local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
-local some_came_back = redis.call('HLEN', returned) > 0
-if some_delayed then
+do
   --- include: promote_due
 end
 
--- Looks at the head of each level in turn, chunk by chunk; entries of jobs that were cancelled or moved since are skipped.
+-- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
+-- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 local READ_CHUNK = 50
 local paused = known[4] == '1'
+local some_stale = tonumber(known[6] or 0) > 0
+local some_came_back
 local reply = { 'jobs', settled, '', -1, 0 }
 local granted, bytes = 0, 0
 local left_behind = false

@@ -168,7 +168,9 @@ fn made_in_php(call: &mut ExecuteData, answer: &Zval) -> Option<ErrorKind> {
         return None;
     }
     let class = call.get_self()?.get_class_name().ok()?;
-    Some(CLASSES.iter().find(|(_, short, _)| class_name(short) == class).map_or(ErrorKind::Internal, |(kind, ..)| *kind))
+    Some(
+        CLASSES.iter().find(|(_, short, _)| class_name(short) == class).map_or(ErrorKind::Internal, |(kind, ..)| *kind),
+    )
 }
 
 extern "C" fn get_kind(call: &mut ExecuteData, answer: &mut Zval) {

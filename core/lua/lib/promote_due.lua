@@ -16,8 +16,7 @@ if #promoted > 0 then
     end
     ids[#ids + 1] = member
   end
-  -- A foreign type stops it before the first write, or due jobs would be in no set.
-  redis.call('HLEN', jobs)
+  -- Fails on a foreign type while nothing is moved yet.
   for level in pairs(by_level) do redis.call('LLEN', ready(level)) end
   redis.call('ZREM', delayed, unpack(promoted))
   for level, ids in pairs(by_level) do redis.call('RPUSH', ready(level), unpack(ids)) end

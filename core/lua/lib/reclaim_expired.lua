@@ -3,13 +3,13 @@
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
   --- include: routing, came_back, failed_set
-  -- A foreign type stops it before the first write, or the jobs would be in no set.
+  -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
   redis.call('HLEN', leases)
+  redis.call('ZCARD', failed)
   redis.call('HLEN', returned)
   redis.call('HLEN', keys)
-  redis.call('ZCARD', failed)
-  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+  for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up = 0

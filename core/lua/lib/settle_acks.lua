@@ -3,17 +3,6 @@
 local flags = {}
 local next_item = first_item
 
--- A foreign type under one of our keys stops it here, before the first write: nothing is settled by half.
-local some_returned = redis.call('HLEN', returned) > 0
-redis.call('HLEN', jobs)
-if keyed == 1 then redis.call('HLEN', keys) end
-if first_item + (2 + keyed) * ack_count <= #ARGV then
-  redis.call('ZCARD', delayed)
-  redis.call('ZCARD', failed)
-  redis.call('HLEN', keys)
-  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
-end
-
 -- Acks: ack_count ids, ack_count tokens, and where `keyed` as many keys.
 if ack_count > 0 then
   local last = first_item + ack_count - 1
@@ -28,10 +17,13 @@ if ack_count > 0 then
     end
   end
   if #held > 0 then
+    -- What may hold a foreign type comes first, so that nothing is done by half.
+    redis.call('HLEN', jobs)
+    if keyed == 1 then redis.call('HLEN', keys) end
+    if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.call('ZREM', reserved, unpack(held))
     redis.call('HDEL', leases, unpack(held))
     redis.call('HDEL', jobs, unpack(held))
-    if some_returned then redis.call('HDEL', returned, unpack(held)) end
     redis.pcall('HINCRBY', stats, 'acked', #held)
   end
   next_item = last + ack_count + 1
