@@ -101,8 +101,8 @@ namespace Duly {
         /**
          * Puts a job in, due at once unless `delay` or `at` says when.
          *
-         * @param mixed $data what `json_encode` makes of it travels; closures, resources, NaN and text that is not UTF-8
-         *     are refused
+         * @param mixed $data what `json_encode` makes of it travels; refused are closures, resources, NaN, and text
+         *     that is not UTF-8
          * @param ?string $name which handler runs it, 1 to 128 bytes
          * @param int|float|null $delay seconds until it is due
          * @param int|float|\DateTimeInterface|null $at when it is due, instead of `delay`; numbers are unix seconds
@@ -560,8 +560,8 @@ namespace Duly {
     final class LeaseKeeper
     {
         /**
-         * Every renewal sets leases to `lease` seconds, 10 if null; it renews every third of that. No thread runs before
-         * the first `hold`.
+         * Every renewal sets leases to `lease` seconds, 10 if null; it renews every third of that. No thread runs
+         * before the first `hold`.
          *
          * @throws Exception\InvalidArgumentException
          */

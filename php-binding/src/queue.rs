@@ -167,7 +167,7 @@ impl Queue {
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
         let jobs: Vec<&Job> = convert::values(jobs)
-            .map(|job| job.extract::<&Job>())
+            .map(Zval::extract::<&Job>)
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))?;
         let reserved: Vec<blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
