@@ -141,7 +141,7 @@ namespace Duly {
         /**
          * Puts any number of jobs in, 1,000 at a time: a generator of millions needs no memory.
          *
-         * @param iterable<NewJob> $jobs
+         * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids also give the ids, in the order of the jobs
          *
          * @return array{created: int, kept: int, replaced: int, duplicates: int, ids?: list<string>}
