@@ -20,6 +20,9 @@ use crate::waiting::Waiting;
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 /// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; who wants more asks
+/// again.
+const MAX_RESERVED_A_CALL: usize = 500;
 /// One reserve gives at most this many bytes of records (but always one job).
 const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -43,7 +46,7 @@ impl ReserveOptions {
         Self::default()
     }
 
-    /// At most this many jobs (1 to 1,000, default 1).
+    /// At most this many jobs (1 to 1,000, default 1). One call gives 500 at the most.
     #[must_use]
     pub fn max(mut self, max: usize) -> Self {
         self.max = max;
@@ -247,7 +250,7 @@ impl Queue {
             let mut want = 0;
             let together = rest.iter().take_while(|caller| {
                 want += caller.max;
-                caller.lease == first.lease && (want <= MAX_BATCH || want == caller.max)
+                caller.lease == first.lease && (want <= MAX_RESERVED_A_CALL || want == caller.max)
             });
             let (now, later) = rest.split_at(together.count());
             rest = later;
@@ -273,7 +276,7 @@ impl Queue {
             call_slot: call.slot,
             call_number: Digits(call.number),
             call_renew: Digits(u64::from(call.renew)),
-            want: options.max,
+            want: options.max.min(MAX_RESERVED_A_CALL),
             lease_ms: whole_ms(options.lease),
             wait_ms: whole_ms(waiting.left()),
             max_bytes: MAX_RESERVE_BYTES,

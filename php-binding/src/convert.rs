@@ -36,7 +36,9 @@ pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
     if json.windows(2).any(|two| two == b"{}") {
         if let Some(place) = Search::new(|value| is_no_data(value)).place_in(value) {
             let place = the_data(Some(place));
-            return Err(Fault::invalid(format!("{place} is an object that is no data, as a closure; nothing was sent")));
+            return Err(Fault::invalid(format!(
+                "{place} is an object that is no data, as a closure; nothing was sent"
+            )));
         }
     }
     Ok(Data::from_json(json, usize::MAX)?)
