@@ -19,7 +19,7 @@ final class FpmTest extends TestCase
         $this->server = new Server();
         $this->folder = $this->server->folder();
         $user = posix_getpwuid(posix_geteuid())['name'];
-        file_put_contents("{$this->folder}/fpm.conf", "
+        file_put_contents("{$this->folder}/fpm.conf", <<<INI
             [global]
             error_log = {$this->folder}/fpm.log
             [www]
@@ -29,7 +29,7 @@ final class FpmTest extends TestCase
             pm.max_children = 1
             php_admin_flag[log_errors] = on
             php_admin_value[error_log] = {$this->folder}/php.log
-        ");
+            INI);
         $this->script('push', 'echo $client->queue("q")->push($_SERVER["QUERY_STRING"]), " ", getmypid();');
         $this->script('exit', '$client->queue("q")->push(1); echo "before"; exit(1);');
         $this->script('fatal', '$client->queue("q")->push(1); echo "before"; none();');
@@ -49,7 +49,12 @@ final class FpmTest extends TestCase
         $fpm = proc_open($command, [1 => $null, 2 => $null], $pipes);
         self::assertIsResource($fpm);
         $this->fpm = $fpm;
-        Server::until(fn (): bool => file_exists("{$this->folder}/fpm.sock"), 'php-fpm does not listen');
+        try {
+            Server::until(fn (): bool => file_exists("{$this->folder}/fpm.sock"), 'php-fpm does not listen', 10);
+        } catch (\RuntimeException $error) {
+            $this->tearDown();
+            throw $error;
+        }
     }
 
     protected function tearDown(): void

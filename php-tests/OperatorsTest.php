@@ -101,9 +101,14 @@ final class OperatorsTest extends ServerTestCase
 
     public function testRetryPoliciesAreChecked(): void
     {
-        foreach ([fn () => RetryPolicy::linear(-1), fn () => RetryPolicy::list([]), fn () => RetryPolicy::fixed('1')] as $bad) {
-            $this->thrownBy(InvalidArgumentException::class, $bad);
+        $refused = [
+            fn () => RetryPolicy::linear(-1),
+            fn () => RetryPolicy::list([]),
+            fn () => RetryPolicy::fixed('1'),
+            fn () => RetryPolicy::exponential(1.0, factor: 0.0),
+        ];
+        foreach ($refused as $make) {
+            $this->thrownBy(InvalidArgumentException::class, $make);
         }
-        $this->thrownBy(InvalidArgumentException::class, fn () => RetryPolicy::exponential(1.0, factor: 0.0));
     }
 }

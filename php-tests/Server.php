@@ -128,6 +128,13 @@ final class Server
         }
     }
 
+    /** Waits until somebody is blocked at the server. */
+    public function untilSomebodyWaits(): void
+    {
+        $blocked = fn (): bool => !str_contains((string) $this->command('INFO', 'clients'), "blocked_clients:0\r");
+        self::until($blocked, 'nobody waits for a job');
+    }
+
     private function answers(): bool
     {
         try {

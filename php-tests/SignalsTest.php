@@ -15,7 +15,7 @@ final class SignalsTest extends ServerTestCase
             say("over");
         ');
         $program->hear('waiting');
-        $this->waitingAtServer();
+        $this->server->untilSomebodyWaits();
         $sent = hrtime(true);
         $program->signal(SIGTERM);
         $program->hear('handled');
@@ -44,7 +44,7 @@ final class SignalsTest extends ServerTestCase
                 say("alive");
             ');
             $program->hear('waiting');
-            $this->waitingAtServer();
+            $this->server->untilSomebodyWaits();
             $program->signal(SIGTERM);
             self::assertSame(0, $program->end());
             self::assertStringContainsString("caught mine NULL\nalive", $program->said());
@@ -65,7 +65,7 @@ final class SignalsTest extends ServerTestCase
                 }
             ');
             $program->hear('waiting');
-            $this->waitingAtServer();
+            $this->server->untilSomebodyWaits();
             $program->signal(SIGTERM);
             self::assertSame(3, $program->end());
             self::assertSame("waiting\nshut down\n", $program->said());
@@ -82,7 +82,7 @@ final class SignalsTest extends ServerTestCase
             say("not reached");
         ');
         $program->hear('waiting');
-        $this->waitingAtServer();
+        $this->server->untilSomebodyWaits();
         $program->signal(SIGTERM);
         self::assertSame(255, $program->end());
         self::assertStringContainsString('Allowed memory size', $program->said());
@@ -98,16 +98,9 @@ final class SignalsTest extends ServerTestCase
             say("got " . $job->data());
         ');
         $program->hear('waiting');
-        $this->waitingAtServer();
+        $this->server->untilSomebodyWaits();
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
         self::assertStringContainsString('got by the handler', $program->said());
-    }
-
-    /** Waits until somebody is blocked at the server. */
-    private function waitingAtServer(): void
-    {
-        $blocked = fn (): bool => !str_contains((string) $this->server->command('INFO', 'clients'), "blocked_clients:0\r");
-        Server::until($blocked, 'nobody waits for a job');
     }
 }

@@ -18,7 +18,7 @@ final class WorkerTest extends ServerTestCase
         $this->queue->push('bare');
         $program = $this->worker('
             $worker->on("close", function (mixed $data, Duly\Job $job) { say("close {$data["order"]} {$job->name}"); })
-                ->on("", function (mixed $data, Duly\Job $job) use ($worker) { say("no name: $data"); $worker->stop(); });
+                ->on("", function (mixed $data) use ($worker) { say("no name: $data"); $worker->stop(); });
             $worker->run();
             say("ended");
         ');
@@ -112,8 +112,7 @@ final class WorkerTest extends ServerTestCase
     {
         $program = $this->worker('say("ready"); $worker->run(); say("ended");');
         $program->hear('ready');
-        $blocked = fn (): bool => !str_contains((string) $this->server->command('INFO', 'clients'), "blocked_clients:0\r");
-        Server::until($blocked, 'it does not wait for a job');
+        $this->server->untilSomebodyWaits();
         $sent = microtime(true);
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
@@ -272,8 +271,11 @@ final class WorkerTest extends ServerTestCase
         self::assertSame("ran\n", $program->said());
     }
 
-    private function worker(string $code, string $settings = 'grace: 30', string $option = '-dmemory_limit=64M'): Program
-    {
+    private function worker(
+        string $code,
+        string $settings = 'grace: 30',
+        string $option = '-dmemory_limit=64M',
+    ): Program {
         return new Program($this->server, $this->prefix, '
             $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
             ' . $code, $option);
