@@ -10,6 +10,8 @@ use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 use crate::error::Fault;
 
 const DEPTH: i64 = 512;
+/// PHP's decoder counts one level more than its encoder: what was pushed must come out.
+const DECODE_DEPTH: i64 = 1024;
 /// `JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION`: 1.0 stays a float.
 const ENCODE: i64 = 64 | 256 | 1024;
 
@@ -123,7 +125,7 @@ fn is_no_data(value: &Zval) -> bool {
 
 /// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
 pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
-    let value = call("json_decode", vec![&json, &assoc, &DEPTH])?;
+    let value = call("json_decode", vec![&json, &assoc, &DECODE_DEPTH])?;
     if value.is_null() && call("json_last_error", Vec::new())?.long() != Some(0) {
         let why = call("json_last_error_msg", Vec::new())?.string().unwrap_or_default();
         let message = format!("PHP cannot decode the data of this job: {why}; it is unharmed, as JSON, in 'raw'");
