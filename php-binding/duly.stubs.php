@@ -167,7 +167,7 @@ namespace Duly {
         }
 
         /**
-         * Leases up to `max` jobs, 1 to 1,000; waits for the first only.
+         * Leases up to `max` jobs, 1 to 1,000; waits for the first only. One call gives 500 at the most.
          *
          * @return list<Job>
          *

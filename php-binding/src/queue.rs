@@ -146,7 +146,8 @@ impl Queue {
         Ok(pushed.id().to_owned())
     }
 
-    /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name. Gives `created`, `kept`, `replaced`, `duplicates` and, if asked, `ids`.
+    /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name. Gives
+    /// `created`, `kept`, `replaced`, `duplicates` and, if asked, `ids`.
     #[php(defaults(ids = false))]
     pub fn push_many(&self, jobs: &Zval, ids: bool) -> PhpResult<Table> {
         Ok(self.push_all(jobs, ids)?)
@@ -158,7 +159,7 @@ impl Queue {
         Ok(self.reserve_jobs(1, wait, lease)?.pop())
     }
 
-    /// Leases up to `max` jobs (1 to 1,000).
+    /// Leases up to `max` jobs (1 to 1,000); one call gives 500 at the most.
     #[php(optional = wait)]
     pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
         Ok(self.reserve_jobs(count("max", max)?, wait, lease)?)
