@@ -167,7 +167,7 @@ namespace Duly {
         }
 
         /**
-         * Leases up to `max` jobs, 1 to 1,000; waits for the first only. One call gives 500 at the most.
+         * Leases up to `max` jobs, 1 to 1,000; waits for the first only.
          *
          * @return list<Job>
          *

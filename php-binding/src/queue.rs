@@ -159,7 +159,7 @@ impl Queue {
         Ok(self.reserve_jobs(1, wait, lease)?.pop())
     }
 
-    /// Leases up to `max` jobs (1 to 1,000); one call gives 500 at the most.
+    /// Leases up to `max` jobs (1 to 1,000).
     #[php(optional = wait)]
     pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
         Ok(self.reserve_jobs(count("max", max)?, wait, lease)?)
