@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, ms until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, want + 100 promoted.
+-- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -40,7 +40,7 @@ if #ARGV >= first_item then
   end
   settled = table.concat(flags)
 end
-local promote_cap, reclaim_cap = want + 100, '100'
+local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
