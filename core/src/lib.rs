@@ -13,6 +13,8 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
+#[cfg(test)]
+mod model;
 pub mod name;
 mod new_job;
 mod operate;

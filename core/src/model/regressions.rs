@@ -1,0 +1,1 @@
+//! Sequences that once failed, shortened, each with the name of what it taught.
