@@ -131,13 +131,14 @@ pub(super) fn read(server: &mut Server, keys: &QueueKeys, clients: &[&str]) -> D
         }
     }
     for client in clients {
-        let Some(Contents::Hash(hash)) = dump.get_mut(&format!("call:{client}")) else { continue };
         let lifetime = match replies.next().unwrap() {
             Value::Int(ms) if ms > i64::try_from(AGED_MS).unwrap() => "fresh",
             Value::Int(ms) if ms > 0 => "aged",
             _ => "for ever",
         };
-        hash.insert("(lifetime)".to_owned(), lifetime.to_owned());
+        if let Some(Contents::Hash(hash)) = dump.get_mut(&format!("call:{client}")) {
+            hash.insert("(lifetime)".to_owned(), lifetime.to_owned());
+        }
     }
     for key in existing {
         dump.entry(key[start.len()..].to_owned()).or_insert(Contents::List(vec!["(unknown key)".to_owned()]));
