@@ -25,8 +25,11 @@ if refused then return refused end
 
 local settled = ''
 if #ARGV >= first_item then
-  --- include: settle_outcomes
-  settled = flags
+  --- include: settle_acks
+  if next_item <= #ARGV then
+    --- include: settle_others
+  end
+  settled = table.concat(flags)
 end
 local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
@@ -60,9 +63,15 @@ if want > 0 and not paused then
     local looked_at = 0
     while granted < want and not left_behind and looked_at < 10 * want + 100 do
       local asked = math.min(want - granted, READ_CHUNK)
-      local entries = redis.call('LRANGE', list, '0', asked - 1)
+      -- One more than asked for tells whether jobs are left behind.
+      local entries = redis.call('LRANGE', list, '0', asked)
       local length = #entries
       if length == 0 then break end
+      local more = length > asked
+      if more then
+        entries[length] = nil
+        length = asked
+      end
       looked_at = looked_at + length
       local records = redis.call('HMGET', jobs, unpack(entries))
       local fit = length
@@ -108,9 +117,12 @@ if want > 0 and not paused then
         end
         granted = granted + count
       end
-      if length < asked then break end
+      if granted == want and more then left_behind = true end
+      if not more then break end
     end
-    if granted >= want then left_behind = left_behind or redis.call('EXISTS', list) == 1 end
+    if granted == want and not left_behind and i < #levels then
+      left_behind = redis.call('EXISTS', ready(string.sub(levels, i + 1, i + 1))) == 1
+    end
   end
 end
 

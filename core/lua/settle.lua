@@ -6,6 +6,10 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: clock, settle_outcomes
+--- include: settle_acks
+if next_item <= #ARGV then
+  --- include: clock, settle_others
+end
+flags = table.concat(flags)
 if not string.find(flags, '1', 1, true) then return flags end
 return answer(flags)

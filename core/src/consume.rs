@@ -153,6 +153,18 @@ impl Job {
     }
 }
 
+/// What one caller gets of a reserve.
+pub(crate) struct Granted {
+    token: u64,
+    jobs: Vec<GrantedJob>,
+}
+
+/// What one caller settles.
+pub(crate) struct OneOutcome {
+    operation: &'static str,
+    outcome: Outcomes,
+}
+
 /// One job's outcome in a batch.
 #[derive(Debug, Clone)]
 pub struct Settlement<'a> {
@@ -175,6 +187,14 @@ impl Queue {
     /// the connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        while options.wait.is_zero() {
+            let granted = self.reserve_now(options).await?;
+            let had_entries = !granted.jobs.is_empty();
+            let jobs = self.decode_granted(granted.jobs, granted.token).await?;
+            if !jobs.is_empty() || !had_entries {
+                return Ok(jobs);
+            }
+        }
         let mut waiting = Waiting::new(Instant::now(), options.wait);
         loop {
             let reply = self.reserve_once(options, &waiting, &Outcomes::default()).await?;
@@ -191,6 +211,39 @@ impl Queue {
                 None => return Ok(Vec::new()),
             }
         }
+    }
+
+    /// Jobs for a caller that does not wait, reserved together with those of other tasks.
+    async fn reserve_now(&self, options: &ReserveOptions) -> Result<Granted, Error> {
+        let queue = self.clone();
+        let send = move |callers: Vec<ReserveOptions>| {
+            let queue = queue.clone();
+            async move { queue.reserve_for(&callers).await }
+        };
+        self.shared.reserves.call(options.clone(), send).await
+    }
+
+    /// One reserve for callers that want the same lease, handed out in the order in which they came.
+    async fn reserve_for(&self, callers: &[ReserveOptions]) -> Result<Vec<Granted>, Error> {
+        let mut granted = Vec::with_capacity(callers.len());
+        let mut rest = callers;
+        while let Some(first) = rest.first() {
+            let mut want = 0;
+            let together = rest.iter().take_while(|caller| {
+                want += caller.max;
+                caller.lease == first.lease && (want <= MAX_BATCH || want == caller.max)
+            });
+            let (now, later) = rest.split_at(together.count());
+            rest = later;
+            let all = ReserveOptions { max: now.iter().map(|caller| caller.max).sum(), ..first.clone() };
+            let waiting = Waiting::new(Instant::now(), Duration::ZERO);
+            let reply = self.reserve_once(&all, &waiting, &Outcomes::default()).await?;
+            let mut jobs = reply.jobs.into_iter();
+            granted.extend(
+                now.iter().map(|caller| Granted { token: reply.token, jobs: jobs.by_ref().take(caller.max).collect() }),
+            );
+        }
+        Ok(granted)
     }
 
     /// One round: the reserve script once.
@@ -311,8 +364,34 @@ impl Queue {
         let mut outcomes = Outcomes::default();
         let next = add_outcome(&mut outcomes, &Settlement { job, outcome, error, rewritten })
             .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
-        let flags = self.settle_outcomes(operation, &outcomes).await.map_err(|error| error.of_job(job.id()))?;
-        if flags.first() == Some(&true) { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+        let queue = self.clone();
+        let send = move |parts: Vec<OneOutcome>| {
+            let queue = queue.clone();
+            async move { queue.settle_together(&parts).await }
+        };
+        let settled = self.shared.settles.call(OneOutcome { operation, outcome: outcomes }, send).await;
+        if settled.map_err(|error| error.of_job(job.id()))? { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+    }
+
+    async fn settle_together(&self, parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
+        let operation = parts.first().map_or("settle", |part| part.operation);
+        let mut all = Outcomes::default();
+        // The script takes acks first: so do the flags.
+        let acks = parts.iter().enumerate().filter(|(_, part)| part.outcome.ack_count() > 0);
+        let others = parts.iter().enumerate().filter(|(_, part)| part.outcome.ack_count() == 0);
+        let places: Vec<usize> = acks
+            .chain(others)
+            .map(|(place, part)| {
+                all.take(&part.outcome);
+                place
+            })
+            .collect();
+        let flags = self.settle_outcomes(operation, &all).await?;
+        let mut in_order = vec![false; parts.len()];
+        for (place, flag) in places.into_iter().zip(flags) {
+            in_order[place] = flag;
+        }
+        Ok(in_order)
     }
 
     pub(crate) async fn settle_outcomes(

@@ -2,6 +2,7 @@
 
 pub mod blocking;
 mod client;
+mod combine;
 mod connection;
 mod consume;
 mod data;

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use redis::Value;
 
 use crate::client::Client;
+use crate::combine::Combiner;
 use crate::connection::Durability;
+use crate::consume::{Granted, OneOutcome, ReserveOptions};
 use crate::error::{Error, ErrorKind};
 use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
@@ -32,6 +34,22 @@ pub(crate) struct QueueShared {
     pub(crate) keys: QueueKeys,
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
+    pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
+    pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
+    pub(crate) reserves: Arc<Combiner<ReserveOptions, Granted>>,
+}
+
+impl QueueShared {
+    fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
+        Arc::new(Self {
+            keys: QueueKeys::new(prefix, &name),
+            name,
+            levels: AtomicU16::new(levels.bits()),
+            pushes: Combiner::new(),
+            settles: Combiner::new(),
+            reserves: Combiner::new(),
+        })
+    }
 }
 
 /// What became of a pushed job.
@@ -88,9 +106,8 @@ pub struct PushSummary {
 
 impl Queue {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        let keys = QueueKeys::new(&client.shared.prefix, &name);
-        let levels = AtomicU16::new(Levels::one(name::DEFAULT_PRIORITY).bits());
-        Self { client, shared: Arc::new(QueueShared { name, keys, levels }) }
+        let shared = QueueShared::new(&client.shared.prefix, name, Levels::one(name::DEFAULT_PRIORITY));
+        Self { client, shared }
     }
 
     /// The queue's name.
@@ -103,18 +120,24 @@ impl Queue {
     /// Moves: nothing to `delayed`, or to `ready` when it is due now. Errors: `InvalidArgument`, `TooLarge` (nothing was
     /// sent); `Duplicate` with the id of the job that is there; `StorageFull` (nothing was stored); `NotDurable` (it is in,
     /// but not as safe as was asked for); `Timeout` (it may be in); `Unreachable` (it is not).
+    ///
+    /// Pushes of many tasks at once through clones of one queue travel together.
     pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
-        let mut pushed = self.push_batch(vec![job]).await?;
-        match pushed.pop() {
-            Some(Pushed::Duplicate { id }) => Err(Error::new(
+        let prepared = self.prepare(job).map_err(|error| error.during("push").in_queue(self.name()))?;
+        let queue = self.clone();
+        let send = move |jobs: Vec<Prepared>| {
+            let queue = queue.clone();
+            async move { Ok(queue.push_prepared(&jobs).await) }
+        };
+        match self.shared.pushes.call(prepared, send).await?? {
+            Pushed::Duplicate { id } => Err(Error::new(
                 ErrorKind::Duplicate,
                 "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first",
             )
             .during("push")
             .in_queue(self.name())
             .of_job(&id)),
-            Some(pushed) => Ok(pushed),
-            None => Err(Error::new(ErrorKind::Internal, "a push of one job gave no outcome")),
+            pushed => Ok(pushed),
         }
     }
 
@@ -130,18 +153,28 @@ impl Queue {
                 format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
             )));
         }
+        let prepared: Vec<_> =
+            jobs.into_iter().map(|job| self.prepare(job)).collect::<Result<_, _>>().map_err(in_push)?;
+        self.push_prepared(&prepared).await.into_iter().collect()
+    }
+
+    fn prepare(&self, job: NewJob) -> Result<Prepared, Error> {
         let client = &self.client.shared;
-        let mut prepared = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let now = self.client.host_now();
-            let made_id = client.ids.next(now).map_err(in_push)?;
-            prepared.push(job.prepare(made_id.as_str(), now, client.max_data_bytes).map_err(in_push)?);
+        let now = self.client.host_now();
+        let made_id = client.ids.next(now)?;
+        job.prepare(made_id.as_str(), now, client.max_data_bytes)
+    }
+
+    /// One outcome a job; a call that fails does not keep the next from being tried.
+    async fn push_prepared(&self, jobs: &[Prepared]) -> Vec<Result<Pushed, Error>> {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for run in runs(jobs) {
+            match self.push_run(run).await {
+                Ok(pushed) => outcomes.extend(pushed.into_iter().map(Ok)),
+                Err(error) => outcomes.extend(run.iter().map(|_| Err(error.clone()))),
+            }
         }
-        let mut pushed = Vec::with_capacity(prepared.len());
-        for run in runs(&prepared) {
-            pushed.extend(self.push_run(run).await?);
-        }
-        Ok(pushed)
+        outcomes
     }
 
     /// Puts any number of jobs in, a batch at a time; `progress` sees each batch's outcomes. Holds one batch in memory.
@@ -227,10 +260,8 @@ impl Queue {
 
     /// The same queue with these levels' lists passed, whatever is known to be in use.
     pub(crate) fn with_levels(&self, levels: Levels) -> Self {
-        let name = self.shared.name.clone();
-        let keys = QueueKeys::new(&self.client.shared.prefix, &name);
-        let shared = QueueShared { name, keys, levels: AtomicU16::new(levels.bits()) };
-        Self { client: self.client.clone(), shared: Arc::new(shared) }
+        let shared = QueueShared::new(&self.client.shared.prefix, self.shared.name.clone(), levels);
+        Self { client: self.client.clone(), shared }
     }
 
     pub(crate) fn levels(&self) -> Levels {

@@ -39,6 +39,10 @@ impl ByteStrings {
         self.ends.push(self.bytes.len());
     }
 
+    pub(crate) fn extend(&mut self, other: &Self) {
+        other.iter().for_each(|item| self.push(item));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }

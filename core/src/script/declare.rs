@@ -98,7 +98,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
     ("due", include_str!("../../lua/lib/due.lua")),
     ("stale", include_str!("../../lua/lib/stale.lua")),
-    ("settle_outcomes", include_str!("../../lua/lib/settle_outcomes.lua")),
+    ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
+    ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 

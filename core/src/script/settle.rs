@@ -82,6 +82,15 @@ impl Outcomes {
         self.others.push(record.unwrap_or(b""));
     }
 
+    /// Adds somebody else's outcomes.
+    pub(crate) fn take(&mut self, other: &Self) {
+        self.ids.extend(&other.ids);
+        self.tokens.extend(&other.tokens);
+        self.keys.extend(&other.keys);
+        self.keyed |= other.keyed;
+        self.others.extend(&other.others);
+    }
+
     pub(crate) fn ack_count(&self) -> usize {
         self.ids.len()
     }

@@ -22,7 +22,7 @@ impl Server {
 
     pub fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
         let server = Self { child, port, folder, arguments };
@@ -87,6 +87,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A port that nobody listens on just now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn spawn(port: u16, folder: &std::path::Path, arguments: &[String]) -> Child {

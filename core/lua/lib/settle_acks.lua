@@ -1,0 +1,34 @@
+-- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
+-- outcome: `1` settled, `0` the lease was lost and nothing was touched.
+local flags = {}
+local next_item = first_item
+
+-- Acks: ack_count ids, ack_count tokens, and where `keyed` as many keys.
+if ack_count > 0 then
+  local last = first_item + ack_count - 1
+  local tokens = redis.call('HMGET', leases, unpack(ARGV, first_item, last))
+  local held = {}
+  for i = 1, ack_count do
+    if tokens[i] and tokens[i] == ARGV[last + i] then
+      held[#held + 1] = ARGV[first_item + i - 1]
+      flags[i] = '1'
+    else
+      flags[i] = '0'
+    end
+  end
+  if #held > 0 then
+    redis.call('ZREM', reserved, unpack(held))
+    redis.call('HDEL', leases, unpack(held))
+    redis.call('HDEL', jobs, unpack(held))
+    if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
+    redis.pcall('HINCRBY', stats, 'acked', #held)
+  end
+  next_item = last + ack_count + 1
+  if keyed == 1 then
+    for i = 1, ack_count do
+      local id, key = ARGV[first_item + i - 1], ARGV[next_item + i - 1]
+      if flags[i] == '1' and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
+    end
+    next_item = next_item + ack_count
+  end
+end

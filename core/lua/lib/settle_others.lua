@@ -1,0 +1,32 @@
+-- Settles the outcomes behind the acks, each when its lease is still the granted one.
+-- The others: (verb, id, token, key, delay in ms, error, new record or '') each. retry: counts a failure, due again after the
+-- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
+-- failed: counts a failure and retries no more.
+--- include: wake, routing, delayed_member, came_back, failed_set
+local entered_failed = 0
+for at = next_item, #ARGV, 7 do
+  local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
+  if redis.call('HGET', leases, id) ~= token then
+    flags[#flags + 1] = '0'
+  else
+    flags[#flags + 1] = '1'
+    local level = routing(redis.call('HGET', jobs, id) or '{')
+    redis.call('ZREM', reserved, id)
+    redis.call('HDEL', leases, id)
+    if record ~= '' then redis.call('HSET', jobs, id, record) end
+    note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err)
+    if verb == 'failed' then
+      enter_failed(id, key)
+      entered_failed = entered_failed + 1
+    elseif delay > 0 then
+      redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
+      wake_for(now + delay)
+    else
+      redis.call(verb == 'release' and 'LPUSH' or 'RPUSH', ready(level), id)
+      wake_one()
+    end
+    redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
+  end
+end
+if entered_failed > 0 then trim_failed() end
