@@ -213,7 +213,9 @@ impl World<'_> {
             }
             _ => Levels::one(5),
         };
+        let only_looks = matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. });
         let levels = match who.knows {
+            _ if only_looks => Levels::ALL,
             Knows::Learnt => self.learnt[who.client].with(needed),
             Knows::All => Levels::ALL,
             Knows::Little => needed,
