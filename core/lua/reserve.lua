@@ -74,28 +74,39 @@ if want > 0 and not paused then
       end
       looked_at = looked_at + length
       local records = redis.call('HMGET', jobs, unpack(entries))
-      local fit = length
-      local whole = not some_stale
+      local is_stale = {}
+      if some_stale then
+        -- Known before bytes are counted: an entry that no longer counts must not hold back the job behind it.
+        local passed = {}
+        for k = 1, length do
+          local id = entries[k]
+          passed[id] = (passed[id] or 0) + 1
+          if passed[id] <= tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) then
+            is_stale[k], records[k] = true, false
+          end
+        end
+      end
+      local fit, gone = length, 0
       for k = 1, length do
         local record = records[k]
         if record then
           bytes = bytes + #record
-          if bytes > max_bytes and granted + k > 1 then
+          if bytes > max_bytes and granted + k - gone > 1 then
             fit = k - 1
             left_behind = true
             break
           end
         else
-          whole = false
+          gone = gone + 1
         end
       end
       redis.call('LTRIM', list, fit, '-1')
-      if fit < length or not whole then
+      if fit < length or gone > 0 then
         --- include: stale
         local kept_ids, kept_records = {}, {}
         for k = 1, fit do
-          local is_stale = some_stale and skip_stale(level, entries[k])
-          if not is_stale and records[k] then
+          if is_stale[k] then skip_stale(level, entries[k]) end
+          if records[k] then
             kept_ids[#kept_ids + 1] = entries[k]
             kept_records[#kept_records + 1] = records[k]
           end

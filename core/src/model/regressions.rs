@@ -1,6 +1,6 @@
 //! Sequences that once failed, shortened, each with the name of what it taught.
 
-use super::generate::{Deed, Ending, Endings, Knows, NewRecord, Step, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -30,4 +30,11 @@ fn ending(lease: usize, deed: Deed) -> Ending {
 fn an_ack_twice_in_one_call_is_counted_once() {
     let twice = Endings::Some(vec![ending(0, Deed::Ack), ending(0, Deed::Ack)]);
     holds(&[push(1), reserve(1, MANY_BYTES), Step::Settle { who: ME, endings: twice }]);
+}
+
+#[test]
+fn a_cancelled_entry_does_not_hold_back_the_job_behind_it() {
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let large = NewRecord { padding: 90, ..PLAIN };
+    holds(&[push(1), cancel, Step::Push { who: ME, count: 1, record: large, when: When::Now }, reserve(2, 40)]);
 }
