@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
-use super::generate::step;
+use super::generate;
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -67,7 +67,7 @@ fn scripts_do_what_the_model_does() {
     let server = RefCell::new(Server::start());
     let seen = RefCell::new(Seen::new());
     let case = Cell::new(0);
-    let steps = prop::collection::vec(step(), 1..MOST_STEPS);
+    let steps = generate::steps(MOST_STEPS);
     let result = TestRunner::new(config).run(&steps, |steps| {
         case.set(case.get() + 1);
         world::run(&mut server.borrow_mut(), &mut seen.borrow_mut(), case.get(), &steps).map_err(TestCaseError::fail)

@@ -205,14 +205,76 @@ fn names() -> impl Strategy<Value = Names> {
     ]
 }
 
-/// One step, as often as it is interesting.
-pub(super) fn step() -> impl Strategy<Value = Step> {
-    let count = prop_oneof![12 => 1..4_usize, 1 => 105..230_usize];
+/// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
+fn phrase() -> impl Strategy<Value = Vec<Step>> {
+    let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+    let plain = NewRecord { level: 5, max_retries: 0, key: None, padding: 0 };
+    let take = move |want, lease_ms| Step::Reserve {
+        who: me,
+        want,
+        lease_ms,
+        wait_ms: 0,
+        max_bytes: 4 << 20,
+        keeps_promise: false,
+        endings: Endings::Some(Vec::new()),
+    };
+    let settle = |who, deed| Step::Settle { who, endings: Endings::OfLastBatch(deed) };
+    let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let push = move |count, when| Step::Push { who: me, count, record: plain.clone(), when };
+    let many = (105..230_usize, select(vec![0_usize, 1, 2, 3, 4]), 0..4_u64);
+    let many = many.prop_map(move |(count, kind, limit)| match kind {
+        0 => vec![push(count, When::Now), take(300, 10), Step::Advance(10), take(1, 10), Step::Advance(10)],
+        1 => vec![push(count, When::After(10)), Step::Advance(10), take(1, 100)],
+        2 => vec![
+            push(count, When::Now),
+            Step::Cancel { who: me, names: Names::LastPushed },
+            push(1, When::Now),
+            take(1, 10),
+        ],
+        3 => vec![
+            Step::Configure { who: me, failed_max: limit, failed_age_ms: 1_000_000 },
+            push(count, When::Now),
+            take(300, 100),
+            settle(me, fail.clone()),
+        ],
+        _ => vec![
+            push(count, When::Now),
+            take(300, 100),
+            settle(me, fail.clone()),
+            Step::Advance(100),
+            Step::Configure { who: me, failed_max: 10_000, failed_age_ms: 50 },
+            push(1, When::Now),
+            take(1, 100),
+            settle(me, fail.clone()),
+        ],
+    });
+    let item = (0..4_usize, record(), when());
+    let run = (who(), item, reserve(), endings()).prop_map(|(who, item, reserve, endings)| {
+        vec![
+            Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] },
+            reserve,
+            Step::Settle { who, endings },
+        ]
+    });
+    let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
+        vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
+    });
+    prop_oneof![1 => many, 12 => run, 12 => again]
+}
+
+/// Steps, each as often as it is interesting.
+pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let some = prop_oneof![8 => step().prop_map(|step| vec![step]), 1 => phrase()];
+    prop::collection::vec(some, 1..most).prop_map(|phrases| phrases.into_iter().flatten().collect())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let count = prop_oneof![30 => 1..4_usize, 1 => 105..230_usize];
     let cap = prop_oneof![3 => 1..4_usize, 1 => Just(1000)];
     let if_held = select(vec![IfHeld::Refuse, IfHeld::Keep, IfHeld::Replace, IfHeld::Replace]);
     let item = (0..4_usize, record(), when());
     let moving = prop_oneof![
-        12 => prop_oneof![2 => Just(1), 3 => Just(10), 3 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
+        9 => prop_oneof![3 => Just(1), 3 => Just(10), 2 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
         8 => Just(Step::TakeWakes),
         1 => select(vec![1, 50]).prop_map(Step::SetBack),
         10 => (who(), count, record(), when())
