@@ -61,7 +61,7 @@ if want > 0 and not paused then
     local level = string.sub(levels, i, i)
     local list = ready(level)
     local looked_at = 0
-    while granted < want and not left_behind and looked_at < 10 * want + 100 do
+    while granted < want and not left_behind do
       local asked = math.min(want - granted, READ_CHUNK)
       -- One more than asked for tells whether jobs are left behind.
       local entries = redis.call('LRANGE', list, '0', asked)
@@ -128,7 +128,7 @@ if want > 0 and not paused then
         end
         granted = granted + count
       end
-      if granted == want and more then left_behind = true end
+      if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
       if not more then break end
     end
     if granted == want and not left_behind and i < #levels then
@@ -161,6 +161,13 @@ if granted > 0 then
 end
 
 reply[1] = paused and 'paused' or 'none'
+if left_behind then
+  -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
+  --- include: wake_one
+  reply[4] = 0
+  if #settled > 0 then answer(settled .. '  ') end
+  return reply
+end
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]

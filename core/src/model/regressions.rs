@@ -38,3 +38,9 @@ fn a_cancelled_entry_does_not_hold_back_the_job_behind_it() {
     let large = NewRecord { padding: 90, ..PLAIN };
     holds(&[push(1), cancel, Step::Push { who: ME, count: 1, record: large, when: When::Now }, reserve(2, 40)]);
 }
+
+#[test]
+fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    holds(&[push(150), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}

@@ -21,9 +21,9 @@ impl State {
         let settled = self.settle_outcomes(&reserve.outcomes);
         self.reclaim_ended(RECLAIM_CAP);
         self.promote_due(2 * reserve.want + 100);
-        let ids = if self.meta.paused { Vec::new() } else { self.take_ready(used, reserve) };
+        let (ids, is_stopped) = if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve) };
         if ids.is_empty() {
-            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled)));
+            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
         }
         Ok(Answer::Reserved(self.grant(used, reserve, settled, ids)))
     }
@@ -48,18 +48,21 @@ impl State {
     }
 
     /// Takes entries from the heads of the ready lists, level 0 first, each list from its head: skips what no longer
-    /// counts, stops at `want` jobs, before the job that would make more than `max_bytes` (but always takes one), and looks
-    /// at a bounded number of entries a level.
-    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall) -> Vec<String> {
+    /// counts, stops at `want` jobs, before the job that would make more than `max_bytes` (but always takes one), and when
+    /// it has looked at many entries of a list; says whether this last thing stopped it.
+    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall) -> (Vec<String>, bool) {
         let mut taken = Vec::new();
         let mut bytes = 0;
         for level in used.iter() {
             let mut looked_at = 0;
-            while taken.len() < reserve.want && looked_at < 10 * reserve.want + 100 {
+            while taken.len() < reserve.want {
                 let list = self.ready.entry(level).or_default();
                 let chunk = list.len().min(CHUNK).min(reserve.want - taken.len());
                 if chunk == 0 {
                     break;
+                }
+                if looked_at >= 10 * reserve.want + 100 {
+                    return (taken, true);
                 }
                 looked_at += chunk;
                 for _ in 0..chunk {
@@ -68,7 +71,7 @@ impl State {
                     if let Some(record) = self.records.get(&entry.id).filter(|_| entry.counts) {
                         let more = record.bytes().len();
                         if !taken.is_empty() && bytes + more > reserve.max_bytes {
-                            return taken;
+                            return (taken, false);
                         }
                         bytes += more;
                         taken.push(entry.id.clone());
@@ -77,7 +80,7 @@ impl State {
                 }
             }
         }
-        taken
+        (taken, false)
     }
 
     fn grant(&mut self, used: Levels, reserve: &ReserveCall, settled: String, ids: Vec<String>) -> ReserveReply {
@@ -103,12 +106,14 @@ impl State {
         ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in_ms: None, promised: 0, jobs }
     }
 
-    fn reserve_nothing(&mut self, reserve: &ReserveCall, settled: String) -> ReserveReply {
+    fn reserve_nothing(&mut self, reserve: &ReserveCall, settled: String, is_stopped: bool) -> ReserveReply {
         let status = if self.meta.paused { ReserveStatus::Paused } else { ReserveStatus::None };
         let next_end = self.leases.values().map(|lease| lease.ends).min();
         let next = self.delayed.values().min().copied().into_iter().chain(next_end).min();
         let mut promised = 0;
-        if let Some(next) = next {
+        if is_stopped {
+            self.wake_one();
+        } else if let Some(next) = next {
             let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
             if reserve.wait_ms > 0 && (ours || !self.is_awaited(next)) {
                 // The first waiter that sees the next moment promises to be back for it.
@@ -123,6 +128,7 @@ impl State {
         if !settled.is_empty() {
             self.remember(&reserve.call, format!("{settled}  "));
         }
+        let next = if is_stopped { Some(self.clock) } else { next };
         let next_in_ms = next.map(|next| next.saturating_sub(self.clock));
         ReserveReply { status, settled, token: 0, next_in_ms, promised, jobs: Vec::new() }
     }
