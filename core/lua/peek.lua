@@ -14,7 +14,7 @@ local function add(id, score)
 end
 
 if state == 'ready' then
-  -- A stale entry is the first of its id in its list; entries in front of the page matter only when there are any.
+  -- A stale entry is the first of its id in its list, so those in front of the page are looked at too when there are any.
   local some_stale = redis.call('HLEN', stale) > 0
   local skip, left = offset, limit
   for level in string.gmatch(passed_levels, '%d') do
@@ -23,16 +23,17 @@ if state == 'ready' then
       skip = skip - length
     elseif left > 0 then
       local skipped = {}
-      local entries = redis.call('LRANGE', ready(level), skip, skip + left - 1)
-      for _, id in ipairs(entries) do
+      local first = some_stale and 0 or skip
+      local entries = redis.call('LRANGE', ready(level), first, skip + left - 1)
+      for i, id in ipairs(entries) do
         local stale_count = some_stale and tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) or 0
         if (skipped[id] or 0) < stale_count then
           skipped[id] = (skipped[id] or 0) + 1
-        else
+        elseif first + i > skip then
           add(id, '')
         end
       end
-      left = left - #entries
+      left = left - (first + #entries - skip)
       skip = 0
     end
   end

@@ -38,12 +38,15 @@ impl History {
         if let Command::PushUnique { items, .. } = &sent.command {
             let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
             self.replaced += before.records.len() as u64 + pushed - after.records.len() as u64;
-            items.iter().for_each(|(id, _, _)| {
+            for (id, _, _) in items.iter().filter(|(id, _, _)| after.records.contains_key(id)) {
                 self.acked.remove(id);
-            });
+            }
         }
         self.check_conservation(after)?;
-        self.note_acks(sent, answer);
+        // An answer that is given again may be about a job that was pushed anew since.
+        if sent.command.call().is_some_and(|call| matches!(before.earlier(call), Ok(None))) {
+            self.note_acks(sent, answer);
+        }
         ensure!(
             !after.records.keys().any(|id| self.acked.contains(id)),
             "I4: a job that was acked is still there: {:?}",
@@ -60,12 +63,12 @@ impl History {
             Answer::Reserved(reply) => reply.settled.as_str(),
             answer => answer.text(),
         };
+        if flags.chars().any(|flag| flag != '0' && flag != '1') {
+            return; // refused
+        }
         for (outcome, flag) in sent.command.outcomes().iter().zip(flags.chars()) {
             if flag == '1' && matches!(outcome.became, Became::Done) {
-                // An answer that is given again may be about a job that was pushed anew since.
-                if self.tokens.get(&outcome.id) == Some(&outcome.token) {
-                    self.acked.insert(outcome.id.clone());
-                }
+                self.acked.insert(outcome.id.clone());
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Sequences that once failed, shortened, each with the name of what it taught.
 
+use crate::script::IfHeld;
+
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
 use super::server::Server;
 use super::world::{self, Seen};
@@ -43,4 +45,13 @@ fn a_cancelled_entry_does_not_hold_back_the_job_behind_it() {
 fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
     let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
     holds(&[push(150), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}
+
+#[test]
+fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
+    let a = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
+    let promote = Step::Promote { who: ME, cap: 9 };
+    let peek = Step::Peek { state: "ready", offset: 1, limit: 5 };
+    holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
 }

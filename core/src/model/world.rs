@@ -8,7 +8,7 @@ use crate::script::{By, Due, IfHeld, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, UNDECODABLE, When, Who};
 use super::invariants::History;
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, State};
@@ -222,7 +222,9 @@ impl World<'_> {
         };
         let mut sent = Sent { command, levels };
         for _ in 0..3 {
-            self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
+            if !only_looks {
+                self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
+            }
             self.sent.push(sent.clone());
             let answer = self.send(&sent)?;
             let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else { return Ok(()) };
@@ -393,7 +395,10 @@ impl World<'_> {
 
     fn record(&mut self, new: &NewRecord) -> Record {
         self.next_id += 1;
-        let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
+        let body = match new.padding {
+            UNDECODABLE => format!("hello {}", self.next_id),
+            padding => format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(padding)),
+        };
         Record { level: new.level, max_retries: new.max_retries, key: new.key.map(str::to_owned), body }
     }
 
