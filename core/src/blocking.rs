@@ -13,6 +13,7 @@ use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::inspect::{Counts, Found, JobView, State};
+pub use crate::lease_keeper::LeaseKeeper;
 use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};

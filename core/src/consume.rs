@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::connection::Durability;
 use crate::envelope::{Envelope, cut_error};
 use crate::error::{Error, ErrorKind};
+use crate::keys::Key;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::{CameBack, Record};
 use crate::retry::{Next, Outcome, RetryPolicy};
@@ -71,7 +72,7 @@ impl ReserveOptions {
     }
 }
 
-fn check_lease(lease: Duration) -> Result<(), Error> {
+pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     if lease < Duration::from_millis(1) || lease > MAX_LEASE {
         return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {lease:?}")));
     }
@@ -272,10 +273,19 @@ impl Queue {
         ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))
     }
 
+    /// Waits for a wake-up, and for `pause` at most. A wake-up is a hint: where waiting for it is not possible just now (a
+    /// lost connection, a slot on the move), time alone ends the pause, and the reserve that follows says what is wrong.
     pub(crate) async fn wait_for_wake(&self, pause: Duration) -> Result<(), Error> {
+        let until = tokio::time::Instant::now() + pause;
         let keys = &self.shared.keys;
-        let wake = keys.spell(crate::keys::Key::Wake);
-        self.client.wait_for_wake(keys.slot(), wake.as_bytes(), pause).await.map(|_| ())
+        let wake = keys.spell(Key::Wake);
+        match self.client.wait_for_wake(keys.slot(), wake.as_bytes(), pause).await {
+            Err(error) if error.is_transient() => {
+                tokio::time::sleep_until(until).await;
+                Ok(())
+            }
+            waited => waited.map(|_| ()),
+        }
     }
 
     /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.

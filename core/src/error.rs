@@ -119,13 +119,14 @@ impl Error {
 
     /// Which verb was running; the first caller that knows wins, so inner layers need not repeat it.
     #[must_use]
-    pub(crate) fn during(mut self, operation: &'static str) -> Self {
+    pub fn during(mut self, operation: &'static str) -> Self {
         self.operation.get_or_insert(operation);
         self
     }
 
+    /// Which queue the call was about; the first caller that knows wins.
     #[must_use]
-    pub(crate) fn in_queue(mut self, queue: &str) -> Self {
+    pub fn in_queue(mut self, queue: &str) -> Self {
         self.queue.get_or_insert_with(|| queue.to_owned());
         self
     }

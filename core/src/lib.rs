@@ -16,6 +16,7 @@ mod json;
 mod keys;
 #[cfg(test)]
 mod model;
+mod lease_keeper;
 pub mod name;
 mod new_job;
 mod operate;

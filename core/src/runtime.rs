@@ -20,12 +20,13 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 type Kept<T> = Option<(u32, Arc<T>)>;
 
 /// A value that belongs to the process that made it.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     kept: Mutex<Kept<T>>,
 }
 
 impl<T> PerProcess<T> {
-    pub(crate) const fn new() -> Self {
+    /// Nothing yet.
+    pub const fn new() -> Self {
         Self { kept: Mutex::new(None) }
     }
 
@@ -33,7 +34,7 @@ impl<T> PerProcess<T> {
     ///
     /// A fork may happen while another thread of the parent holds the lock; the child's copy then stays locked for ever. The
     /// lock is held only while a value is looked up or made, so this tries for a while and then says so, and never hangs.
-    pub(crate) fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
+    pub fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
         let mut kept = self.lock()?;
         let pid = std::process::id();
         if let Some((_, value)) = kept.as_ref().filter(|(maker, _)| *maker == pid) {
@@ -90,21 +91,20 @@ fn no_runtime(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?").caused_by(error)
 }
 
-/// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up.
+/// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up. It is asked outside the runtime:
+/// a signal handler of the caller's language may call duly itself.
 pub(crate) fn block_on<T, E: From<Error>>(
     call: impl Future<Output = Result<T, Error>>,
     mut interrupted: impl FnMut() -> Result<(), E>,
 ) -> Result<T, E> {
     let runtime = local()?;
-    runtime.block_on(async {
-        let mut call = pin!(call);
-        loop {
-            match tokio::time::timeout(CHECK_EVERY, call.as_mut()).await {
-                Ok(answer) => return answer.map_err(E::from),
-                Err(_) => interrupted()?,
-            }
+    let mut call = pin!(call);
+    loop {
+        match runtime.block_on(async { tokio::time::timeout(CHECK_EVERY, call.as_mut()).await }) {
+            Ok(answer) => return answer.map_err(E::from),
+            Err(_) => interrupted()?,
         }
-    })
+    }
 }
 
 #[cfg(test)]

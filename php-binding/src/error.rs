@@ -1,0 +1,228 @@
+//! Errors as PHP exceptions: one class for each kind, all under `Duly\Exception\ExceptionInterface`, each with an SPL parent.
+
+use duly::ErrorKind;
+use ext_php_rs::builders::{ClassBuilder, ClassProperty, FunctionBuilder};
+use ext_php_rs::flags::{DataType, MethodFlags, PropertyFlags};
+use ext_php_rs::prelude::*;
+use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::zend::{ClassEntry, ExecuteData, bailout, ce};
+
+/// Every exception of duly. The classes' names say the kind; this is what they share.
+#[php_interface]
+#[php(name = "Duly\\Exception\\ExceptionInterface")]
+#[php(extends(ce = ce::throwable, stub = "\\Throwable"))]
+#[allow(dead_code)] // implemented by the classes below, in PHP's terms
+pub trait ExceptionInterface {
+    /// The kind in `snake_case`, the same word in every language.
+    fn getKind(&self) -> String;
+    /// May the same call succeed later, without anybody changing it?
+    fn isTransient(&self) -> bool;
+    /// The verb that was running.
+    fn getOperation(&self) -> Option<String>;
+    /// The queue that the call was about.
+    fn getQueue(&self) -> Option<String>;
+    /// The job that the call was about; for a duplicate, the job that is there.
+    fn getJobId(&self) -> Option<String>;
+}
+
+unsafe extern "C" {
+    static spl_ce_RuntimeException: *const ClassEntry;
+    static spl_ce_InvalidArgumentException: *const ClassEntry;
+    static spl_ce_LengthException: *const ClassEntry;
+    static spl_ce_LogicException: *const ClassEntry;
+}
+
+fn runtime_exception() -> &'static ClassEntry {
+    // SAFETY: the engine sets it before any extension starts up and never changes it.
+    unsafe { &*spl_ce_RuntimeException }
+}
+
+fn invalid_argument_exception() -> &'static ClassEntry {
+    // SAFETY: as above.
+    unsafe { &*spl_ce_InvalidArgumentException }
+}
+
+fn length_exception() -> &'static ClassEntry {
+    // SAFETY: as above.
+    unsafe { &*spl_ce_LengthException }
+}
+
+fn logic_exception() -> &'static ClassEntry {
+    // SAFETY: as above.
+    unsafe { &*spl_ce_LogicException }
+}
+
+fn interface() -> &'static ClassEntry {
+    <PhpInterfaceExceptionInterface as ext_php_rs::class::RegisteredClass>::get_metadata().ce()
+}
+
+type Parent = (fn() -> &'static ClassEntry, &'static str);
+const RUNTIME: Parent = (runtime_exception, "RuntimeException");
+const INVALID_ARGUMENT: Parent = (invalid_argument_exception, "InvalidArgumentException");
+const LENGTH: Parent = (length_exception, "LengthException");
+const LOGIC: Parent = (logic_exception, "LogicException");
+
+/// The class of each kind, without `Duly\Exception\` and `Exception`.
+const CLASSES: &[(ErrorKind, &str, Parent)] = &[
+    (ErrorKind::InvalidArgument, "InvalidArgument", INVALID_ARGUMENT),
+    (ErrorKind::TooLarge, "TooLarge", LENGTH),
+    (ErrorKind::Duplicate, "Duplicate", RUNTIME),
+    (ErrorKind::LeaseLost, "LeaseLost", RUNTIME),
+    (ErrorKind::NotFound, "NotFound", RUNTIME),
+    (ErrorKind::Unreachable, "Unreachable", RUNTIME),
+    (ErrorKind::Timeout, "Timeout", RUNTIME),
+    (ErrorKind::AuthenticationFailed, "AuthenticationFailed", RUNTIME),
+    (ErrorKind::PermissionDenied, "PermissionDenied", RUNTIME),
+    (ErrorKind::ReadOnly, "ReadOnly", RUNTIME),
+    (ErrorKind::Busy, "Busy", RUNTIME),
+    (ErrorKind::StorageFull, "StorageFull", RUNTIME),
+    (ErrorKind::EvictionPolicy, "EvictionPolicy", RUNTIME),
+    (ErrorKind::Unsupported, "Unsupported", RUNTIME),
+    (ErrorKind::NotDurable, "NotDurable", RUNTIME),
+    (ErrorKind::Corrupt, "Corrupt", RUNTIME),
+    (ErrorKind::FormatTooNew, "FormatTooNew", RUNTIME),
+    (ErrorKind::Protocol, "Protocol", RUNTIME),
+    (ErrorKind::Embedded, "Embedded", RUNTIME),
+    (ErrorKind::Interrupted, "Interrupted", RUNTIME),
+    (ErrorKind::Internal, "Internal", LOGIC),
+];
+
+fn class_name(short: &str) -> String {
+    format!("Duly\\Exception\\{short}Exception")
+}
+
+/// Registers the exception classes when PHP loads the extension. They are plain PHP classes with four protected properties.
+pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
+    let registered = CLASSES.iter().try_for_each(|(_, short, parent)| {
+        let mut class = ClassBuilder::new(class_name(short)).extends(*parent).registration(|_, _| {});
+        class = class.implements((interface, "Duly\\Exception\\ExceptionInterface"));
+        for (name, ty) in PROPERTIES {
+            class = class.property(ClassProperty {
+                name: (*name).into(),
+                flags: PropertyFlags::Protected,
+                default: None,
+                docs: &[],
+                ty: Some(*ty),
+                nullable: true,
+                readonly: false,
+            });
+        }
+        for (name, handler, ty, nullable) in GETTERS {
+            class = class.method(FunctionBuilder::new(*name, *handler).returns(*ty, false, *nullable), MethodFlags::Public);
+        }
+        class.register()
+    });
+    i32::from(registered.is_err())
+}
+
+const PROPERTIES: &[(&str, DataType)] = &[
+    ("kind", DataType::String),
+    ("transient", DataType::Bool),
+    ("operation", DataType::String),
+    ("queue", DataType::String),
+    ("jobId", DataType::String),
+];
+
+type Getter = (&'static str, extern "C" fn(&mut ExecuteData, &mut Zval), DataType, bool);
+const GETTERS: &[Getter] = &[
+    ("getKind", get_kind, DataType::String, false),
+    ("isTransient", is_transient, DataType::Bool, false),
+    ("getOperation", get_operation, DataType::String, true),
+    ("getQueue", get_queue, DataType::String, true),
+    ("getJobId", get_job_id, DataType::String, true),
+];
+
+fn read_property(call: &mut ExecuteData, answer: &mut Zval, name: &str) {
+    if let Some(value) = call.get_self().and_then(|object| object.get_property::<&Zval>(name).ok()) {
+        *answer = value.shallow_clone();
+    }
+}
+
+extern "C" fn get_kind(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "kind");
+}
+
+extern "C" fn is_transient(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "transient");
+}
+
+extern "C" fn get_operation(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "operation");
+}
+
+extern "C" fn get_queue(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "queue");
+}
+
+extern "C" fn get_job_id(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "jobId");
+}
+
+/// Why a method does not return normally.
+#[derive(Debug)]
+pub enum Fault {
+    /// The core said so.
+    Duly(duly::Error),
+    /// PHP code that was called on the way threw; its exception is pending in the engine.
+    Thrown,
+    /// PHP code that was called on the way ended the request (`exit`, a fatal error).
+    BailedOut,
+}
+
+impl From<duly::Error> for Fault {
+    fn from(error: duly::Error) -> Self {
+        Self::Duly(error)
+    }
+}
+
+impl Fault {
+    /// A refused argument.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Duly(duly::Error::new(ErrorKind::InvalidArgument, message.into()))
+    }
+}
+
+impl From<Fault> for PhpException {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Duly(error) => exception(&error),
+            // What is pending in the engine stays; this one is never seen.
+            Fault::Thrown => PhpException::default_pending(),
+            // SAFETY: every Rust frame of the call has been left: this is the conversion of its result.
+            Fault::BailedOut => unsafe { bailout() },
+        }
+    }
+}
+
+trait Pending {
+    fn default_pending() -> Self;
+}
+
+impl Pending for PhpException {
+    fn default_pending() -> Self {
+        Self::from_message("an exception is pending".to_owned())
+    }
+}
+
+fn exception(error: &duly::Error) -> PhpException {
+    let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
+    let message = error.to_string().replace('\0', "\\0");
+    let Some(class) = ClassEntry::try_find(&class_name(short)) else {
+        return PhpException::from_message(message);
+    };
+    let mut object = ZendObject::new(class);
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let set = object
+        .set_property("message", message.as_str())
+        .and_then(|()| object.set_property("kind", error.kind().as_str()))
+        .and_then(|()| object.set_property("transient", error.is_transient()))
+        .and_then(|()| object.set_property("operation", text(error.operation())))
+        .and_then(|()| object.set_property("queue", text(error.queue())))
+        .and_then(|()| object.set_property("jobId", text(error.job_id())));
+    let mut value = Zval::new();
+    value.set_object(&mut object);
+    match set {
+        Ok(()) => PhpException::new(message, 0, class).with_object(value),
+        Err(_) => PhpException::new(message, 0, class),
+    }
+}

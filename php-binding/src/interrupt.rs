@@ -1,0 +1,34 @@
+//! What a waiting call does ten times a second: lets PHP's signal handlers run.
+
+use duly::blocking::Interrupt;
+use ext_php_rs::types::ZendCallable;
+use ext_php_rs::zend::{ExecutorGlobals, try_catch};
+use std::panic::AssertUnwindSafe;
+
+use crate::error::Fault;
+
+/// Runs pending pcntl handlers between the slices of a wait.
+pub struct Signals;
+
+impl Interrupt for Signals {
+    type Error = Fault;
+
+    fn check(&mut self) -> Result<(), Fault> {
+        dispatch()
+    }
+}
+
+/// Lets pcntl run the handlers of signals that came. A handler may throw, which ends the wait with its exception; it may call
+/// `exit`, which ends the request once the wait's own frames are gone.
+fn dispatch() -> Result<(), Fault> {
+    // Without pcntl there are no handlers.
+    let Ok(pcntl) = ZendCallable::try_from_name("pcntl_signal_dispatch") else { return Ok(()) };
+    let called = try_catch(AssertUnwindSafe(|| {
+        // Whether it worked shows in the pending exception.
+        let _ = pcntl.try_call(Vec::new());
+    }));
+    if called.is_err() {
+        return Err(Fault::BailedOut);
+    }
+    if ExecutorGlobals::has_exception() { Err(Fault::Thrown) } else { Ok(()) }
+}

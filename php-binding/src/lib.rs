@@ -1,0 +1,39 @@
+//! The PHP extension: each method converts, calls `duly::blocking`, and converts back.
+//!
+//! Loading it registers classes and does nothing else: no thread, no runtime, no connection before the first call. Rust calls
+//! into PHP only where nothing of Rust is left to unwind: to encode data before a call, and between the slices of a wait.
+
+#![cfg_attr(windows, feature(abi_vectorcall))]
+// Parameter names are PHP's named arguments, which are camelCase.
+#![allow(non_snake_case)]
+// PHP calls with many named arguments; the engine's macros take parameters by value.
+#![allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+
+mod client;
+mod convert;
+mod error;
+mod interrupt;
+mod job;
+mod lease_keeper;
+mod new_job;
+mod queue;
+mod retry;
+mod when;
+
+use ext_php_rs::prelude::*;
+
+/// What PHP asks for when it loads the extension.
+#[php_module]
+pub fn module(module: ModuleBuilder) -> ModuleBuilder {
+    module
+        .name("duly")
+        .version(env!("CARGO_PKG_VERSION"))
+        .startup_function(error::register_exceptions)
+        .interface::<error::PhpInterfaceExceptionInterface>()
+        .class::<client::Client>()
+        .class::<queue::Queue>()
+        .class::<job::Job>()
+        .class::<new_job::NewJob>()
+        .class::<retry::RetryPolicy>()
+        .class::<lease_keeper::LeaseKeeper>()
+}

@@ -1,0 +1,570 @@
+"""The engine of duly, compiled. Use it through `duly` and `duly.aio`."""
+
+from asyncio import Future
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike
+from typing import Any, Literal, TypeAlias, final
+
+from typing_extensions import disjoint_base
+
+__version__: str
+
+_Json: TypeAlias = Any
+_Span: TypeAlias = float | timedelta
+_State: TypeAlias = Literal["delayed", "ready", "reserved", "failed"]
+_StrPath: TypeAlias = str | PathLike[str]
+
+@final
+class Client:
+    """The way to the queues of one server. Nothing is sent until the first call; safe among threads and after a fork.
+
+    Without a URL it is the environment's `DULY_URL`, else `redis://127.0.0.1:6379`. Also `rediss://` (TLS), `unix://`,
+    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability` is `"fsync"`, or `"wait:2"` for
+    two replicas.
+    """
+
+    def __new__(
+        cls,
+        url: str | None = None,
+        *,
+        prefix: str = "duly:",
+        username: str | None = None,
+        password: str | None = None,
+        ca_file: _StrPath | None = None,
+        client_cert_file: _StrPath | None = None,
+        client_key_file: _StrPath | None = None,
+        connect_timeout: _Span | None = None,
+        command_timeout: _Span | None = None,
+        deadline: _Span | None = None,
+        allow_eviction: bool = False,
+        max_data_bytes: int = 1048576,
+        durability: str | None = None,
+        manual_clock: bool = False,
+    ) -> Client: ...
+    def ping(self) -> None:
+        """Make one round trip to the server."""
+
+    def queue(self, name: str) -> Queue:
+        """Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`."""
+
+@final
+class Queue:
+    """One queue of a client. Made by `client.queue(name)`; safe to share among threads."""
+
+    @property
+    def name(self) -> str: ...
+    def push(
+        self,
+        data: _Json = None,
+        *,
+        name: str | None = None,
+        delay: _Span | None = None,
+        at: datetime | float | None = None,
+        id: str | None = None,
+        key: str | None = None,
+        priority: int | None = None,
+        max_retries: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: _Span | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        raw: bytes | None = None,
+    ) -> str:
+        """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
+
+        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes of a JSON
+        text instead. Due after `delay`, or at the moment `at`.
+        Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
+        NotDurableError, DulyTimeoutError, UnreachableError.
+        """
+
+    def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False) -> PushSummary:
+        """Put any number of jobs in, a thousand with each call to the server. Holds one batch in memory.
+
+        A duplicate is counted and is no error. When a call fails, the batches before it are in.
+        """
+
+    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Job | None:
+        """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
+
+    def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> list[Job]:
+        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+
+    def ack_many(self, jobs: Sequence[ReservedJob]) -> list[bool]:
+        """Ack many jobs with few calls; True where the lease was still held."""
+
+    def cancel(self, id: str | None = None, *, key: str | None = None) -> Cancelled | None:
+        """Remove a job in whatever state it is; None if there is no such job."""
+
+    def reschedule(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        delay: _Span | None = None,
+        at: datetime | float | None = None,
+    ) -> str:
+        """Give a delayed or ready job another due time; gives its id. Raises NotFoundError."""
+
+    def requeue(self, *ids: str) -> list[Requeued]:
+        """Send failed jobs round again, with their failures forgotten."""
+
+    def requeue_all(self) -> int:
+        """Send all failed jobs round again; gives how many."""
+
+    def purge(self, state: _State) -> int:
+        """Remove all jobs that are delayed, ready or failed; gives how many."""
+
+    def pause(self) -> None:
+        """Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish."""
+
+    def resume(self) -> None:
+        """Hand out jobs again."""
+
+    def promote(self) -> int:
+        """Move due jobs to ready by hand; gives how many. Every reserve does it by itself."""
+
+    def reclaim(self) -> int:
+        """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
+
+    def keep_failed(self, max: int, age: _Span) -> None:
+        """Set how many failed jobs the queue keeps, and for how long."""
+
+    def counts(self) -> Counts:
+        """Count the jobs in each state, and say what comes next."""
+
+    def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> list[JobView]:
+        """Look at jobs of a state without touching them."""
+
+    def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
+        """Say where a job is and why it is not running; None if there is no such job."""
+
+    def set_clock(self, now: datetime | float) -> None:
+        """For tests: move the clock of a client made with `manual_clock=True`."""
+
+@final
+class NewJob:
+    """A job for `Queue.push_many`. Its data is converted when it is made; the arguments are those of `Queue.push`."""
+
+    def __new__(
+        cls,
+        data: _Json = None,
+        *,
+        name: str | None = None,
+        delay: _Span | None = None,
+        at: datetime | float | None = None,
+        id: str | None = None,
+        key: str | None = None,
+        priority: int | None = None,
+        max_retries: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: _Span | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        raw: bytes | None = None,
+    ) -> NewJob: ...
+
+@disjoint_base
+class ReservedJob:
+    """What a reserved job of a sync or an asyncio queue says of itself."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def data(self) -> Any:
+        """What was pushed, decoded at the first look; the same object each time."""
+
+    @property
+    def raw(self) -> bytes:
+        """What was pushed, byte for byte."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def attempts(self) -> int:
+        """Failures so far."""
+
+    @property
+    def max_retries(self) -> int: ...
+    @property
+    def error(self) -> str:
+        """The text of the last failure; empty if there was none."""
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def returns(self) -> int:
+        """How often it came back from a worker: failed, released, or its lease ended."""
+
+    @property
+    def timeout(self) -> float | None:
+        """The longest run, in seconds."""
+
+    @property
+    def pushed_at(self) -> int:
+        """When it was pushed, in unix seconds, by the clock of the host that pushed it."""
+
+    @property
+    def attempt(self) -> int:
+        """Which run this is, 1 for the first."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token of this lease, greater than that of every earlier lease of this job."""
+
+    @property
+    def queue(self) -> Any:
+        """The queue that it came from."""
+
+    @property
+    def settled(self) -> bool:
+        """Has it been acked, failed or released through this object?"""
+
+@final
+class Job(ReservedJob):
+    """A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over."""
+
+    def ack(self) -> None:
+        """Done: the job leaves the queue."""
+
+    def fail(
+        self, error: str | BaseException, *, retry_after: _Span | None = None, counted: bool = True, final: bool = False
+    ) -> float | None:
+        """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+
+        The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
+        `final=True` allows no further run.
+        """
+
+    def release(self, after: _Span | None = None) -> None:
+        """Give it back, at once or after a while, without counting a failure."""
+
+    def extend(self, lease: _Span) -> None:
+        """Set the lease to end this long from now."""
+
+@disjoint_base
+class JobView:
+    """A job as somebody who looks at it sees it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def data(self) -> Any:
+        """What was pushed, decoded."""
+
+    @property
+    def raw(self) -> bytes:
+        """What was pushed, byte for byte."""
+
+    @property
+    def package(self) -> bytes:
+        """The complete JSON package, as an export or an older consumer reads it."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def attempts(self) -> int:
+        """Failures so far."""
+
+    @property
+    def max_retries(self) -> int: ...
+    @property
+    def error(self) -> str:
+        """The text of the last failure; empty if there was none."""
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+    @property
+    def returns(self) -> int:
+        """How often it came back from a worker: failed, released, or its lease ended."""
+
+    @property
+    def timeout(self) -> float | None:
+        """The longest run, in seconds."""
+
+    @property
+    def pushed_at(self) -> int:
+        """When it was pushed, in unix seconds, by the clock of the host that pushed it."""
+
+    @property
+    def state(self) -> _State: ...
+    @property
+    def at(self) -> float | None:
+        """Due time, end of the lease, or time of failure, in unix seconds by the server's clock; None for a ready job."""
+
+    @property
+    def undecodable(self) -> str | None:
+        """Why the record could not be decoded, if so; the data is None then."""
+
+@final
+class Found(JobView):
+    """Where one job is and why it is not running."""
+
+    @property
+    def token(self) -> int | None:
+        """The token of its lease, when it is reserved."""
+
+    @property
+    def now(self) -> float:
+        """The server's time of this answer, in unix seconds."""
+
+    @property
+    def why(self) -> str:
+        """One sentence: why it waits, or who has it."""
+
+@final
+class Counts:
+    """How many jobs are where, and what comes next. Spans are in seconds."""
+
+    @property
+    def delayed(self) -> int: ...
+    @property
+    def ready(self) -> int: ...
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def oldest_ready_age(self) -> float | None: ...
+    @property
+    def next_due_in(self) -> float | None: ...
+    @property
+    def next_lease_end_in(self) -> float | None: ...
+    @property
+    def totals(self) -> dict[str, int]:
+        """Totals over the queue's life. They inform; nothing relies on them."""
+
+@final
+class PushSummary:
+    """How a long push went."""
+
+    @property
+    def created(self) -> int: ...
+    @property
+    def kept(self) -> int: ...
+    @property
+    def replaced(self) -> int: ...
+    @property
+    def duplicates(self) -> int: ...
+    @property
+    def ids(self) -> list[str] | None:
+        """The id of the job that is in the queue now, for each job; None unless asked for with `ids=True`."""
+
+@final
+class Cancelled:
+    """A job that is no more, and the state it was in."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def was(self) -> _State: ...
+
+@final
+class Requeued:
+    """What became of a failed job that was to go round again."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def outcome(self) -> Literal["ready", "duplicate", "absent"]: ...
+    @property
+    def holder(self) -> str | None:
+        """The job that holds the key now, of a duplicate."""
+
+@final
+class RetryPolicy:
+    """How long to wait before each retry. Without one: `linear(5)`, so 5, 10, 15, 20, 25 seconds."""
+
+    @staticmethod
+    def linear(step: _Span) -> RetryPolicy:
+        """Wait `step` after the first failure, twice that after the second, and so on."""
+
+    @staticmethod
+    def fixed(delay: _Span) -> RetryPolicy:
+        """Wait the same after every failure."""
+
+    @staticmethod
+    def exponential(base: _Span, *, factor: float = 2.0, cap: _Span | None = None, jitter: bool = True) -> RetryPolicy:
+        """Wait `base`, then `factor` times longer each time, up to `cap` (default an hour); with jitter, zero up to that."""
+
+    @staticmethod
+    def list(delays: Sequence[_Span]) -> RetryPolicy:
+        """Wait as the list says; the last one repeats."""
+
+    def delay(self, failures: int, *, seed: int = 0) -> float:
+        """Give the wait in seconds after so many failures; the same seed gives the same jitter."""
+
+    def decide(self, failures: int, max_retries: int, *, seed: int = 0) -> float | None:
+        """Give the wait in seconds of a job that failed so often, or None if it goes to failed."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class LeaseKeeper:
+    """Renews the leases of the jobs that it holds, every third of a lease, from a native thread."""
+
+    def __new__(cls, client: Client, lease: _Span) -> LeaseKeeper: ...
+    def hold(self, job: ReservedJob) -> None:
+        """Renew this job's lease from now on, up to its timeout."""
+
+    def let_go(self, job: ReservedJob) -> None:
+        """Renew it no more."""
+
+    def lost(self) -> list[str]:
+        """Give the ids of jobs whose lease turned out to be lost since the last call."""
+
+@final
+class AsyncClient:
+    """The asyncio twin of `Client`."""
+
+    def __new__(
+        cls,
+        url: str | None = None,
+        *,
+        prefix: str = "duly:",
+        username: str | None = None,
+        password: str | None = None,
+        ca_file: _StrPath | None = None,
+        client_cert_file: _StrPath | None = None,
+        client_key_file: _StrPath | None = None,
+        connect_timeout: _Span | None = None,
+        command_timeout: _Span | None = None,
+        deadline: _Span | None = None,
+        allow_eviction: bool = False,
+        max_data_bytes: int = 1048576,
+        durability: str | None = None,
+        manual_clock: bool = False,
+    ) -> AsyncClient: ...
+    def ping(self) -> Future[None]:
+        """Make one round trip to the server."""
+
+    def queue(self, name: str) -> AsyncQueue:
+        """Give the queue of this name."""
+
+@final
+class AsyncQueue:
+    """The asyncio twin of `Queue`: each call gives a future."""
+
+    @property
+    def name(self) -> str: ...
+    def push(
+        self,
+        data: _Json = None,
+        *,
+        name: str | None = None,
+        delay: _Span | None = None,
+        at: datetime | float | None = None,
+        id: str | None = None,
+        key: str | None = None,
+        priority: int | None = None,
+        max_retries: int | None = None,
+        retry: RetryPolicy | None = None,
+        timeout: _Span | None = None,
+        headers: Mapping[str, str] | None = None,
+        on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        raw: bytes | None = None,
+    ) -> Future[str]:
+        """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
+
+        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes of a JSON
+        text instead. Due after `delay`, or at the moment `at`.
+        Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
+        NotDurableError, DulyTimeoutError, UnreachableError.
+        """
+
+    def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False) -> Future[PushSummary]:
+        """Put any number of jobs in, a thousand with each call to the server. Reads the iterable before it sends anything.
+
+        A duplicate is counted and is no error. When a call fails, the batches before it are in.
+        """
+
+    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Future[AsyncJob | None]:
+        """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
+
+    def reserve_many(
+        self, max: int, *, wait: _Span | None = None, lease: _Span | None = None
+    ) -> Future[list[AsyncJob]]:
+        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+
+    def ack_many(self, jobs: Sequence[ReservedJob]) -> Future[list[bool]]:
+        """Ack many jobs with few calls; True where the lease was still held."""
+
+    def cancel(self, id: str | None = None, *, key: str | None = None) -> Future[Cancelled | None]:
+        """Remove a job in whatever state it is; None if there is no such job."""
+
+    def reschedule(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        delay: _Span | None = None,
+        at: datetime | float | None = None,
+    ) -> Future[str]:
+        """Give a delayed or ready job another due time; gives its id. Raises NotFoundError."""
+
+    def requeue(self, *ids: str) -> Future[list[Requeued]]:
+        """Send failed jobs round again, with their failures forgotten."""
+
+    def requeue_all(self) -> Future[int]:
+        """Send all failed jobs round again; gives how many."""
+
+    def purge(self, state: _State) -> Future[int]:
+        """Remove all jobs that are delayed, ready or failed; gives how many."""
+
+    def pause(self) -> Future[None]:
+        """Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish."""
+
+    def resume(self) -> Future[None]:
+        """Hand out jobs again."""
+
+    def promote(self) -> Future[int]:
+        """Move due jobs to ready by hand; gives how many. Every reserve does it by itself."""
+
+    def reclaim(self) -> Future[int]:
+        """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
+
+    def keep_failed(self, max: int, age: _Span) -> Future[None]:
+        """Set how many failed jobs the queue keeps, and for how long."""
+
+    def counts(self) -> Future[Counts]:
+        """Count the jobs in each state, and say what comes next."""
+
+    def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> Future[list[JobView]]:
+        """Look at jobs of a state without touching them."""
+
+    def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
+        """Say where a job is and why it is not running; None if there is no such job."""
+
+@final
+class AsyncJob(ReservedJob):
+    """The asyncio twin of `Job`."""
+
+    def ack(self) -> Future[None]:
+        """Done: the job leaves the queue."""
+
+    def fail(
+        self, error: str | BaseException, *, retry_after: _Span | None = None, counted: bool = True, final: bool = False
+    ) -> Future[float | None]:
+        """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+
+        The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
+        `final=True` allows no further run.
+        """
+
+    def release(self, after: _Span | None = None) -> Future[None]:
+        """Give it back, at once or after a while, without counting a failure."""
+
+    def extend(self, lease: _Span) -> Future[None]:
+        """Set the lease to end this long from now."""

@@ -1,0 +1,187 @@
+"""The exceptions of duly: one class for each kind of error, all of them under `DulyError`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DulyError(Exception):
+    """Any error of duly. What the server or the system said is in `__cause__`, where there is such a thing."""
+
+    kind: str = "internal"
+    """What class of thing went wrong, as one word, the same in every language."""
+    transient: bool = False
+    """May the same call succeed later, without anybody changing it?"""
+    operation: str | None = None
+    """The verb that was running, such as `push`."""
+    queue: str | None = None
+    """The name of the queue that the call was about."""
+    job_id: str | None = None
+    """The job that the call was about; of a `DuplicateError`, the job that already holds the id or key."""
+
+    def __init__(self, message: str, **about: Any) -> None:
+        """Take the message, and what it is about: kind, transient, operation, queue, job_id."""
+        super().__init__(message)
+        self.__dict__.update(about)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep everything when it is pickled, such as on the way out of a process pool."""
+        return type(self), (str(self),), self.__dict__
+
+
+class InvalidArgumentError(DulyError, ValueError):
+    """An argument was refused before anything was sent."""
+
+    kind = "invalid_argument"
+
+
+class TooLargeError(DulyError, ValueError):
+    """The data, the error text or the key is longer than its limit. Nothing was sent."""
+
+    kind = "too_large"
+
+
+class DuplicateError(DulyError):
+    """Another job already has this id or key: `job_id`."""
+
+    kind = "duplicate"
+
+
+class LeaseLostError(DulyError):
+    """The lease of this job is over (it ended, or the job was cancelled): another worker may run it now."""
+
+    kind = "lease_lost"
+
+
+class NotFoundError(DulyError, LookupError):
+    """There is no job with this id or key, or it is in a state where the verb means nothing."""
+
+    kind = "not_found"
+
+
+class UnreachableError(DulyError, ConnectionError):
+    """The server could not be reached, and nothing of this call was executed."""
+
+    kind = "unreachable"
+    transient = True
+
+
+class DulyTimeoutError(DulyError, TimeoutError):
+    """No answer came in time. The call may have been executed; sending the same call again is safe."""
+
+    kind = "timeout"
+    transient = True
+
+
+class AuthenticationFailedError(DulyError, PermissionError):
+    """The server refused the user or the password."""
+
+    kind = "authentication_failed"
+
+
+class PermissionDeniedError(DulyError, PermissionError):
+    """The server's user (ACL) may not run a command or touch a key that duly needs. The message names it."""
+
+    kind = "permission_denied"
+
+
+class ReadOnlyError(DulyError):
+    """The server is a read-only replica."""
+
+    kind = "read_only"
+    transient = True
+
+
+class BusyError(DulyError):
+    """The server is still loading its data, or is busy with somebody's script."""
+
+    kind = "busy"
+    transient = True
+
+
+class StorageFullError(DulyError):
+    """The server has no memory or no disk left. Nothing was stored."""
+
+    kind = "storage_full"
+    transient = True
+
+
+class EvictionPolicyError(DulyError):
+    """The server may evict keys, and so lose jobs: duly refuses it unless `allow_eviction` is set."""
+
+    kind = "eviction_policy"
+
+
+class UnsupportedError(DulyError):
+    """The server, or a feature of it, is older than what the call needs."""
+
+    kind = "unsupported"
+
+
+class NotDurableError(DulyError):
+    """The job was stored, but not confirmed by as many replicas, or not by the disk, as was asked for."""
+
+    kind = "not_durable"
+
+
+class CorruptError(DulyError):
+    """A key of this queue holds something that duly did not write. The message names the key."""
+
+    kind = "corrupt"
+
+
+class FormatTooNewError(DulyError):
+    """The queue was written by a newer duly whose format this one does not know."""
+
+    kind = "format_too_new"
+
+
+class ProtocolError(DulyError):
+    """The server or a network box between answered something that is not a valid reply."""
+
+    kind = "protocol"
+    transient = True
+
+
+class EmbeddedError(DulyError):
+    """The embedded server could not be found or started."""
+
+    kind = "embedded"
+
+
+class DulyInterruptedError(DulyError, InterruptedError):
+    """The call was interrupted by the caller."""
+
+    kind = "interrupted"
+
+
+class InternalError(DulyError, RuntimeError):
+    """A defect in duly itself. Please report it."""
+
+
+BY_KIND: dict[str, type[DulyError]] = {
+    error.kind: error
+    for error in (
+        InvalidArgumentError,
+        TooLargeError,
+        DuplicateError,
+        LeaseLostError,
+        NotFoundError,
+        UnreachableError,
+        DulyTimeoutError,
+        AuthenticationFailedError,
+        PermissionDeniedError,
+        ReadOnlyError,
+        BusyError,
+        StorageFullError,
+        EvictionPolicyError,
+        UnsupportedError,
+        NotDurableError,
+        CorruptError,
+        FormatTooNewError,
+        ProtocolError,
+        EmbeddedError,
+        DulyInterruptedError,
+        InternalError,
+    )
+}

@@ -1,0 +1,63 @@
+//! From a Rust future to one of asyncio.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use duly::Error;
+use duly::runtime::background;
+use pyo3::prelude::*;
+use tokio::task::AbortHandle;
+
+use super::mailbox::Mailbox;
+use crate::error::{Failure, OrRaise as _};
+
+/// Starts a call on the background runtime and gives the asyncio future of its result.
+///
+/// `finish` converts the result. Cancelling the asyncio future drops the call; what was sent already may still happen.
+pub(crate) fn start<'py, T: Send + 'static>(
+    py: Python<'py>,
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (event_loop, mailbox) = Mailbox::of_running_loop(py)?;
+    let future = event_loop.call_method0("create_future")?;
+    let (letters, to_future) = (Arc::clone(mailbox.get().letters()), future.clone().unbind());
+    let task = background().or_raise()?.spawn(async move {
+        let result = call.await;
+        letters.post(Box::new(move |py| complete(to_future.bind(py), result, finish)));
+    });
+    future.call_method1("add_done_callback", (Abandon(task.abort_handle()),))?;
+    Ok(future)
+}
+
+/// On the loop's thread: completes the future unless somebody cancelled it meanwhile.
+fn complete<T>(
+    future: &Bound<'_, PyAny>,
+    result: Result<T, Error>,
+    finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<()> {
+    let py = future.py();
+    if future.call_method0("done")?.is_truthy()? {
+        return Ok(());
+    }
+    let result = result.map_err(|error| PyErr::from(Failure::Duly(error))).and_then(|value| finish(py, value));
+    match result {
+        Ok(value) => future.call_method1("set_result", (value,))?,
+        Err(error) => future.call_method1("set_exception", (error,))?,
+    };
+    Ok(())
+}
+
+/// Called when the future is done: if it was cancelled, the Rust future is dropped.
+#[pyclass(frozen)]
+struct Abandon(AbortHandle);
+
+#[pymethods]
+impl Abandon {
+    fn __call__(&self, future: &Bound<'_, PyAny>) -> PyResult<()> {
+        if future.call_method0("cancelled")?.is_truthy()? {
+            self.0.abort();
+        }
+        Ok(())
+    }
+}

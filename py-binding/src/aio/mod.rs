@@ -1,0 +1,11 @@
+//! The asyncio twins: each call gives a future that the engine's background thread completes.
+
+mod client;
+mod future;
+mod job;
+mod mailbox;
+mod queue;
+
+pub(crate) use client::AsyncClient;
+pub(crate) use job::AsyncJob;
+pub(crate) use queue::AsyncQueue;

@@ -1,0 +1,178 @@
+//! `duly.Counts`, `duly.JobView` and `duly.Found`: what looking at a queue gives.
+
+use duly::{Envelope, Millis};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::convert;
+use crate::job;
+
+/// How many jobs are where, and what comes next. Times are in seconds.
+#[pyclass(frozen, get_all, module = "duly")]
+pub(crate) struct Counts {
+    delayed: u64,
+    ready: u64,
+    reserved: u64,
+    failed: u64,
+    paused: bool,
+    oldest_ready_age: Option<f64>,
+    next_due_in: Option<f64>,
+    next_lease_end_in: Option<f64>,
+    totals: Py<PyDict>,
+}
+
+impl Counts {
+    pub(crate) fn new(py: Python<'_>, counts: duly::Counts) -> PyResult<Self> {
+        let totals = PyDict::new(py);
+        for (name, total) in counts.totals {
+            totals.set_item(name, total)?;
+        }
+        Ok(Self {
+            delayed: counts.delayed,
+            ready: counts.ready,
+            reserved: counts.reserved,
+            failed: counts.failed,
+            paused: counts.paused,
+            oldest_ready_age: counts.oldest_ready_age.map(Millis::as_seconds),
+            next_due_in: counts.next_due_in.map(Millis::as_seconds),
+            next_lease_end_in: counts.next_lease_end_in.map(Millis::as_seconds),
+            totals: totals.unbind(),
+        })
+    }
+}
+
+#[pymethods]
+impl Counts {
+    fn __repr__(&self) -> String {
+        let Self { delayed, ready, reserved, failed, .. } = self;
+        let paused = if self.paused { ", paused" } else { "" };
+        format!("<duly.Counts: {delayed} delayed, {ready} ready, {reserved} reserved, {failed} failed{paused}>")
+    }
+}
+
+/// A job as somebody who looks at it sees it.
+#[pyclass(frozen, subclass, module = "duly")]
+pub(crate) struct JobView {
+    view: duly::JobView,
+}
+
+impl JobView {
+    pub(crate) fn new(view: duly::JobView) -> Self {
+        Self { view }
+    }
+
+    fn envelope(&self) -> &Envelope {
+        &self.view.envelope
+    }
+}
+
+#[pymethods]
+impl JobView {
+    #[getter]
+    fn id(&self) -> &str {
+        &self.envelope().id
+    }
+
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_python(py, &self.envelope().data)
+    }
+
+    #[getter]
+    fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.envelope().data.as_bytes())
+    }
+
+    #[getter]
+    fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.envelope().encode_complete())
+    }
+
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.envelope().name.as_deref()
+    }
+
+    #[getter]
+    fn key(&self) -> Option<&str> {
+        self.envelope().key.as_deref()
+    }
+
+    #[getter]
+    fn priority(&self) -> u8 {
+        self.envelope().priority
+    }
+
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.envelope().attempts
+    }
+
+    #[getter]
+    fn max_retries(&self) -> u32 {
+        self.envelope().max_attempts
+    }
+
+    #[getter]
+    fn error(&self) -> &str {
+        &self.envelope().error
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        job::headers(py, self.envelope())
+    }
+
+    #[getter]
+    fn timeout(&self) -> Option<f64> {
+        self.envelope().timeout.map(Millis::as_seconds)
+    }
+
+    #[getter]
+    fn pushed_at(&self) -> u64 {
+        self.envelope().time
+    }
+
+    #[getter]
+    fn state(&self) -> &'static str {
+        self.view.state.as_str()
+    }
+
+    #[getter]
+    fn at(&self) -> Option<f64> {
+        self.view.at.map(Millis::as_seconds)
+    }
+
+    #[getter]
+    fn returns(&self) -> u32 {
+        self.view.returns
+    }
+
+    #[getter]
+    fn undecodable(&self) -> Option<&str> {
+        self.view.undecodable.as_deref()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let class = slf.get_type().name()?.to_string();
+        Ok(format!("<duly.{class} {:?}, {}>", slf.get().id(), slf.get().state()))
+    }
+}
+
+/// Where one job is and why it is not running.
+#[pyclass(frozen, extends = JobView, module = "duly")]
+pub(crate) struct Found {
+    #[pyo3(get)]
+    token: Option<u64>,
+    #[pyo3(get)]
+    now: f64,
+    #[pyo3(get)]
+    why: String,
+}
+
+impl Found {
+    pub(crate) fn new(py: Python<'_>, found: duly::Found) -> PyResult<Py<Self>> {
+        let extra = Self { token: found.token, now: found.now.as_seconds(), why: found.why };
+        Py::new(py, PyClassInitializer::from(JobView::new(found.job)).add_subclass(extra))
+    }
+}

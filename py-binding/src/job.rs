@@ -1,0 +1,257 @@
+//! `duly.Job`: a reserved job, and what its holder says became of it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use duly::{Envelope, Millis, Next, Outcome, blocking};
+use pyo3::exceptions::PyBaseException;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use crate::convert;
+use crate::error::{Failure, invalid};
+use crate::waiting::wait;
+
+pub(crate) enum Held {
+    Blocking(blocking::Job),
+    Async(duly::Job),
+}
+
+/// What jobs of the sync and the asyncio queue have in common: everything that can be read.
+#[pyclass(frozen, subclass, module = "duly")]
+pub(crate) struct ReservedJob {
+    held: Held,
+    queue: Py<PyAny>,
+    data: PyOnceLock<Py<PyAny>>,
+    settled: AtomicBool,
+}
+
+impl ReservedJob {
+    pub(crate) fn new(held: Held, queue: Py<PyAny>) -> Self {
+        Self { held, queue, data: PyOnceLock::new(), settled: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn job(&self) -> &duly::Job {
+        match &self.held {
+            Held::Blocking(job) => job.reserved(),
+            Held::Async(job) => job,
+        }
+    }
+
+    pub(crate) fn blocking(&self) -> PyResult<&blocking::Job> {
+        match &self.held {
+            Held::Blocking(job) => Ok(job),
+            Held::Async(_) => {
+                Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
+            }
+        }
+    }
+
+    pub(crate) fn note_settled(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    fn envelope(&self) -> &Envelope {
+        &self.job().envelope
+    }
+}
+
+#[pymethods]
+impl ReservedJob {
+    #[getter]
+    fn id(&self) -> &str {
+        self.job().id()
+    }
+
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let make = || convert::to_python(py, &self.envelope().data).map(Bound::unbind);
+        self.data.get_or_try_init(py, make).map(|data| data.bind(py).clone())
+    }
+
+    #[getter]
+    fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.envelope().data.as_bytes())
+    }
+
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.envelope().name.as_deref()
+    }
+
+    #[getter]
+    fn key(&self) -> Option<&str> {
+        self.envelope().key.as_deref()
+    }
+
+    #[getter]
+    fn priority(&self) -> u8 {
+        self.envelope().priority
+    }
+
+    #[getter]
+    fn attempt(&self) -> u32 {
+        self.job().attempt()
+    }
+
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.envelope().attempts
+    }
+
+    #[getter]
+    fn max_retries(&self) -> u32 {
+        self.envelope().max_attempts
+    }
+
+    #[getter]
+    fn error(&self) -> &str {
+        &self.envelope().error
+    }
+
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        headers(py, self.envelope())
+    }
+
+    #[getter]
+    fn token(&self) -> u64 {
+        self.job().token()
+    }
+
+    #[getter]
+    fn returns(&self) -> u32 {
+        self.job().returns
+    }
+
+    #[getter]
+    fn queue(&self, py: Python<'_>) -> Py<PyAny> {
+        self.queue.clone_ref(py)
+    }
+
+    #[getter]
+    fn timeout(&self) -> Option<f64> {
+        self.envelope().timeout.map(Millis::as_seconds)
+    }
+
+    #[getter]
+    fn pushed_at(&self) -> u64 {
+        self.envelope().time
+    }
+
+    #[getter]
+    fn settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let class = slf.get_type().name()?.to_string();
+        let job = slf.get();
+        let name = job.name().map(|name| format!(", name {name:?}")).unwrap_or_default();
+        Ok(format!(
+            "<duly.{class} {:?} of queue {:?}{name}, attempt {}>",
+            job.id(),
+            job.job().queue().name(),
+            job.attempt()
+        ))
+    }
+}
+
+pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bound<'py, PyDict>> {
+    let headers = PyDict::new(py);
+    for (name, value) in &envelope.headers {
+        headers.set_item(name, value)?;
+    }
+    Ok(headers)
+}
+
+/// A reserved job. One verb settles it: ack, fail or release.
+#[pyclass(frozen, extends = ReservedJob, module = "duly")]
+pub(crate) struct Job {}
+
+impl Job {
+    pub(crate) fn new(py: Python<'_>, job: blocking::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        let reserved = ReservedJob::new(Held::Blocking(job), queue);
+        Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
+    }
+}
+
+fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: &str) -> PyResult<Next> {
+    let reserved = slf.as_super().get();
+    let job = reserved.blocking()?;
+    let next = wait(slf.py(), |signals| job.settle(outcome, error, signals))?;
+    reserved.note_settled();
+    Ok(next)
+}
+
+#[pymethods]
+impl Job {
+    /// Done: the job leaves the queue.
+    fn ack(slf: &Bound<'_, Self>) -> PyResult<()> {
+        settle(slf, Outcome::Done, "").map(|_| ())
+    }
+
+    /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
+    #[pyo3(signature = (error, *, retry_after=None, counted=true, r#final=false))]
+    fn fail(
+        slf: &Bound<'_, Self>,
+        error: &Bound<'_, PyAny>,
+        retry_after: Option<&Bound<'_, PyAny>>,
+        counted: bool,
+        r#final: bool,
+    ) -> PyResult<Option<f64>> {
+        let failed = failure(retry_after, counted, r#final)?;
+        settle(slf, failed, &error_text(error)?).map(wait_of)
+    }
+
+    /// Gives it back without counting a failure.
+    #[pyo3(signature = (after=None))]
+    fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        settle(slf, release(after)?, "").map(|_| ())
+    }
+
+    /// Sets the lease to end this long from now.
+    fn extend(slf: &Bound<'_, Self>, lease: &Bound<'_, PyAny>) -> PyResult<()> {
+        let lease: Duration = convert::duration("lease", lease)?;
+        let job = slf.as_super().get().blocking()?;
+        wait(slf.py(), |signals| job.extend(lease, signals))
+    }
+}
+
+pub(crate) fn release(after: Option<&Bound<'_, PyAny>>) -> Result<Outcome, Failure> {
+    let after = after.map_or(Ok(Millis::ZERO), |after| convert::span("after", after))?;
+    Ok(Outcome::Release { after })
+}
+
+pub(crate) fn failure(retry_after: Option<&Bound<'_, PyAny>>, counted: bool, last: bool) -> Result<Outcome, Failure> {
+    if last {
+        if retry_after.is_some() || !counted {
+            return Err(invalid("a final failure has no retry and counts: leave out retry_after and counted").into());
+        }
+        return Ok(Outcome::FailNow);
+    }
+    let after = retry_after.map(|after| convert::span("retry_after", after)).transpose()?;
+    Ok(Outcome::Retry { after, counted })
+}
+
+pub(crate) fn wait_of(next: Next) -> Option<f64> {
+    match next {
+        Next::RetryAfter { after, .. } | Next::ReleaseAfter(after) => Some(after.as_seconds()),
+        _ => None,
+    }
+}
+
+/// A text, or an exception as `ValueError: what it says`.
+pub(crate) fn error_text(error: &Bound<'_, PyAny>) -> Result<String, Failure> {
+    if let Ok(text) = error.cast::<PyString>() {
+        return Ok(text.to_string_lossy().into_owned());
+    }
+    if error.is_instance_of::<PyBaseException>() {
+        let text = error.str()?;
+        let class = convert::type_name(error);
+        let said = text.to_string_lossy();
+        return Ok(if said.is_empty() { class } else { format!("{class}: {said}") });
+    }
+    Err(invalid(format!("the error must be a text or an exception, not {}", convert::type_name(error))).into())
+}

@@ -1,0 +1,44 @@
+//! The Python skin of duly, the native module `duly._core`: a method body is convert, call [`duly::blocking`], convert.
+//!
+//! Importing it starts no thread and opens no connection: the first call of a client connects.
+
+mod aio;
+mod client;
+mod convert;
+mod error;
+mod inspect;
+mod job;
+mod lease_keeper;
+mod new_job;
+mod operate;
+mod queue;
+mod retry;
+mod waiting;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<client::Client>()?;
+    module.add_class::<queue::Queue>()?;
+    module.add_class::<queue::PushSummary>()?;
+    module.add_class::<new_job::NewJob>()?;
+    module.add_class::<job::ReservedJob>()?;
+    module.add_class::<job::Job>()?;
+    module.add_class::<inspect::Counts>()?;
+    module.add_class::<inspect::JobView>()?;
+    module.add_class::<inspect::Found>()?;
+    module.add_class::<operate::Cancelled>()?;
+    module.add_class::<operate::Requeued>()?;
+    module.add_class::<retry::RetryPolicy>()?;
+    module.add_class::<lease_keeper::LeaseKeeper>()?;
+    module.add_class::<aio::AsyncClient>()?;
+    module.add_class::<aio::AsyncQueue>()?;
+    module.add_class::<aio::AsyncJob>()?;
+    // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
+    module.delattr("__all__")?;
+    let note_exit = wrap_pyfunction!(waiting::note_exit, module)?;
+    module.py().import("atexit")?.call_method1("register", (note_exit,))?;
+    Ok(())
+}

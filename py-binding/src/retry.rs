@@ -1,0 +1,91 @@
+//! `duly.RetryPolicy`.
+
+use duly::Millis;
+use pyo3::prelude::*;
+
+use crate::convert;
+use crate::error::{Failure, OrRaise as _};
+
+/// How long to wait before each retry.
+#[pyclass(frozen, eq, module = "duly")]
+#[derive(PartialEq)]
+pub(crate) struct RetryPolicy(duly::RetryPolicy);
+
+impl RetryPolicy {
+    pub(crate) fn policy(&self) -> duly::RetryPolicy {
+        self.0.clone()
+    }
+
+    fn checked(policy: duly::RetryPolicy) -> Result<Self, Failure> {
+        policy.check()?;
+        Ok(Self(policy))
+    }
+}
+
+#[pymethods]
+impl RetryPolicy {
+    /// `step` after the first failure, twice that after the second, and so on.
+    #[staticmethod]
+    fn linear(step: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self::checked(duly::RetryPolicy::Linear { step: convert::span("step", step)? })?)
+    }
+
+    /// The same wait after every failure.
+    #[staticmethod]
+    fn fixed(delay: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self::checked(duly::RetryPolicy::Fixed { delay: convert::span("delay", delay)? })?)
+    }
+
+    /// `base`, then `factor` times longer after every further failure, up to `cap`; with jitter drawn from zero up to that.
+    #[staticmethod]
+    #[pyo3(signature = (base, *, factor=2.0, cap=None, jitter=true))]
+    fn exponential(
+        base: &Bound<'_, PyAny>,
+        factor: f64,
+        cap: Option<&Bound<'_, PyAny>>,
+        jitter: bool,
+    ) -> PyResult<Self> {
+        let base = convert::span("base", base)?;
+        let cap = cap.map_or(Ok(Millis::from_secs(3600)), |cap| convert::span("cap", cap))?;
+        Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)
+    }
+
+    /// An explicit list; the last one repeats.
+    #[staticmethod]
+    fn list(delays: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let delays: Result<Vec<Millis>, Failure> = delays.iter().map(|delay| convert::span("delays", delay)).collect();
+        Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)
+    }
+
+    /// The wait in seconds after this many failures (1 or more); the same seed gives the same jitter.
+    #[pyo3(signature = (failures, *, seed=0))]
+    fn delay(&self, failures: u32, seed: u64) -> f64 {
+        self.0.delay(failures, seed).as_seconds()
+    }
+
+    /// May a job that failed this often run again? Its wait in seconds, or None when it goes to failed.
+    #[pyo3(signature = (failures, max_retries, *, seed=0))]
+    fn decide(&self, failures: u32, max_retries: u32, seed: u64) -> Option<f64> {
+        match duly::decide(&self.0, failures, max_retries, seed) {
+            duly::Decision::RetryAfter(after) => Some(after.as_seconds()),
+            _ => None,
+        }
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let shown = match &self.0 {
+            duly::RetryPolicy::Linear { step } => format!("linear({step})"),
+            duly::RetryPolicy::Fixed { delay } => format!("fixed({delay})"),
+            duly::RetryPolicy::Exponential { base, factor, cap, jitter } => {
+                let jitter = if *jitter { "True" } else { "False" };
+                format!("exponential({base}, factor={factor:?}, cap={cap}, jitter={jitter})")
+            }
+            duly::RetryPolicy::List { delays } => {
+                let delays: Vec<String> = delays.iter().map(ToString::to_string).collect();
+                format!("list([{}])", delays.join(", "))
+            }
+            _ => return Err(duly::Error::new(duly::ErrorKind::Internal, "an unknown retry policy")).or_raise(),
+        };
+        Ok(format!("RetryPolicy.{shown}"))
+    }
+}

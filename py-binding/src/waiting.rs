@@ -1,0 +1,84 @@
+//! Waiting without the GIL, and Ctrl-C out of a wait.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
+
+use duly::blocking::Interrupt;
+use duly::{Error, ErrorKind};
+use pyo3::prelude::*;
+
+use crate::error::Failure;
+
+/// Runs signal handlers during a wait, on the thread on which Python runs them: the main one.
+#[derive(Default)]
+pub(crate) struct Signals {
+    are_ours: Option<bool>,
+}
+
+impl Interrupt for Signals {
+    type Error = Failure;
+
+    fn check(&mut self) -> Result<(), Failure> {
+        park_if_exiting();
+        if self.are_ours == Some(false) {
+            return Ok(()); // another thread has nothing to run, and must not fight for the GIL ten times a second
+        }
+        let checked = Python::try_attach(|py| {
+            let ours = match self.are_ours {
+                Some(known) => known,
+                None => is_main_thread(py)?,
+            };
+            self.are_ours = Some(ours);
+            if ours { py.check_signals() } else { Ok(()) }
+        });
+        checked.unwrap_or(Ok(())).map_err(Failure::Python)
+    }
+}
+
+/// Asked of Python, which counts the thread that forked as the main one of the child.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?;
+    threading.call_method0("current_thread").map(|current| current.is(&main))
+}
+
+/// Runs a call of the engine without the GIL. A panic becomes an `InternalError`.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    call: impl FnOnce(&mut Signals) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let run = || {
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut Signals::default())));
+        park_if_exiting();
+        result
+    };
+    py.detach(run).unwrap_or_else(|panic| Err(panicked(&*panic).into())).map_err(PyErr::from)
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+    Error::new(
+        ErrorKind::Internal,
+        format!("a defect in duly, please report it: {}", said.unwrap_or("a panic without a message")),
+    )
+}
+
+/// The thread that ends the interpreter, once it has begun to.
+static EXITING: OnceLock<ThreadId> = OnceLock::new();
+
+/// Called by `atexit`.
+#[pyfunction]
+pub(crate) fn note_exit() {
+    let _ = EXITING.set(thread::current().id());
+}
+
+/// A daemon thread whose wait is over while the interpreter ends must not ask for the GIL: before Python 3.14 such a thread
+/// is unwound through Rust's frames, which aborts the process. It sleeps until the process is gone.
+fn park_if_exiting() {
+    if EXITING.get().is_some_and(|main| *main != thread::current().id()) {
+        loop {
+            thread::park();
+        }
+    }
+}
