@@ -238,7 +238,7 @@ def run(program: str, file: str, text: str, replacement: str) -> tuple[bool, str
     started = time.monotonic()
     done = subprocess.run([program, "model::"], env=os.environ | altered | {"RUST_BACKTRACE": "0"}, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("test ") and "FAILED" in line]
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("test ") and line.endswith("FAILED")]
     if done.returncode != 0 and not failed:
         sys.exit(f"the tests did not run:\n{done.stdout}")
     return bool(failed), ", ".join(name.rsplit("::", 1)[1] for name in failed), time.monotonic() - started

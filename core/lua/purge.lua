@@ -7,6 +7,8 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: routing, stale
+-- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+for _, hash in ipairs({ jobs, returned, keys, stale }) do redis.call('HLEN', hash) end
 
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))

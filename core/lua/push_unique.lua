@@ -10,9 +10,9 @@ if refused then return refused end
 --- include: clock, due, wake, routing, delayed_member
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
-redis.call('ZCARD', delayed)
+for _, set in ipairs({ delayed, reserved, failed }) do redis.call('ZCARD', set) end
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
-redis.call('HLEN', keys)
+for _, hash in ipairs({ keys, leases, returned, stale }) do redis.call('HLEN', hash) end
 
 -- Who holds this job's id or key already.
 local function holder_of(id, key)

@@ -15,6 +15,9 @@ local level = routing(record)
 local state = state_of(id, level)
 if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
 
+-- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+redis.call('HLEN', stale)
+redis.call('LLEN', ready(level))
 local at = due_of(due)
 if at then
   if state == 'ready' then leave_state(id, level, state) end

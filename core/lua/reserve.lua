@@ -100,6 +100,7 @@ if want > 0 and not paused then
           gone = gone + 1
         end
       end
+      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
       if fit < length or gone > 0 then
         --- include: stale
@@ -115,7 +116,6 @@ if want > 0 and not paused then
       end
       local count = #entries
       if count > 0 then
-        if some_came_back == nil then some_came_back = redis.call('EXISTS', returned) == 1 end
         reply[#reply + 1] = entries
         reply[#reply + 1] = records
         reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0

@@ -14,9 +14,9 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
+mod lease_keeper;
 #[cfg(test)]
 mod model;
-mod lease_keeper;
 pub mod name;
 mod new_job;
 mod operate;

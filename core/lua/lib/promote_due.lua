@@ -1,7 +1,6 @@
 -- Moves due jobs from `delayed` to their ready lists, oldest due first, at most `promote_cap`.
 local promoted = redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', promote_cap)
 if #promoted > 0 then
-  redis.call('ZREM', delayed, unpack(promoted))
   local by_level = {}
   for _, member in ipairs(promoted) do
     local level = '5'
@@ -17,5 +16,8 @@ if #promoted > 0 then
     end
     ids[#ids + 1] = member
   end
+  -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+  for level in pairs(by_level) do redis.call('LLEN', ready(level)) end
+  redis.call('ZREM', delayed, unpack(promoted))
   for level, ids in pairs(by_level) do redis.call('RPUSH', ready(level), unpack(ids)) end
 end

@@ -3,6 +3,10 @@
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
   --- include: routing, came_back, failed_set
+  -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+  for _, hash in ipairs({ jobs, leases, returned, keys }) do redis.call('HLEN', hash) end
+  redis.call('ZCARD', failed)
+  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up = 0

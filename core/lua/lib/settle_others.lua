@@ -3,6 +3,10 @@
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- failed: counts a failure and retries no more.
 --- include: wake, routing, delayed_member, came_back, failed_set
+-- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+for _, hash in ipairs({ jobs, returned, keys }) do redis.call('HLEN', hash) end
+for _, set in ipairs({ delayed, reserved, failed }) do redis.call('ZCARD', set) end
+for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 local entered_failed = 0
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]

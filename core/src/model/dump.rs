@@ -95,12 +95,18 @@ impl State {
 
 /// Reads everything under the queue's prefix; a key of an unknown name is shown, too.
 pub(super) fn read(server: &mut Server, keys: &QueueKeys, clients: &[&str]) -> Dump {
+    read_without(server, keys, clients, "")
+}
+
+/// The same without one key, which may be of any type.
+pub(super) fn read_without(server: &mut Server, keys: &QueueKeys, clients: &[&str], without: &str) -> Dump {
     let start = keys.spell(Key::Jobs);
     let start = start.strip_suffix("jobs").unwrap();
     let named = |key: Key| (key.name().to_owned(), key.redis_type());
     let mut wanted: Vec<(String, &str)> = Key::FIXED.into_iter().map(named).collect();
     wanted.extend(Levels::ALL.iter().map(|level| (format!("ready:{level}"), "list")));
     wanted.extend(clients.iter().map(|client| (format!("call:{client}"), "hash")));
+    wanted.retain(|(name, _)| name != without);
     let mut pipeline = redis::pipe();
     pipeline.cmd("KEYS").arg(format!("{start}*"));
     for (name, kind) in &wanted {

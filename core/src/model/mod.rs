@@ -8,6 +8,7 @@
 mod command;
 mod differential;
 mod dump;
+mod foreign;
 mod generate;
 mod invariants;
 mod regressions;
