@@ -127,7 +127,7 @@ impl Answer {
 }
 
 /// A call that was not let in: the answer to give instead.
-pub(super) type Refused = Answer;
+pub(super) type Refused = String;
 
 impl State {
     /// What a script does.
@@ -151,7 +151,7 @@ impl State {
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
         };
-        result.unwrap_or_else(|refused| refused)
+        result.unwrap_or_else(Answer::Text)
     }
 
     /// The answer that this call has had already, if its slot remembers it; a call that came too late is refused.
@@ -161,7 +161,7 @@ impl State {
         };
         match call.number.cmp(number) {
             std::cmp::Ordering::Equal => Ok(Some(answer.clone())),
-            std::cmp::Ordering::Less => Err(Answer::Text("superseded".to_owned())),
+            std::cmp::Ordering::Less => Err("superseded".to_owned()),
             std::cmp::Ordering::Greater => Ok(None),
         }
     }
@@ -183,13 +183,13 @@ impl State {
         if used.iter().all(|level| passed.iter().any(|known| known == level)) {
             Ok(used)
         } else {
-            Err(Answer::Text(format!("levels {used}")))
+            Err(format!("levels {used}"))
         }
     }
 
     pub(super) fn admit_format(&self) -> Result<(), Refused> {
         match self.meta.format {
-            Some(format) if format > 1 => Err(Answer::Text(format!("format {format}"))),
+            Some(format) if format > 1 => Err(format!("format {format}")),
             _ => Ok(()),
         }
     }

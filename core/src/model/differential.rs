@@ -64,23 +64,24 @@ fn scripts_do_what_the_model_does() {
         ..Config::default()
     };
     println!("DULY_MODEL_SEED={seed} DULY_MODEL_CASES={cases}");
-    let server = RefCell::new(Server::start());
+    let real = RefCell::new(Server::start());
     let seen = RefCell::new(Seen::new());
-    let case = Cell::new(0);
+    let number = Cell::new(0);
     let steps = generate::steps(MOST_STEPS);
-    let result = TestRunner::new(config).run(&steps, |steps| {
-        case.set(case.get() + 1);
-        world::run(&mut server.borrow_mut(), &mut seen.borrow_mut(), case.get(), &steps).map_err(TestCaseError::fail)
+    let result = TestRunner::new(config).run(&steps, |list| {
+        number.set(number.get() + 1);
+        world::run(&mut real.borrow_mut(), &mut seen.borrow_mut(), number.get(), &list)
+            .map_err(TestCaseError::fail)
     });
     match result {
         Ok(()) => {}
         Err(TestError::Fail(why, steps)) => {
-            panic!("DULY_MODEL_SEED={seed}, after {} cases\n{why}\nsteps: {steps:#?}", case.get())
+            panic!("DULY_MODEL_SEED={seed}, after {} cases\n{why}\nsteps: {steps:#?}", number.get())
         }
         Err(abort) => panic!("DULY_MODEL_SEED={seed}: {abort}"),
     }
-    let seen = seen.borrow();
-    println!("{seen:#?}");
-    let missing: Vec<_> = SOMETIMES.iter().filter(|event| !seen.contains_key(**event)).collect();
+    let events = seen.borrow();
+    println!("{events:#?}");
+    let missing: Vec<_> = SOMETIMES.iter().filter(|event| !events.contains_key(**event)).collect();
     assert!(missing.is_empty() || cases < DEFAULT_CASES, "never seen in {cases} cases (seed {seed}): {missing:?}");
 }

@@ -84,7 +84,8 @@ impl State {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());
         }
         for (client, calls) in &self.calls {
-            let slots = calls.slots.iter().map(|(slot, (number, answer))| (slot.to_string(), format!("{number} {answer}")));
+            let slots =
+                calls.slots.iter().map(|(slot, (number, answer))| (slot.to_string(), format!("{number} {answer}")));
             let mut hash: BTreeMap<_, _> = slots.collect();
             hash.insert("(lifetime)".to_owned(), if calls.is_fresh { "fresh" } else { "aged" }.to_owned());
             add_hash(&mut dump, &format!("call:{client}"), hash);

@@ -83,8 +83,17 @@ pub(super) enum Step {
     TakeWakes,
     /// The server's clock is set back.
     SetBack(u64),
-    Push { who: Who, count: usize, record: NewRecord, when: When },
-    PushUnique { who: Who, if_held: IfHeld, items: Vec<(Pick, NewRecord, When)> },
+    Push {
+        who: Who,
+        count: usize,
+        record: NewRecord,
+        when: When,
+    },
+    PushUnique {
+        who: Who,
+        if_held: IfHeld,
+        items: Vec<(Pick, NewRecord, When)>,
+    },
     Reserve {
         who: Who,
         want: usize,
@@ -94,30 +103,83 @@ pub(super) enum Step {
         keeps_promise: bool,
         endings: Endings,
     },
-    Settle { who: Who, endings: Endings },
-    Extend { lease_ms: u64, leases: Vec<(usize, bool)> },
-    Cancel { who: Who, names: Names },
-    Reschedule { who: Who, by_key: Option<&'static str>, pick: Pick, when: When },
-    Requeue { who: Who, picks: Vec<Pick>, all_failed: bool },
-    Purge { who: Who, state: &'static str, cap: usize },
-    Promote { who: Who, cap: usize },
-    Reclaim { who: Who, cap: usize },
-    Pause { who: Who, pause: bool },
-    Configure { who: Who, failed_max: u64, failed_age_ms: u64 },
+    Settle {
+        who: Who,
+        endings: Endings,
+    },
+    Extend {
+        lease_ms: u64,
+        leases: Vec<(usize, bool)>,
+    },
+    Cancel {
+        who: Who,
+        names: Names,
+    },
+    Reschedule {
+        who: Who,
+        by_key: Option<&'static str>,
+        pick: Pick,
+        when: When,
+    },
+    Requeue {
+        who: Who,
+        picks: Vec<Pick>,
+        all_failed: bool,
+    },
+    Purge {
+        who: Who,
+        state: &'static str,
+        cap: usize,
+    },
+    Promote {
+        who: Who,
+        cap: usize,
+    },
+    Reclaim {
+        who: Who,
+        cap: usize,
+    },
+    Pause {
+        who: Who,
+        pause: bool,
+    },
+    Configure {
+        who: Who,
+        failed_max: u64,
+        failed_age_ms: u64,
+    },
     Counts,
-    Peek { state: &'static str, offset: usize, limit: usize },
-    Find { by_key: Option<&'static str>, pick: Pick },
+    Peek {
+        state: &'static str,
+        offset: usize,
+        limit: usize,
+    },
+    Find {
+        by_key: Option<&'static str>,
+        pick: Pick,
+    },
     /// An earlier call, exactly as it was sent.
-    Resend { back: usize },
+    Resend {
+        back: usize,
+    },
     /// The same request anew: another number, perhaps from another slot.
-    Repeat { back: usize, who: Who },
+    Repeat {
+        back: usize,
+        who: Who,
+    },
     /// The remembered calls of a client come near the end of their lifetime.
-    AgeCalls { client: usize },
+    AgeCalls {
+        client: usize,
+    },
     /// The worker forgets its leases, and so does not settle them.
-    Crash { client: usize },
+    Crash {
+        client: usize,
+    },
     LoseMeta,
     /// Somebody wrote the queue in a newer format; nothing works until that is undone.
-    NewerFormat { who: Who },
+    NewerFormat {
+        who: Who,
+    },
 }
 
 fn who() -> impl Strategy<Value = Who> {
@@ -134,12 +196,8 @@ fn record() -> impl Strategy<Value = NewRecord> {
     let level = prop_oneof![5 => Just(5_u8), 1 => Just(0), 2 => Just(3), 1 => Just(9)];
     let max_retries = prop_oneof![2 => Just(5_u64), 2 => Just(0), 1 => Just(1)];
     let key = prop_oneof![4 => Just(None), 3 => Just(Some("k")), 1 => Just(Some("k;2{"))];
-    (level, max_retries, key, select(vec![0_usize, 0, 40, UNDECODABLE])).prop_map(|(level, max_retries, key, padding)| NewRecord {
-        level,
-        max_retries,
-        key,
-        padding,
-    })
+    (level, max_retries, key, select(vec![0_usize, 0, 40, UNDECODABLE]))
+        .prop_map(|(level, max_retries, key, padding)| NewRecord { level, max_retries, key, padding })
 }
 
 fn when() -> impl Strategy<Value = When> {
@@ -253,16 +311,24 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     });
     let item = (0..4_usize, record(), when());
     let run = (who(), item, reserve(), endings()).prop_map(|(who, item, reserve, endings)| {
-        vec![
-            Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] },
-            reserve,
-            Step::Settle { who, endings },
-        ]
+        vec![Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] }, reserve, Step::Settle { who, endings }]
     });
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
     });
-    prop_oneof![1 => many, 12 => run, 12 => again]
+    let with_key = move |pick, max_retries| {
+        let record = NewRecord { level: 5, max_retries, key: Some("k"), padding: 0 };
+        Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
+    };
+    let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let last = prop_oneof![
+        Just(Step::Cancel { who: me, names: Names::Ids(vec![0]) }),
+        Just(Step::Purge { who: me, state: "failed", cap: 9 }),
+        Just(Step::Requeue { who: me, picks: vec![0], all_failed: false }),
+    ];
+    let two_of_one_key = last
+        .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
+    prop_oneof![1 => many, 12 => run, 12 => again, 2 => two_of_one_key]
 }
 
 /// Steps, each as often as it is interesting.

@@ -73,13 +73,7 @@ impl History {
         }
     }
 
-    fn check_grants(
-        &mut self,
-        before: &State,
-        sent: &Sent,
-        reply: &ReserveReply,
-        after: &State,
-    ) -> Result<(), String> {
+    fn check_grants(&mut self, before: &State, sent: &Sent, reply: &ReserveReply, after: &State) -> Result<(), String> {
         let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
         let is_again = before.earlier(&reserve.call).ok().flatten().is_some();
         let mut levels = Vec::new();
@@ -126,7 +120,7 @@ fn check_places(after: &State) -> Result<(), String> {
         ensure!(places == 1 || indexed.len() > 100, "I1: {id} is in {places} places");
     }
     ensure!(indexed.len() == after.records.len(), "I1: {} entries, {} jobs", indexed.len(), after.records.len());
-    for ((id, level), _) in &after.delayed {
+    for (id, level) in after.delayed.keys() {
         ensure!(after.records[id].level == *level, "{id} is delayed under another level");
     }
     Ok(())

@@ -8,7 +8,7 @@ use redis::{Connection, Value};
 
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
-    By, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find, FoundReply, Outcomes, Pause,
+    Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find, FoundReply, Outcomes, Pause,
     Peek, PeekedReply, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle,
 };
 
@@ -49,9 +49,9 @@ impl Server {
 
     pub(super) fn command(&mut self, words: &[&str]) -> Value {
         let mut command = redis::Cmd::new();
-        words.iter().for_each(|word| {
+        for word in words {
             command.arg(*word);
-        });
+        }
         command.query(&mut self.connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
@@ -64,9 +64,9 @@ impl Server {
         let is_known = self.loaded.contains(call.script.sha());
         let mut command = redis::cmd(if is_known { "EVALSHA" } else { "EVAL" });
         command.arg(if is_known { call.script.sha() } else { &call.script.text }).arg(call.keys.len());
-        call.keys.iter().chain(call.args.iter()).for_each(|item| {
+        for item in call.keys.iter().chain(call.args.iter()) {
             command.arg(item);
-        });
+        }
         let reply = command.query(&mut self.connection);
         self.loaded.insert(call.script.sha().to_owned());
         reply
@@ -162,11 +162,19 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Reserve(reserve) => {
             let outcomes = outcomes(&reserve.outcomes);
             let call = &reserve.call;
-            call!(Reserve, call {
-                want: reserve.want, lease_ms: reserve.lease_ms, wait_ms: reserve.wait_ms,
-                max_bytes: reserve.max_bytes, promise: reserve.promise,
-                ack_count: outcomes.ack_count(), keyed: outcomes.keyed()
-            }, |out| outcomes.append(out))
+            call!(
+                Reserve,
+                call {
+                    want: reserve.want,
+                    lease_ms: reserve.lease_ms,
+                    wait_ms: reserve.wait_ms,
+                    max_bytes: reserve.max_bytes,
+                    promise: reserve.promise,
+                    ack_count: outcomes.ack_count(),
+                    keyed: outcomes.keyed()
+                },
+                |out| outcomes.append(out)
+            )
         }
         Command::Settle { call, outcomes: list } => {
             let outcomes = outcomes(list);
@@ -179,16 +187,20 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
             }
         }),
         Command::Cancel { call, by, names } => call!(Cancel, call { by: by.as_str() }, |out| {
-            names.iter().for_each(|name| out.push(name.as_bytes()));
+            for name in names {
+                out.push(name.as_bytes());
+            }
         }),
         Command::Reschedule { call, by, name, due } => call!(Reschedule, call { by: by.as_str() }, |out| {
             out.push(name.as_bytes());
             crate::script::Argument::append(due, out);
         }),
         Command::Requeue { call, ids } => call!(Requeue, call {}, |out| {
-            ids.iter().for_each(|id| out.push(id.as_bytes()));
+            for id in ids {
+                out.push(id.as_bytes());
+            }
         }),
-        Command::Purge { call, state, cap } => call!(Purge, call { state: state, cap: *cap }, |_| ()),
+        Command::Purge { call, state, cap } => call!(Purge, call { state: *state, cap: *cap }, |_| ()),
         Command::Promote { cap } => call!(Promote { promote_cap: *cap }, |_| ()),
         Command::Reclaim { cap } => call!(Reclaim { reclaim_cap: *cap }, |_| ()),
         Command::Pause { pause } => call!(Pause { pause: if *pause { "1" } else { "0" } }, |_| ()),
@@ -197,12 +209,8 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {
-            call!(Peek { state: state, offset: *offset, limit: *limit }, |_| ())
+            call!(Peek { state, offset: *offset, limit: *limit }, |_| ())
         }
-        Command::Find { by, name } => call!(Find { by: find_by(*by) }, |out| out.push(name.as_bytes())),
+        Command::Find { by, name } => call!(Find { by: by.as_str() }, |out| out.push(name.as_bytes())),
     }
-}
-
-fn find_by(by: By) -> &'static str {
-    by.as_str()
 }

@@ -161,11 +161,11 @@ impl State {
         }
     }
 
-    pub(super) fn to_ready_tail(&mut self, level: u8, id: &str) {
+    pub(super) fn put_at_tail(&mut self, level: u8, id: &str) {
         self.ready.entry(level).or_default().push_back(Entry { id: id.to_owned(), counts: true });
     }
 
-    pub(super) fn to_ready_head(&mut self, level: u8, id: &str) {
+    pub(super) fn put_at_head(&mut self, level: u8, id: &str) {
         self.ready.entry(level).or_default().push_front(Entry { id: id.to_owned(), counts: true });
     }
 

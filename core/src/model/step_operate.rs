@@ -63,7 +63,7 @@ impl State {
             }
             (Place::Delayed, None) => {
                 self.leave_place(&id, level, place);
-                self.to_ready_tail(level, &id);
+                self.put_at_tail(level, &id);
                 self.wake_one();
             }
         }
@@ -93,7 +93,7 @@ impl State {
             }
             self.failed.remove(id);
             self.returned.remove(id);
-            self.to_ready_tail(record.level, id);
+            self.put_at_tail(record.level, id);
             requeued += 1;
             lines.push("requeued".to_owned());
         }
@@ -107,13 +107,7 @@ impl State {
         Ok(self.remember(call, reply))
     }
 
-    pub(super) fn purge(
-        &mut self,
-        passed: Levels,
-        call: &CallId,
-        state: &str,
-        cap: usize,
-    ) -> Result<Answer, Refused> {
+    pub(super) fn purge(&mut self, passed: Levels, call: &CallId, state: &str, cap: usize) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
@@ -130,7 +124,11 @@ impl State {
                 }
             }
             "delayed" => {
-                let mut all: Vec<_> = self.delayed.iter().map(|((id, level), at)| (at, delayed_member(id, *level), (id, *level))).collect();
+                let mut all: Vec<_> = self
+                    .delayed
+                    .iter()
+                    .map(|((id, level), at)| (at, delayed_member(id, *level), (id, *level)))
+                    .collect();
                 all.sort();
                 let first: Vec<_> = all.into_iter().take(cap).map(|(_, _, (id, level))| (id.clone(), level)).collect();
                 seen = first.len();
@@ -173,12 +171,7 @@ impl State {
         Ok(Answer::Text("ok".to_owned()))
     }
 
-    pub(super) fn configure(
-        &mut self,
-        passed: Levels,
-        failed_max: u64,
-        failed_age_ms: u64,
-    ) -> Result<Answer, Refused> {
+    pub(super) fn configure(&mut self, passed: Levels, failed_max: u64, failed_age_ms: u64) -> Result<Answer, Refused> {
         self.admit(passed)?;
         self.note_use(passed);
         self.meta.failed_max = Some(failed_max);
@@ -201,7 +194,7 @@ impl State {
             next_lease_end: self.leases.values().map(|lease| number(lease.ends)).min(),
             paused: self.meta.paused,
             format: number(self.meta.format.unwrap_or(0)),
-            entries_by_level: lists().map(|list| length(list.map_or(0, |list| list.len()))).collect(),
+            entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
             heads: heads.filter_map(|entry| Some((entry.id.clone(), self.records.get(&entry.id)?.bytes()))).collect(),
             stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
         }

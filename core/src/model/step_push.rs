@@ -26,7 +26,7 @@ impl State {
                 Some(at) => {
                     self.delayed.insert((id.clone(), level), at);
                 }
-                None => self.to_ready_tail(level, id),
+                None => self.put_at_tail(level, id),
             }
         }
         self.note_use(passed);
@@ -73,15 +73,12 @@ impl State {
                 if let Some(key) = &record.key {
                     self.keys.insert(key.clone(), id.clone());
                 }
-                match self.due_at(*due) {
-                    Some(at) => {
-                        self.delayed.insert((id.clone(), record.level), at);
-                        dues.push(at);
-                    }
-                    None => {
-                        self.to_ready_tail(record.level, id);
-                        is_some_ready = true;
-                    }
+                if let Some(at) = self.due_at(*due) {
+                    self.delayed.insert((id.clone(), record.level), at);
+                    dues.push(at);
+                } else {
+                    self.put_at_tail(record.level, id);
+                    is_some_ready = true;
                 }
                 stored += 1;
             }

@@ -3,7 +3,7 @@
 use crate::keys::Levels;
 use crate::script::{GrantedJob, ReserveReply, ReserveStatus};
 
-use super::command::{Answer, ReserveCall, Refused};
+use super::command::{Answer, Refused, ReserveCall};
 use super::state::{Lease, State, delayed_member};
 
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
@@ -25,7 +25,7 @@ impl State {
         if ids.is_empty() {
             return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
         }
-        Ok(Answer::Reserved(self.grant(used, reserve, settled, ids)))
+        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids)))
     }
 
     /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
@@ -83,12 +83,12 @@ impl State {
         (taken, false)
     }
 
-    fn grant(&mut self, used: Levels, reserve: &ReserveCall, settled: String, ids: Vec<String>) -> ReserveReply {
+    fn grant(&mut self, used: Levels, reserve: &ReserveCall, settled: String, ids: &[String]) -> ReserveReply {
         // Larger than every token before, and following the clock.
         let token = (self.clock * 1000).max(self.meta.token.unwrap_or(0) + 1);
         self.meta.token = Some(token);
         let lease = Lease { ends: self.clock + reserve.lease_ms, token };
-        for id in &ids {
+        for id in ids {
             self.leases.insert(id.clone(), lease);
         }
         // Whoever promised to come back is busy now.
@@ -151,7 +151,7 @@ impl State {
         due.truncate(cap);
         for (_, _, id, level) in &due {
             self.delayed.remove(&(id.clone(), *level));
-            self.to_ready_tail(*level, id);
+            self.put_at_tail(*level, id);
         }
         due.len()
     }
@@ -180,7 +180,7 @@ impl State {
                 self.enter_failed(id, record.key.as_deref());
                 gave_up += 1;
             } else {
-                self.to_ready_head(record.level, id);
+                self.put_at_head(record.level, id);
             }
         }
         self.count("reclaimed", ended.len());

@@ -7,12 +7,7 @@ use super::command::{Answer, Became, CallId, Outcome, Refused};
 use super::state::{DEFAULT_LEVEL, State};
 
 impl State {
-    pub(super) fn settle(
-        &mut self,
-        passed: Levels,
-        call: &CallId,
-        outcomes: &[Outcome],
-    ) -> Result<Answer, Refused> {
+    pub(super) fn settle(&mut self, passed: Levels, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
@@ -59,8 +54,8 @@ impl State {
                         self.wake_for(at);
                     } else {
                         match verb {
-                            Verb::Release => self.to_ready_head(level, &outcome.id),
-                            _ => self.to_ready_tail(level, &outcome.id),
+                            Verb::Release => self.put_at_head(level, &outcome.id),
+                            _ => self.put_at_tail(level, &outcome.id),
                         }
                         self.wake_one();
                     }

@@ -186,9 +186,7 @@ impl World<'_> {
                 }
                 (*who, Command::Requeue { call: self.next_call(*who), ids })
             }
-            Step::Purge { who, state, cap } => {
-                (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap })
-            }
+            Step::Purge { who, state, cap } => (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap }),
             Step::Promote { who, cap } => (*who, Command::Promote { cap: *cap }),
             Step::Reclaim { who, cap } => (*who, Command::Reclaim { cap: *cap }),
             Step::Pause { who, pause } => (*who, Command::Pause { pause: *pause }),
