@@ -6,8 +6,7 @@
 local id = resolve(by, ARGV[first_item])
 local record = id and redis.call('HGET', jobs, id)
 if not record then return {} end
-local level = routing(record)
-local state = state_of(id, level)
+local state, level = state_of(id, record)
 local score = ''
 if state == 'delayed' then score = redis.call('ZSCORE', delayed, delayed_member(id, level)) end
 if state == 'reserved' then score = redis.call('ZSCORE', reserved, id) end

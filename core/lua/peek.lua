@@ -1,7 +1,8 @@
 -- One page of the jobs in a state, in the order in which they will be taken. Read-only.
 -- Moves:   nothing.
 -- Replies: {id, score or '', record, came back, id, ...}; a ready entry that no longer counts is left out.
--- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000.
+-- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000 jobs. While a ready list has entries that no
+--          longer count, `offset` counts jobs as far as 5,000 entries go, and entries behind them.
 local reply = {}
 local function add(id, score)
   local record = redis.call('HGET', jobs, id)
@@ -14,27 +15,36 @@ local function add(id, score)
 end
 
 if state == 'ready' then
-  -- A stale entry is the first of its id in its list, so those in front of the page are looked at too when there are any.
+  -- A stale entry is the first of its id in its list, so its level's list is walked from the head when there are any.
   local some_stale = redis.call('HLEN', stale) > 0
+  local walk = 5000
   local skip, left = offset, limit
   for level in string.gmatch(passed_levels, '%d') do
-    local length = redis.call('LLEN', ready(level))
-    if skip >= length then
-      skip = skip - length
-    elseif left > 0 then
-      local skipped = {}
-      local first = some_stale and 0 or skip
-      local entries = redis.call('LRANGE', ready(level), first, skip + left - 1)
-      for i, id in ipairs(entries) do
+    local list = ready(level)
+    local length = redis.call('LLEN', list)
+    local at = 0
+    local skipped = {}
+    while left > 0 and at < length do
+      if skip > 0 and (not some_stale or walk <= 0) then
+        local jump = math.min(skip, length - at)
+        at = at + jump
+        skip = skip - jump
+      end
+      local entries = redis.call('LRANGE', list, at, at + math.min(skip + left, 1000) - 1)
+      at = at + math.max(1, #entries)
+      walk = walk - #entries
+      for _, id in ipairs(entries) do
         local stale_count = some_stale and tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) or 0
         if (skipped[id] or 0) < stale_count then
           skipped[id] = (skipped[id] or 0) + 1
-        elseif first + i > skip then
+        elseif skip > 0 then
+          skip = skip - 1
+        else
           add(id, '')
+          left = left - 1
         end
       end
-      left = left - (first + #entries - skip)
-      skip = 0
+      if walk <= -limit then left = 0 end
     end
   end
 else

@@ -10,9 +10,10 @@ if refused then return refused end
 --- include: clock, due, wake, routing, delayed_member
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
-for _, set in ipairs({ delayed, reserved, failed }) do redis.call('ZCARD', set) end
+redis.call('ZCARD', delayed)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
-for _, hash in ipairs({ keys, leases, returned, stale }) do redis.call('HLEN', hash) end
+redis.call('HLEN', keys)
+redis.call('HLEN', returned)
 
 -- Who holds this job's id or key already.
 local function holder_of(id, key)
@@ -22,11 +23,11 @@ local function holder_of(id, key)
   return nil
 end
 
--- ARGV from first_item: (id, record, due) each.
+-- ARGV from first_item: (id, record, due, what came back with an import or '') each.
 local lines = {}
 local stored = 0
 local some_ready, earliest = false, nil
-for i = first_item, #ARGV, 3 do
+for i = first_item, #ARGV, 4 do
   local id, record = ARGV[i], ARGV[i + 1]
   local level, _, key = routing(record)
   local holder = holder_of(id, key)
@@ -44,6 +45,7 @@ for i = first_item, #ARGV, 3 do
       end
     end
     redis.call('HSET', jobs, id, record)
+    if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
     if key then redis.call('HSET', keys, key, id) end
     local at = due_of(ARGV[i + 2])
     if at then

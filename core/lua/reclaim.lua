@@ -4,7 +4,6 @@
 -- Cost:    O(log n) a job, at most `reclaim_cap`.
 --- include: meta
 if refused then return refused end
-redis.call('HLEN', leases)
 --- include: clock, reclaim_expired
 if #expired > 0 then
   --- include: wake_one

@@ -8,9 +8,10 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: routing
--- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-for _, hash in ipairs({ jobs, returned, keys }) do redis.call('HLEN', hash) end
-for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+-- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+redis.call('HLEN', returned)
+redis.call('HLEN', keys)
+for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local lines = {}
 local requeued = 0
 for at = first_item, #ARGV do

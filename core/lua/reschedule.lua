@@ -11,8 +11,8 @@ local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)
 local record = id and redis.call('HGET', jobs, id)
 if not record then return 'absent' end
-local level = routing(record)
-local state = state_of(id, level)
+local state, level = state_of(id, record)
+if not level then return 'absent' end -- unreadable and ready: the next reserve puts it into `failed`
 if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
 
 -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.

@@ -57,6 +57,7 @@ local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1
 if want > 0 and not paused then
   redis.call('HLEN', leases)
   if some_stale then redis.call('HLEN', stale) end
+  for i = 2, #levels do redis.call('LLEN', ready(string.sub(levels, i, i))) end
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
@@ -172,16 +173,20 @@ end
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
+local timer = tonumber(known[3] or 0)
 if next_at < math.huge then
   reply[4] = math.max(0, math.ceil(next_at - now))
-  local timer = tonumber(known[3] or 0)
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.
     local noted = redis.pcall('HSET', meta, 'timer', string.format('%.0f', promised))
     if type(noted) == 'number' then reply[5] = promised end
-  elseif wait_ms == 0 and promise > 0 and timer == promise then
-    redis.call('HDEL', meta, 'timer')
+  end
+end
+-- Who leaves, or has nothing left to come back for, takes the promise back: a push would count on it.
+if reply[5] == 0 and promise > 0 and timer == promise then
+  redis.call('HDEL', meta, 'timer')
+  if wait_ms == 0 then
     --- include: wake_one
   end
 end

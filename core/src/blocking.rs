@@ -5,9 +5,14 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod partitions;
+
+pub use partitions::Partitions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::{AuditOptions, AuditReport};
 use crate::client::ClientBuilder;
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
@@ -20,6 +25,7 @@ use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
+use crate::several::{QueueWeight, Selection};
 use crate::time::{Millis, When};
 
 /// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
@@ -81,10 +87,31 @@ impl Client {
         block_on(client.ping(), || interrupt.check())
     }
 
+    /// See [`crate::Client::reserve_from`]; the queues with their weights.
+    pub fn reserve_from<I: Interrupt>(
+        &self,
+        queues: &[(Queue, u32)],
+        selection: Selection,
+        options: &ReserveOptions,
+        interrupt: &mut I,
+    ) -> Result<Vec<Job>, I::Error> {
+        let client = self.inner()?;
+        let mut weights = Vec::with_capacity(queues.len());
+        for (queue, weight) in queues {
+            weights.push(QueueWeight::new(crate::Queue::clone(&*queue.inner()?), *weight));
+        }
+        let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
+        let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
+        Ok(jobs
+            .into_iter()
+            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone(), queue: queue.clone() }))
+            .collect())
+    }
+
     /// The queue of this name. Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Queue { client: self.clone(), name: name.into(), made: Arc::new(PerProcess::new()) })
+        Ok(Queue::new(self, name))
     }
 }
 
@@ -97,13 +124,18 @@ pub struct Queue {
 }
 
 impl Queue {
+    fn new(client: &Client, name: &str) -> Self {
+        Self { client: client.clone(), name: name.into(), made: Arc::new(PerProcess::new()) }
+    }
+
     /// The queue's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     fn inner(&self) -> Result<Arc<crate::Queue>, Error> {
-        self.made.get(|| self.client.inner()?.queue(&self.name))
+        // The name was checked when this was made; a part of a queue has one that nobody else may give.
+        self.made.get(|| Ok(crate::Queue::new(crate::Client::clone(&*self.client.inner()?), self.name.to_string())))
     }
 
     /// See [`crate::Queue::push`].
@@ -138,10 +170,7 @@ impl Queue {
 
     /// See [`crate::Queue::ack_all`].
     pub fn ack_all<I: Interrupt>(&self, jobs: &[Job], interrupt: &mut I) -> Result<Vec<bool>, I::Error> {
-        let done: Vec<_> = jobs
-            .iter()
-            .map(|job| Settlement { job: &job.job, outcome: Outcome::Done, error: "", rewritten: None })
-            .collect();
+        let done: Vec<_> = jobs.iter().map(|job| Settlement::done(&job.job)).collect();
         self.settle_all(&done, interrupt)
     }
 
@@ -267,6 +296,12 @@ impl Queue {
     pub fn find_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
         let queue = self.inner()?;
         block_on(queue.find_key(key), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::audit`].
+    pub fn audit<I: Interrupt>(&self, options: AuditOptions, interrupt: &mut I) -> Result<AuditReport, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.audit(options), || interrupt.check())
     }
 
     /// See [`crate::Queue::set_clock`].

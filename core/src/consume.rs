@@ -64,7 +64,15 @@ impl ReserveOptions {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn wait_time(&self) -> Duration {
+        self.wait
+    }
+
+    pub(crate) fn most(&self) -> usize {
+        self.max
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.max == 0 || self.max > MAX_BATCH {
             return Err(Error::invalid(format!("a reserve takes 1 to {MAX_BATCH} jobs, not {}", self.max)));
         }
@@ -177,6 +185,13 @@ pub struct Settlement<'a> {
     pub error: &'a str,
     /// The envelope as a failure hook changed it.
     pub rewritten: Option<Envelope>,
+}
+
+impl<'a> Settlement<'a> {
+    /// This job is done.
+    pub fn done(job: &'a Job) -> Self {
+        Self { job, outcome: Outcome::Done, error: "", rewritten: None }
+    }
 }
 
 impl Queue {
@@ -334,8 +349,7 @@ impl Queue {
 
     /// Acks any number of jobs; `true` where the lease was still ours.
     pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
-        let done: Vec<_> =
-            jobs.iter().map(|job| Settlement { job, outcome: Outcome::Done, error: "", rewritten: None }).collect();
+        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
         self.settle_all(&done).await
     }
 
@@ -464,8 +478,9 @@ fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<N
     let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, seed(job));
     let key = job.envelope.key.as_deref();
     let error = cut_error(error);
+    let rewritten = record.as_deref().map(|record| (envelope.attempts, record));
     let mut add = |verb, delay: Millis| {
-        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, record.as_deref());
+        outcomes.other(verb, job.id(), job.token, key, delay.get(), error, rewritten);
     };
     match next {
         Next::Ack => outcomes.ack(job.id(), job.token, key),

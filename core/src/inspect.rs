@@ -69,6 +69,37 @@ pub struct Counts {
     pub totals: Vec<(String, u64)>,
 }
 
+impl Counts {
+    /// How many jobs are in this state.
+    pub fn of(&self, state: State) -> u64 {
+        match state {
+            State::Delayed => self.delayed,
+            State::Ready => self.ready,
+            State::Reserved => self.reserved,
+            State::Failed => self.failed,
+        }
+    }
+
+    /// Both together, for parts of one queue.
+    pub(crate) fn add(&mut self, other: Self) {
+        let sooner = |one: Option<Millis>, other: Option<Millis>| one.into_iter().chain(other).min();
+        self.delayed += other.delayed;
+        self.ready += other.ready;
+        self.reserved += other.reserved;
+        self.failed += other.failed;
+        self.paused &= other.paused;
+        self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
+        self.next_due_in = sooner(self.next_due_in, other.next_due_in);
+        self.next_lease_end_in = sooner(self.next_lease_end_in, other.next_lease_end_in);
+        for (name, total) in other.totals {
+            match self.totals.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += total,
+                None => self.totals.push((name, total)),
+            }
+        }
+    }
+}
+
 /// A job as somebody who looks at it sees it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
@@ -123,7 +154,8 @@ impl Queue {
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
-    /// failed come first. At most 1,000 jobs; a page may be shorter where jobs were cancelled.
+    /// failed come first. At most 1,000 jobs; deep in a ready list (beyond 5,000 entries) a page may be shorter where jobs were
+    /// cancelled.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         let in_peek = |error: Error| error.during("peek").in_queue(self.name());
         if limit == 0 || limit > MAX_BATCH {

@@ -83,7 +83,8 @@ impl LeaseKeeper {
     /// Errors: those of making a client, and `Internal` if the system gives no thread.
     pub fn hold(&self, job: &Job) -> Result<(), Error> {
         let running = self.running.get(|| Running::start(self.builder.clone(), self.lease))?;
-        let until = job.envelope.timeout.map(Millis::to_duration).and_then(|timeout| Instant::now().checked_add(timeout));
+        let until =
+            job.envelope.timeout.map(Millis::to_duration).and_then(|timeout| Instant::now().checked_add(timeout));
         let mut held = running.shared.lock();
         let was_empty = held.jobs.is_empty();
         held.jobs.insert(lease_of(job), HeldJob { job: job.clone(), until });

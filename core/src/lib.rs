@@ -1,5 +1,6 @@
 //! duly runs work later, exactly when it is due.
 
+mod audit;
 pub mod blocking;
 mod client;
 mod combine;
@@ -20,6 +21,7 @@ mod model;
 pub mod name;
 mod new_job;
 mod operate;
+mod partitions;
 mod queue;
 mod record;
 mod retry;
@@ -28,9 +30,12 @@ pub mod runtime;
 mod script;
 mod seconds;
 mod session;
+mod several;
 mod time;
 mod waiting;
+mod worker;
 
+pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
 pub use connection::Durability;
 pub use consume::{DEFAULT_LEASE, Job, MAX_LEASE, ReserveOptions, Settlement};
@@ -42,8 +47,11 @@ pub use inspect::{Counts, Found, JobView, State};
 pub use name::{DEFAULT_PRIORITY, MAX_PRIORITY};
 pub use new_job::{NewJob, OnDuplicate};
 pub use operate::{Cancelled, Requeued};
+pub use partitions::{MAX_PARTITIONS, Partitions};
 pub use queue::{MAX_BATCH, PushSummary, Pushed, Queue};
 pub use record::{CameBack, Record};
 pub use retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
 pub use seconds::Seconds;
+pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub use time::{MAX_DELAY, Millis, When};
+pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};

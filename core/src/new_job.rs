@@ -8,8 +8,9 @@ use serde::Serialize;
 use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::{Error, ErrorKind};
+use crate::id::JobId;
 use crate::name;
-use crate::record::Record;
+use crate::record::{CameBack, Record};
 use crate::retry::RetryPolicy;
 use crate::script::Due;
 use crate::seconds::Seconds;
@@ -52,6 +53,9 @@ pub struct NewJob {
     timeout: Option<Millis>,
     headers: BTreeMap<String, String>,
     on_duplicate: OnDuplicate,
+    imported: Option<Box<Envelope>>,
+    /// An id that was made for it: in a partitioned queue the id decides where it goes.
+    made_id: Option<String>,
     /// A setter that cannot fail keeps its complaint for the push.
     fault: Option<Error>,
 }
@@ -85,8 +89,45 @@ impl NewJob {
             timeout: None,
             headers: BTreeMap::new(),
             on_duplicate: OnDuplicate::Refuse,
+            imported: None,
+            made_id: None,
             fault: None,
         }
+    }
+
+    /// A job from a package: one that an older `ThinkPHP`, Go or workerman queue wrote, or that
+    /// [`Envelope::encode_complete`] gave.
+    ///
+    /// Everything in it is kept: the id if it has one, the time of the push, failures and last error (the next failure counts
+    /// on from there), unknown fields. Due when its `delay` after its `time` is over, which for most is at once; the
+    /// setters override that as everything else.
+    ///
+    /// ```
+    /// let package = br#"{"id":"17","time":1690000000,"delay":0,"attempts":2,"max_attempts":5,"data":[42],"error":"no"}"#;
+    /// let job = duly::NewJob::from_package(package)?.name("order.close");
+    /// # Ok::<(), duly::Error>(())
+    /// ```
+    ///
+    /// Errors: [`ErrorKind::Corrupt`] with the reason and never the data; [`ErrorKind::FormatTooNew`].
+    pub fn from_package(package: &[u8]) -> Result<Self, Error> {
+        let envelope = Envelope::decode(package)?;
+        let delay = envelope.delay.to_millis();
+        let mut job = Self::from_data(envelope.data.clone());
+        job.id = Some(envelope.id.clone()).filter(|id| !id.is_empty());
+        job.name.clone_from(&envelope.name);
+        job.key.clone_from(&envelope.key);
+        job.priority = envelope.priority;
+        job.max_retries = Some(envelope.max_attempts);
+        job.retry.clone_from(&envelope.retry);
+        job.timeout = envelope.timeout;
+        job.headers.clone_from(&envelope.headers);
+        job.when = match envelope.time {
+            _ if delay == Millis::ZERO => When::Now,
+            0 => When::After(delay),
+            time => When::At(Millis::new(time.saturating_mul(1000).saturating_add(delay.get()))),
+        };
+        job.imported = Some(Box::new(envelope));
+        Ok(job)
     }
 
     /// Which handler runs it: 1 to 128 bytes without control characters.
@@ -173,6 +214,19 @@ impl NewJob {
         self
     }
 
+    pub(crate) fn given_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    pub(crate) fn given_key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    pub(crate) fn with_made_id(mut self, id: JobId) -> Self {
+        self.made_id = Some(id.into());
+        self
+    }
+
     /// Checks it and makes it what the script takes. `made_id` is used when the user gave none.
     pub(crate) fn prepare(self, made_id: &str, now: Millis, max_data_bytes: usize) -> Result<Prepared, Error> {
         if let Some(fault) = self.fault {
@@ -188,7 +242,7 @@ impl NewJob {
             ));
         }
         let unique = self.id.is_some() || self.key.is_some();
-        let id = self.id.unwrap_or_else(|| made_id.to_owned());
+        let id = self.id.or(self.made_id).unwrap_or_else(|| made_id.to_owned());
         let mut envelope = Envelope::new(id.clone(), self.data);
         envelope.time = now.whole_seconds();
         envelope.name = self.name;
@@ -199,6 +253,16 @@ impl NewJob {
         envelope.headers = self.headers;
         if let Some(max_retries) = self.max_retries {
             envelope.max_attempts = max_retries;
+        }
+        let (mut came_back, mut imported_delay) = (Vec::new(), None);
+        if let Some(imported) = self.imported {
+            // Kept beside the record, as if it had failed here; a requeue by hand then begins with a clean count.
+            came_back = CameBack::of(&imported).map(|beside| beside.encode()).unwrap_or_default();
+            if imported.time > 0 {
+                envelope.time = imported.time;
+            }
+            envelope.unknown = imported.unknown;
+            imported_delay = Some(imported.delay);
         }
         let due = match self.when {
             When::Now => Due::Now,
@@ -211,9 +275,13 @@ impl NewJob {
                 Due::At(at.get())
             }
         };
+        if let Some(delay) = imported_delay {
+            envelope.delay = delay;
+        }
         envelope.check()?;
         let record = Record::encode(&envelope);
-        Ok(Prepared { id, record, due, level: envelope.priority, unique, on_duplicate: self.on_duplicate })
+        let level = envelope.priority;
+        Ok(Prepared { id, record, due, level, unique, on_duplicate: self.on_duplicate, came_back })
     }
 }
 
@@ -227,4 +295,6 @@ pub(crate) struct Prepared {
     /// It has an id or a key that another job may have.
     pub(crate) unique: bool,
     pub(crate) on_duplicate: OnDuplicate,
+    /// What is kept beside the record of a job that failed before it was imported; empty for others.
+    pub(crate) came_back: Vec<u8>,
 }

@@ -191,18 +191,8 @@ impl Queue {
             if batch.is_empty() {
                 return Ok(summary);
             }
-            let outcomes = self.push_batch(batch).await.map_err(|error| {
-                let before = summary.created + summary.kept + summary.replaced + summary.duplicates;
-                error.after_jobs(before)
-            })?;
-            for outcome in &outcomes {
-                match outcome {
-                    Pushed::Created { .. } => summary.created += 1,
-                    Pushed::Kept { .. } => summary.kept += 1,
-                    Pushed::Replaced { .. } => summary.replaced += 1,
-                    Pushed::Duplicate { .. } => summary.duplicates += 1,
-                }
-            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
+            summary.add(&outcomes);
             progress(&outcomes);
         }
     }
@@ -214,7 +204,9 @@ impl Queue {
         for level in run.iter().map(|job| job.level) {
             self.note_levels(Levels::one(level));
         }
-        let alike = run.iter().all(|job| !job.unique && job.level == first.level && job.due == first.due);
+        let alike = run
+            .iter()
+            .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due);
         let replies = if alike {
             let items = |out: &mut ByteStrings| {
                 for job in run {
@@ -243,6 +235,7 @@ impl Queue {
                     out.push(job.id.as_bytes());
                     out.push(&job.record);
                     script::Argument::append(&job.due, out);
+                    out.push(&job.came_back);
                 }
             };
             let declare = |call: &CallNumber<'_>| PushUnique {
@@ -349,6 +342,23 @@ impl Queue {
             }
         }
         error
+    }
+}
+
+impl PushSummary {
+    pub(crate) fn add(&mut self, outcomes: &[Pushed]) {
+        for outcome in outcomes {
+            match outcome {
+                Pushed::Created { .. } => self.created += 1,
+                Pushed::Kept { .. } => self.kept += 1,
+                Pushed::Replaced { .. } => self.replaced += 1,
+                Pushed::Duplicate { .. } => self.duplicates += 1,
+            }
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.created + self.kept + self.replaced + self.duplicates
     }
 }
 

@@ -32,6 +32,16 @@ impl Waiting {
         self.promise
     }
 
+    /// The same for one last look, which gives up the promise.
+    pub(crate) fn ended(&self) -> Self {
+        Self { over: true, ..*self }
+    }
+
+    /// The server no longer counts on us.
+    pub(crate) fn forget_promise(&mut self) {
+        self.promise = 0;
+    }
+
     /// How long to wait before looking again; nothing when the wait is over. The last look is made without promising
     /// anything, so that a promise still open goes to another waiter.
     pub(crate) fn pause(&mut self, next_in_ms: Option<u64>, promised: u64, paused: bool) -> Option<Duration> {

@@ -16,14 +16,17 @@ use crate::queue::Queue;
 use crate::when::span;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
-static CLIENTS: Lazy<Mutex<HashMap<String, blocking::Client>>> = Lazy::new(Mutex::default);
+static CLIENTS: Lazy<Mutex<HashMap<String, Client>>> = Lazy::new(Mutex::default);
 
 /// The way to the queues of one server.
 #[php_class]
 #[php(name = "Duly\\Client")]
 #[php(flags = ClassFlags::Final)]
+#[derive(Clone)]
 pub struct Client {
     client: blocking::Client,
+    /// For what needs connections of its own.
+    pub builder: ClientBuilder,
 }
 
 struct Arguments<'a> {
@@ -44,7 +47,7 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    fn client(self) -> Result<blocking::Client, Fault> {
+    fn client(self) -> Result<Client, Fault> {
         let connect = span("connectTimeout", self.connectTimeout, Duration::from_secs(3))?;
         let command = span("commandTimeout", self.commandTimeout, Duration::from_secs(5))?;
         let deadline = span("deadline", self.deadline, Duration::from_secs(15))?;
@@ -62,7 +65,8 @@ impl Arguments<'_> {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let client = blocking::Client::new(self.builder(connect, command, deadline)?)?;
+        let builder = self.builder(connect, command, deadline)?;
+        let client = Client { client: blocking::Client::new(builder.clone())?, builder };
         clients.insert(key, client.clone());
         Ok(client)
     }
@@ -143,10 +147,22 @@ impl Client {
         manualClock: bool,
     ) -> PhpResult<Self> {
         let arguments = Arguments {
-            url, prefix, username, password, caFile, clientCertFile, clientKeyFile, connectTimeout, commandTimeout, deadline,
-            allowEviction, maxDataBytes, durability, manualClock,
+            url,
+            prefix,
+            username,
+            password,
+            caFile,
+            clientCertFile,
+            clientKeyFile,
+            connectTimeout,
+            commandTimeout,
+            deadline,
+            allowEviction,
+            maxDataBytes,
+            durability,
+            manualClock,
         };
-        Ok(Self { client: arguments.client()? })
+        Ok(arguments.client()?)
     }
 
     /// The queue of this name.

@@ -19,7 +19,8 @@ pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
         if !value.is_null() {
             return Err(Fault::invalid("give data or rawJson, not both: pass null as data"));
         }
-        let bytes = raw.zend_str().ok_or_else(|| Fault::invalid("rawJson must be a string of JSON"))?.as_bytes().to_vec();
+        let bytes =
+            raw.zend_str().ok_or_else(|| Fault::invalid("rawJson must be a string of JSON"))?.as_bytes().to_vec();
         return Ok(Data::from_json(bytes, usize::MAX)?);
     }
     let encoded = call("json_encode", vec![value, &ENCODE, &DEPTH])?;

@@ -1,31 +1,32 @@
-//! Errors as PHP exceptions: one class for each kind, all under `Duly\Exception\ExceptionInterface`, each with an SPL parent.
+//! Errors as PHP exceptions: one class for each kind, all under `Duly\Exception\ExceptionInterface`, which says the kind in
+//! `snake_case`, the operation, queue and job, and whether trying again can help; each with an SPL parent.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use duly::ErrorKind;
 use ext_php_rs::builders::{ClassBuilder, ClassProperty, FunctionBuilder};
-use ext_php_rs::flags::{DataType, MethodFlags, PropertyFlags};
+use ext_php_rs::convert::IntoZval;
+use ext_php_rs::flags::{ClassFlags, DataType, MethodFlags, PropertyFlags};
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, bailout, ce};
 
-/// Every exception of duly. The classes' names say the kind; this is what they share.
-#[php_interface]
-#[php(name = "Duly\\Exception\\ExceptionInterface")]
-#[php(extends(ce = ce::throwable, stub = "\\Throwable"))]
-#[allow(dead_code)] // implemented by the classes below, in PHP's terms
-pub trait ExceptionInterface {
-    /// The kind in `snake_case`, the same word in every language.
-    fn getKind(&self) -> String;
-    /// May the same call succeed later, without anybody changing it?
-    fn isTransient(&self) -> bool;
-    /// The verb that was running.
-    fn getOperation(&self) -> Option<String>;
-    /// The queue that the call was about.
-    fn getQueue(&self) -> Option<String>;
-    /// The job that the call was about; for a duplicate, the job that is there.
-    fn getJobId(&self) -> Option<String>;
-}
-
 unsafe extern "C" {
+    fn zend_update_property(
+        scope: *mut ClassEntry,
+        object: *mut ZendObject,
+        name: *const std::ffi::c_char,
+        length: usize,
+        value: *mut Zval,
+    );
+    fn zend_read_property(
+        scope: *mut ClassEntry,
+        object: *mut ZendObject,
+        name: *const std::ffi::c_char,
+        length: usize,
+        silent: bool,
+        space: *mut Zval,
+    ) -> *mut Zval;
     static spl_ce_RuntimeException: *const ClassEntry;
     static spl_ce_InvalidArgumentException: *const ClassEntry;
     static spl_ce_LengthException: *const ClassEntry;
@@ -52,8 +53,12 @@ fn logic_exception() -> &'static ClassEntry {
     unsafe { &*spl_ce_LogicException }
 }
 
+/// `Duly\\Exception\\ExceptionInterface`, once it is registered.
+static INTERFACE: AtomicPtr<ClassEntry> = AtomicPtr::new(std::ptr::null_mut());
+
 fn interface() -> &'static ClassEntry {
-    <PhpInterfaceExceptionInterface as ext_php_rs::class::RegisteredClass>::get_metadata().ce()
+    // SAFETY: `register_exceptions` registers the interface first, and the engine keeps it for the life of the process.
+    unsafe { &*INTERFACE.load(Ordering::Relaxed) }
 }
 
 type Parent = (fn() -> &'static ClassEntry, &'static str);
@@ -93,6 +98,17 @@ fn class_name(short: &str) -> String {
 
 /// Registers the exception classes when PHP loads the extension. They are plain PHP classes with four protected properties.
 pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
+    let mut interface_class = ClassBuilder::new("Duly\\Exception\\ExceptionInterface")
+        .flags(ClassFlags::Interface)
+        .implements((ce::throwable, "Throwable"))
+        .registration(|class, _| INTERFACE.store(class, Ordering::Relaxed));
+    for (name, _, ty, nullable) in GETTERS {
+        let method = FunctionBuilder::new_abstract(*name).returns(*ty, false, *nullable);
+        interface_class = interface_class.method(method, MethodFlags::Public | MethodFlags::Abstract);
+    }
+    if interface_class.register().is_err() {
+        return 1;
+    }
     let registered = CLASSES.iter().try_for_each(|(_, short, parent)| {
         let mut class = ClassBuilder::new(class_name(short)).extends(*parent).registration(|_, _| {});
         class = class.implements((interface, "Duly\\Exception\\ExceptionInterface"));
@@ -105,10 +121,12 @@ pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
                 ty: Some(*ty),
                 nullable: true,
                 readonly: false,
+                default_stub: None,
             });
         }
         for (name, handler, ty, nullable) in GETTERS {
-            class = class.method(FunctionBuilder::new(*name, *handler).returns(*ty, false, *nullable), MethodFlags::Public);
+            class =
+                class.method(FunctionBuilder::new(*name, *handler).returns(*ty, false, *nullable), MethodFlags::Public);
         }
         class.register()
     });
@@ -133,8 +151,14 @@ const GETTERS: &[Getter] = &[
 ];
 
 fn read_property(call: &mut ExecuteData, answer: &mut Zval, name: &str) {
-    if let Some(value) = call.get_self().and_then(|object| object.get_property::<&Zval>(name).ok()) {
-        *answer = value.shallow_clone();
+    let Some(object) = call.get_self() else { return };
+    let mut space = Zval::new();
+    // SAFETY: all pointers are of live values; the property is one of ours, and what is given is copied before it can go.
+    let value = unsafe {
+        zend_read_property(object.ce, object, name.as_ptr().cast(), name.len(), true, &raw mut space).as_ref()
+    };
+    if let Some(value) = value {
+        *answer = value.dereference().shallow_clone();
     }
 }
 
@@ -211,18 +235,30 @@ fn exception(error: &duly::Error) -> PhpException {
         return PhpException::from_message(message);
     };
     let mut object = ZendObject::new(class);
-    let text = |text: Option<&str>| text.map(str::to_owned);
-    let set = object
-        .set_property("message", message.as_str())
-        .and_then(|()| object.set_property("kind", error.kind().as_str()))
-        .and_then(|()| object.set_property("transient", error.is_transient()))
-        .and_then(|()| object.set_property("operation", text(error.operation())))
-        .and_then(|()| object.set_property("queue", text(error.queue())))
-        .and_then(|()| object.set_property("jobId", text(error.job_id())));
+    let optional = |value: Option<&str>| value.map(str::to_owned);
+    set(&mut object, ce::exception(), "message", message.as_str());
+    set(&mut object, class, "kind", error.kind().as_str());
+    set(&mut object, class, "transient", error.is_transient());
+    set(&mut object, class, "operation", optional(error.operation()));
+    set(&mut object, class, "queue", optional(error.queue()));
+    set(&mut object, class, "jobId", optional(error.job_id()));
     let mut value = Zval::new();
     value.set_object(&mut object);
-    match set {
-        Ok(()) => PhpException::new(message, 0, class).with_object(value),
-        Err(_) => PhpException::new(message, 0, class),
+    PhpException::new(message, 0, class).with_object(value)
+}
+
+/// Sets a protected property, as a method of `scope` would.
+fn set(object: &mut ZendObject, scope: &ClassEntry, name: &str, value: impl IntoZval) {
+    // A value that cannot be made leaves null: the exception must be thrown all the same.
+    let mut value = value.into_zval(false).unwrap_or_default();
+    // SAFETY: all pointers are of live values, and the engine copies name and value.
+    unsafe {
+        zend_update_property(
+            std::ptr::from_ref(scope).cast_mut(),
+            object,
+            name.as_ptr().cast(),
+            name.len(),
+            &raw mut value,
+        );
     }
 }

@@ -8,6 +8,8 @@
 #![allow(non_snake_case)]
 // PHP calls with many named arguments; the engine's macros take parameters by value.
 #![allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
+// The classes are public to PHP; Rust sees one private crate, and `#[php_module]` makes an undocumented function.
+#![allow(unreachable_pub, missing_docs)]
 
 mod client;
 mod convert;
@@ -29,7 +31,6 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .name("duly")
         .version(env!("CARGO_PKG_VERSION"))
         .startup_function(error::register_exceptions)
-        .interface::<error::PhpInterfaceExceptionInterface>()
         .class::<client::Client>()
         .class::<queue::Queue>()
         .class::<job::Job>()

@@ -51,7 +51,9 @@ impl Options<'_> {
             job = job.key(key);
         }
         if let Some(priority) = self.priority {
-            job = job.priority(u8::try_from(priority).map_err(|_| Fault::invalid("priority must be 0 (first) to 9 (last)"))?);
+            job = job.priority(
+                u8::try_from(priority).map_err(|_| Fault::invalid("priority must be 0 (first) to 9 (last)"))?,
+            );
         }
         if let Some(retries) = self.maxRetries {
             let range = "maxRetries must be 0 to 4,294,967,295";
@@ -111,7 +113,19 @@ impl NewJob {
         rawJson: Option<&Zval>,
     ) -> PhpResult<Self> {
         let options = Options {
-            data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, onDuplicate, rawJson,
+            data,
+            name,
+            delay,
+            at,
+            id,
+            key,
+            priority,
+            maxRetries,
+            retry,
+            timeout,
+            headers,
+            onDuplicate,
+            rawJson,
         };
         Ok(Self { job: options.into_job()? })
     }

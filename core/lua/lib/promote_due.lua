@@ -16,7 +16,7 @@ if #promoted > 0 then
     end
     ids[#ids + 1] = member
   end
-  -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
+  -- Fails on a foreign type while nothing is moved yet.
   for level in pairs(by_level) do redis.call('LLEN', ready(level)) end
   redis.call('ZREM', delayed, unpack(promoted))
   for level, ids in pairs(by_level) do redis.call('RPUSH', ready(level), unpack(ids)) end

@@ -3,10 +3,12 @@
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
   --- include: routing, came_back, failed_set
-  -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-  for _, hash in ipairs({ jobs, leases, returned, keys }) do redis.call('HLEN', hash) end
+  -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+  redis.call('HLEN', leases)
   redis.call('ZCARD', failed)
-  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+  redis.call('HLEN', returned)
+  redis.call('HLEN', keys)
+  for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up = 0
@@ -21,6 +23,8 @@ if #expired > 0 then
       else
         redis.call('LPUSH', ready(level), id)
       end
+    else
+      redis.call('HDEL', returned, id)
     end
   end
   redis.pcall('HINCRBY', stats, 'reclaimed', #expired)

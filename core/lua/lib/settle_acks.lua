@@ -17,11 +17,13 @@ if ack_count > 0 then
     end
   end
   if #held > 0 then
+    -- What may hold a foreign type comes first, so that nothing is done by half.
+    if keyed == 1 then redis.call('HLEN', keys) end
+    if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.call('ZREM', reserved, unpack(held))
     -- An ack that is there twice in one call is answered twice and counted once.
     local acked = redis.call('HDEL', leases, unpack(held))
     redis.call('HDEL', jobs, unpack(held))
-    if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.pcall('HINCRBY', stats, 'acked', acked)
   end
   next_item = last + ack_count + 1

@@ -1,12 +1,14 @@
 -- Settles the outcomes behind the acks, each when its lease is still the granted one.
--- The others: (verb, id, token, key, delay in ms, error, new record or '') each. retry: counts a failure, due again after the
+-- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. retry: counts a failure, due again after the
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- failed: counts a failure and retries no more.
 --- include: wake, routing, delayed_member, came_back, failed_set
--- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-for _, hash in ipairs({ jobs, returned, keys }) do redis.call('HLEN', hash) end
-for _, set in ipairs({ delayed, reserved, failed }) do redis.call('ZCARD', set) end
-for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+-- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+redis.call('ZCARD', delayed)
+redis.call('ZCARD', failed)
+redis.call('HLEN', returned)
+redis.call('HLEN', keys)
+for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local entered_failed = 0
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
@@ -15,22 +17,35 @@ for at = next_item, #ARGV, 7 do
     flags[#flags + 1] = '0'
   else
     flags[#flags + 1] = '1'
-    local level = routing(redis.call('HGET', jobs, id) or '{')
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
-    if record ~= '' then redis.call('HSET', jobs, id, record) end
-    note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err)
-    if verb == 'failed' then
-      enter_failed(id, key)
-      entered_failed = entered_failed + 1
-    elseif delay > 0 then
-      redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
-      wake_for(now + delay)
+    local had, first
+    if record ~= '' then
+      had, first = string.match(record, '^(%d+);()')
+      record = string.sub(record, first)
+      redis.call('HSET', jobs, id, record)
     else
-      redis.call(verb == 'release' and 'LPUSH' or 'RPUSH', ready(level), id)
-      wake_one()
+      record = redis.call('HGET', jobs, id)
     end
-    redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
+    if not record then
+      -- The envelope was lost: there is nothing to run again.
+      redis.call('HDEL', returned, id)
+      free_key(key, id)
+    else
+      local level = routing(record)
+      note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, tonumber(had))
+      if verb == 'failed' then
+        enter_failed(id, key)
+        entered_failed = entered_failed + 1
+      elseif delay > 0 then
+        redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
+        wake_for(now + delay)
+      else
+        redis.call(verb == 'release' and 'LPUSH' or 'RPUSH', ready(level), id)
+        wake_one()
+      end
+      redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
+    end
   end
 end
 if entered_failed > 0 then trim_failed() end

@@ -17,7 +17,7 @@ pub(super) struct CallId {
 #[derive(Debug, Clone)]
 pub(super) enum Became {
     Done,
-    Back { verb: Verb, delay_ms: u64, error: String, rewritten: Option<Record> },
+    Back { verb: Verb, delay_ms: u64, error: String, rewritten: Option<(u64, Record)> },
 }
 
 /// What became of a reserved job.

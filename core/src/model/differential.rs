@@ -70,8 +70,7 @@ fn scripts_do_what_the_model_does() {
     let steps = generate::steps(MOST_STEPS);
     let result = TestRunner::new(config).run(&steps, |list| {
         number.set(number.get() + 1);
-        world::run(&mut real.borrow_mut(), &mut seen.borrow_mut(), number.get(), &list)
-            .map_err(TestCaseError::fail)
+        world::run(&mut real.borrow_mut(), &mut seen.borrow_mut(), number.get(), &list).map_err(TestCaseError::fail)
     });
     match result {
         Ok(()) => {}

@@ -148,11 +148,12 @@ fn is_whole(before: &Dump, after: &Dump) -> bool {
     };
     let (known, there) = (records(before), records(after));
     let new_is_whole = there.iter().all(|id| known.contains(id) || places(after, id) == 1);
-    new_is_whole && known.iter().all(|id| match places(before, id) {
-        0 => true, // in the place that cannot be read
-        _ if there.contains(id) => places(after, id) == 1,
-        _ => places(after, id) == 0,
-    })
+    new_is_whole
+        && known.iter().all(|id| match places(before, id) {
+            0 => true, // in the place that cannot be read
+            _ if there.contains(id) => places(after, id) == 1,
+            _ => places(after, id) == 0,
+        })
 }
 
 fn places(dump: &Dump, id: &str) -> usize {

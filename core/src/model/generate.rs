@@ -36,9 +36,6 @@ pub(super) enum When {
     At(i64),
 }
 
-/// As much padding means a record that is no JSON.
-pub(super) const UNDECODABLE: usize = 7;
-
 #[derive(Debug, Clone)]
 pub(super) struct NewRecord {
     pub(super) level: u8,
@@ -196,8 +193,12 @@ fn record() -> impl Strategy<Value = NewRecord> {
     let level = prop_oneof![5 => Just(5_u8), 1 => Just(0), 2 => Just(3), 1 => Just(9)];
     let max_retries = prop_oneof![2 => Just(5_u64), 2 => Just(0), 1 => Just(1)];
     let key = prop_oneof![4 => Just(None), 3 => Just(Some("k")), 1 => Just(Some("k;2{"))];
-    (level, max_retries, key, select(vec![0_usize, 0, 40, UNDECODABLE]))
-        .prop_map(|(level, max_retries, key, padding)| NewRecord { level, max_retries, key, padding })
+    (level, max_retries, key, select(vec![0_usize, 0, 40])).prop_map(|(level, max_retries, key, padding)| NewRecord {
+        level,
+        max_retries,
+        key,
+        padding,
+    })
 }
 
 fn when() -> impl Strategy<Value = When> {

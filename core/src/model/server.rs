@@ -115,8 +115,10 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
         match &one.became {
             Became::Done => outcomes.ack(&one.id, one.token, key),
             Became::Back { verb, delay_ms, error, rewritten } => {
-                let record = rewritten.as_ref().map(super::state::Record::bytes);
-                outcomes.other(*verb, &one.id, one.token, key, *delay_ms, error, record.as_deref());
+                let record =
+                    rewritten.as_ref().map(|(failures, record)| (u32::try_from(*failures).unwrap(), record.bytes()));
+                let rewritten = record.as_ref().map(|(failures, record)| (*failures, record.as_slice()));
+                outcomes.other(*verb, &one.id, one.token, key, *delay_ms, error, rewritten);
             }
         }
     }
@@ -156,6 +158,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                     out.push(id.as_bytes());
                     out.push(&record.bytes());
                     crate::script::Argument::append(due, out);
+                    out.push(b""); // nothing came back before
                 }
             })
         }

@@ -213,8 +213,8 @@ impl State {
             "reserved" => scored(self.leases.iter().map(|(id, l)| (l.ends, id.clone(), id.clone())).collect()),
             _ => scored(self.failed.iter().map(|(id, &at)| (at, id.clone(), id.clone())).collect()),
         };
-        let page = all.into_iter().skip(offset).take(limit);
-        page.filter_map(|(id, at, counts)| self.peeked(&id, at).filter(|_| counts)).collect()
+        let page = all.into_iter().filter(|(_, _, counts)| *counts).skip(offset).take(limit);
+        page.filter_map(|(id, at, _)| self.peeked(&id, at)).collect()
     }
 
     fn peeked(&self, id: &str, at: Option<u64>) -> Option<PeekedReply> {

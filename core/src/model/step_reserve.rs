@@ -111,17 +111,20 @@ impl State {
         let next_end = self.leases.values().map(|lease| lease.ends).min();
         let next = self.delayed.values().min().copied().into_iter().chain(next_end).min();
         let mut promised = 0;
+        let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
         if is_stopped {
             self.wake_one();
         } else if let Some(next) = next {
-            let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
             if reserve.wait_ms > 0 && (ours || !self.is_awaited(next)) {
                 // The first waiter that sees the next moment promises to be back for it.
                 promised = next.min(self.clock + reserve.wait_ms).max(self.clock + 1);
                 self.meta.timer = Some(promised);
-            } else if reserve.wait_ms == 0 && ours {
-                // It goes and passes its promise on.
-                self.meta.timer = None;
+            }
+        }
+        if !is_stopped && promised == 0 && ours {
+            // It leaves, or has nothing to come back for: nobody must count on it.
+            self.meta.timer = None;
+            if reserve.wait_ms == 0 {
                 self.wake_one();
             }
         }

@@ -40,8 +40,10 @@ impl State {
                 }
                 Became::Back { verb, delay_ms, error, rewritten } => {
                     let level = self.records.get(&outcome.id).map_or(DEFAULT_LEVEL, |record| record.level);
-                    if let Some(record) = rewritten {
+                    if let Some((failures, record)) = rewritten {
+                        // A failure hook may also set how often the job has failed.
                         self.records.insert(outcome.id.clone(), record.clone());
+                        self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
                     }
                     let is_failure = matches!(verb, Verb::Retry | Verb::Failed);
                     self.came_back(&outcome.id, is_failure, error);

@@ -8,7 +8,7 @@ use crate::script::{By, Due, IfHeld, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, UNDECODABLE, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, When, Who};
 use super::invariants::History;
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, State};
@@ -393,10 +393,7 @@ impl World<'_> {
 
     fn record(&mut self, new: &NewRecord) -> Record {
         self.next_id += 1;
-        let body = match new.padding {
-            UNDECODABLE => format!("hello {}", self.next_id),
-            padding => format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(padding)),
-        };
+        let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
         Record { level: new.level, max_retries: new.max_retries, key: new.key.map(str::to_owned), body }
     }
 
@@ -449,7 +446,10 @@ impl World<'_> {
                 // A failure hook changes what it may: not the level, not the key.
                 let rewritten = record.clone().filter(|_| *rewrite).map(|record| {
                     self.next_id += 1;
-                    Record { body: format!("{{\"new\":{}}}", self.next_id), max_retries: 1, ..record }
+                    (
+                        self.next_id % 3,
+                        Record { body: format!("{{\"new\":{}}}", self.next_id), max_retries: 1, ..record },
+                    )
                 });
                 Became::Back { verb: *verb, delay_ms: *delay_ms, error: (*error).to_owned(), rewritten }
             }

@@ -98,6 +98,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
     ("due", include_str!("../../lua/lib/due.lua")),
     ("stale", include_str!("../../lua/lib/stale.lua")),
+    ("examine_one", include_str!("../../lua/lib/examine_one.lua")),
     ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
@@ -246,8 +247,8 @@ pub(crate) use script;
 mod tests {
     use super::*;
     use crate::script::{
-        Cancel, Configure, Counts, Extend, Find, Pause, Peek, Promote, Purge, Push, PushUnique, Reclaim, Requeue,
-        Reschedule, Reserve, Settle,
+        Cancel, Configure, Counts, Examine, Extend, Find, Pause, Peek, Promote, Purge, Push, PushUnique, Reclaim,
+        Repair, Requeue, Reschedule, Reserve, Settle,
     };
 
     fn all() -> Vec<Declaration> {
@@ -268,6 +269,8 @@ mod tests {
             Counts::DECLARATION,
             Peek::DECLARATION,
             Find::DECLARATION,
+            Examine::DECLARATION,
+            Repair::DECLARATION,
         ]
     }
 

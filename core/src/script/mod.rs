@@ -2,6 +2,7 @@
 //!
 //! Each Lua file in `core/lua` is declared once here (keys, arguments, reply); `declare.rs` makes the Lua header of it.
 
+mod audit;
 mod call;
 mod declare;
 mod inspect;
@@ -11,6 +12,7 @@ mod reply;
 mod reserve;
 mod settle;
 
+pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call};

@@ -9,7 +9,7 @@ use crate::error::Error;
 script! {
     /// Removes jobs. Items: ids, or keys.
     Cancel = "cancel",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Stats],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Stats, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 

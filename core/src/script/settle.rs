@@ -61,7 +61,8 @@ impl Outcomes {
         self.keyed |= key.is_some();
     }
 
-    /// `record`: the envelope that replaces the stored one, when a failure hook changed it.
+    /// `rewritten`: the record that replaces the stored one, when a failure hook changed it, and the failures that it
+    /// says there were before this one.
     #[allow(clippy::too_many_arguments)] // the columns of one row
     pub(crate) fn other(
         &mut self,
@@ -71,7 +72,7 @@ impl Outcomes {
         key: Option<&str>,
         delay_ms: u64,
         error: &str,
-        record: Option<&[u8]>,
+        rewritten: Option<(u32, &[u8])>,
     ) {
         self.others.push(verb.as_str().as_bytes());
         self.others.push(id.as_bytes());
@@ -79,7 +80,10 @@ impl Outcomes {
         self.others.push(key.unwrap_or("").as_bytes());
         self.others.push_display(delay_ms);
         self.others.push(error.as_bytes());
-        self.others.push(record.unwrap_or(b""));
+        match rewritten {
+            Some((failures, record)) => self.others.push(&[format!("{failures};").as_bytes(), record].concat()),
+            None => self.others.push(b""),
+        }
     }
 
     /// Adds somebody else's outcomes.

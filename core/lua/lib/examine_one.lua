@@ -1,0 +1,29 @@
+-- All that is kept about one id, as text, '' where there is nothing: the record's size, level and key, the due time, whether
+-- it is in `reserved`, the token, when it failed, what is kept beside it, who holds its key, its counts of stale entries; and
+-- of the given member of `delayed` the due time, of the given key the holder.
+local some_stale = redis.call('HLEN', stale) > 0
+local function examine_one(id, member, key)
+  local size, level, own_key, due, holder = '', '', '', '', ''
+  local record = redis.call('HGET', jobs, id)
+  if record then
+    local _
+    level, _, own_key = routing(record)
+    own_key = own_key or ''
+    size = string.format('%.0f', #record)
+    due = redis.call('ZSCORE', delayed, delayed_member(id, level)) or ''
+    if own_key ~= '' then holder = redis.call('HGET', keys, own_key) or '' end
+  end
+  local counts = {}
+  if some_stale then
+    local fields = {}
+    for at = 0, 9 do fields[at + 1] = string.format('%.0f:', at) .. id end
+    for at, count in ipairs(redis.call('HMGET', stale, unpack(fields))) do
+      if count then counts[#counts + 1] = string.format('%.0f=', at - 1) .. count end
+    end
+  end
+  return {
+    size, level, own_key, due, redis.call('ZSCORE', reserved, id) and '1' or '', redis.call('HGET', leases, id) or '',
+    redis.call('ZSCORE', failed, id) or '', redis.call('HGET', returned, id) or '', holder, table.concat(counts, ','),
+    member ~= '' and redis.call('ZSCORE', delayed, member) or '', key ~= '' and redis.call('HGET', keys, key) or '',
+  }
+end

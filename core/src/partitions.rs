@@ -1,0 +1,360 @@
+//! A queue that is split over several, because one server node cannot carry it.
+
+use std::time::Duration;
+
+use crate::audit::{AuditOptions, AuditReport};
+use crate::client::Client;
+use crate::consume::{Job, ReserveOptions, Settlement};
+use crate::error::{Error, ErrorKind};
+use crate::inspect::{Counts, Found, JobView, State};
+use crate::name;
+use crate::new_job::NewJob;
+use crate::operate::{Cancelled, Requeued};
+use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
+use crate::several::{QueueWeight, Selection, reserve_several};
+use crate::time::{Millis, When};
+
+/// The most parts that a queue may have.
+pub const MAX_PARTITIONS: u16 = 256;
+
+/// A queue in parts, each with a hash tag of its own, so that a cluster spreads them over its nodes. It has the verbs of a
+/// [`Queue`].
+///
+/// A job's part follows from its key, or else from its id (CRC-16 modulo the number of parts), so all clients must agree in
+/// the number; to change it, drain the queue first. The price: priorities and the order of age hold within a part only; a
+/// reserve may look at every part before it finds a job, and an idle worker has a blocked connection for each; counts and the
+/// verbs for all jobs make a call a part, one after the other, so their sum belongs to no single moment; a job that is not
+/// there is looked for everywhere. A job that has a key and an id of the user's own is found by its id with a call a part,
+/// and such an id is unique within a part only.
+#[derive(Debug, Clone)]
+pub struct Partitions {
+    name: String,
+    parts: Vec<QueueWeight>,
+}
+
+impl Client {
+    /// The queue of this name in this many parts (1 to 256): `{name/0}`, `{name/1}`, ... Nothing is sent.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn partitioned_queue(&self, name: &str, count: u16) -> Result<Partitions, Error> {
+        name::check_queue(name)?;
+        if count == 0 || count > MAX_PARTITIONS {
+            return Err(Error::invalid(format!("a queue has 1 to {MAX_PARTITIONS} partitions, not {count}")));
+        }
+        let part = |number| QueueWeight::new(Queue::new(self.clone(), format!("{name}/{number}")), 1);
+        Ok(Partitions { name: name.to_owned(), parts: (0..count).map(part).collect() })
+    }
+}
+
+impl Partitions {
+    /// The name of the whole.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parts. Each is a queue of its own.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = &Queue> {
+        self.parts.iter().map(|part| &part.queue)
+    }
+
+    fn place_of(&self, text: &str) -> usize {
+        usize::from(crc16::State::<crc16::XMODEM>::calculate(text.as_bytes())) % self.parts.len()
+    }
+
+    fn part_of(&self, text: &str) -> &Queue {
+        &self.parts[self.place_of(text)].queue
+    }
+
+    /// The part where an id should be, then the others.
+    fn likely_parts(&self, id: &str) -> impl Iterator<Item = &Queue> {
+        let first = self.place_of(id);
+        let (before, from) = self.parts.split_at(first);
+        from.iter().chain(before).map(|part| &part.queue)
+    }
+
+    /// Where a new job goes; an id is made so that the job is found by it.
+    fn place(&self, job: NewJob) -> Result<(usize, NewJob), Error> {
+        let client = &self.parts[0].queue.client;
+        let by_key = job.given_key().map(|key| self.place_of(key));
+        if let Some(id) = job.given_id() {
+            return Ok((by_key.unwrap_or_else(|| self.place_of(id)), job));
+        }
+        loop {
+            let id = client.shared.ids.next(client.host_now())?;
+            let place = self.place_of(id.as_str());
+            if by_key.is_none_or(|by_key| by_key == place) {
+                return Ok((place, job.with_made_id(id)));
+            }
+        }
+    }
+
+    /// See [`Queue::push`].
+    pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+        let (place, job) = self.place(job).map_err(|error| error.during("push").in_queue(&self.name))?;
+        self.parts[place].queue.push(job).await
+    }
+
+    /// See [`Queue::push_batch`]; one call a part at least, and when one fails the parts before it have theirs.
+    pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+        let in_push = |error: Error| error.during("push").in_queue(&self.name);
+        if jobs.len() > MAX_BATCH {
+            let message = format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up");
+            return Err(in_push(Error::new(ErrorKind::TooLarge, message)));
+        }
+        let mut by_part: Vec<(Vec<usize>, Vec<NewJob>)> = self.parts.iter().map(|_| Default::default()).collect();
+        let count = jobs.len();
+        for (at, job) in jobs.into_iter().enumerate() {
+            let (place, job) = self.place(job).map_err(in_push)?;
+            by_part[place].0.push(at);
+            by_part[place].1.push(job);
+        }
+        let mut in_order: Vec<Option<Pushed>> = vec![None; count];
+        for (part, (places, jobs)) in self.parts.iter().zip(by_part).filter(|(_, (places, _))| !places.is_empty()) {
+            for (at, pushed) in places.into_iter().zip(part.queue.push_batch(jobs).await?) {
+                in_order[at] = Some(pushed);
+            }
+        }
+        Ok(in_order.into_iter().flatten().collect())
+    }
+
+    /// See [`Queue::push_many`].
+    pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
+    where
+        I: IntoIterator<Item = NewJob>,
+    {
+        let mut summary = PushSummary::default();
+        let mut jobs = jobs.into_iter();
+        loop {
+            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(summary);
+            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
+            summary.add(&outcomes);
+            progress(&outcomes);
+        }
+    }
+
+    /// See [`Queue::reserve`]; the parts in a new random order each time.
+    pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
+        reserve_several(&self.parts, Selection::Weighted, options).await
+    }
+
+    /// See [`Queue::settle_all`]; the jobs may be of any part.
+    pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
+        let mut settled = vec![false; settlements.len()];
+        for part in self.parts() {
+            let of_part = |one: &&Settlement<'_>| one.job.queue().name() == part.name();
+            let places: Vec<usize> = (0..settlements.len()).filter(|&at| of_part(&&settlements[at])).collect();
+            if !places.is_empty() {
+                let batch: Vec<_> = settlements.iter().filter(of_part).cloned().collect();
+                for (at, flag) in places.into_iter().zip(part.settle_all(&batch).await?) {
+                    settled[at] = flag;
+                }
+            }
+        }
+        Ok(settled)
+    }
+
+    /// See [`Queue::ack_all`]; the jobs may be of any part.
+    pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
+        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
+        self.settle_all(&done).await
+    }
+
+    /// See [`Queue::extend_all`]; the jobs may be of any part.
+    pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
+        let mut held = vec![false; jobs.len()];
+        for part in self.parts() {
+            let places: Vec<usize> = (0..jobs.len()).filter(|&at| jobs[at].queue().name() == part.name()).collect();
+            if !places.is_empty() {
+                let batch: Vec<Job> = places.iter().map(|&at| jobs[at].clone()).collect();
+                for (at, flag) in places.into_iter().zip(part.extend_all(&batch, lease).await?) {
+                    held[at] = flag;
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// See [`Queue::cancel`].
+    pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
+        for part in self.likely_parts(id) {
+            if let Some(cancelled) = part.cancel(id).await? {
+                return Ok(Some(cancelled));
+            }
+        }
+        Ok(None)
+    }
+
+    /// See [`Queue::cancel_key`].
+    pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
+        self.part_of(key).cancel_key(key).await
+    }
+
+    /// See [`Queue::reschedule`].
+    pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
+        for part in self.likely_parts(id) {
+            if part.find(id).await?.is_some() {
+                return part.reschedule(id, when).await;
+            }
+        }
+        self.part_of(id).reschedule(id, when).await
+    }
+
+    /// See [`Queue::reschedule_key`].
+    pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
+        self.part_of(key).reschedule_key(key, when).await
+    }
+
+    /// See [`Queue::requeue`].
+    pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
+        let mut outcomes = vec![Requeued::Absent; ids.len()];
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.parts.len()];
+        for (at, id) in ids.iter().enumerate() {
+            places[self.place_of(id)].push(at);
+        }
+        for (part, places) in self.parts().zip(places).filter(|(_, places)| !places.is_empty()) {
+            let batch: Vec<String> = places.iter().map(|&at| ids[at].clone()).collect();
+            for (at, outcome) in places.into_iter().zip(part.requeue(&batch).await?) {
+                outcomes[at] = outcome;
+            }
+        }
+        for (id, outcome) in ids.iter().zip(&mut outcomes).filter(|(_, outcome)| **outcome == Requeued::Absent) {
+            for part in self.likely_parts(id).skip(1) {
+                if let Some(found) = part.requeue(std::slice::from_ref(id)).await?.pop()
+                    && found != Requeued::Absent
+                {
+                    *outcome = found;
+                    break;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// See [`Queue::requeue_all`].
+    pub async fn requeue_all(&self) -> Result<u64, Error> {
+        let mut requeued = 0;
+        for part in self.parts() {
+            requeued += part.requeue_all().await?;
+        }
+        Ok(requeued)
+    }
+
+    /// See [`Queue::purge`].
+    pub async fn purge(&self, state: State) -> Result<u64, Error> {
+        let mut removed = 0;
+        for part in self.parts() {
+            removed += part.purge(state).await?;
+        }
+        Ok(removed)
+    }
+
+    /// See [`Queue::pause`].
+    pub async fn pause(&self) -> Result<(), Error> {
+        for part in self.parts() {
+            part.pause().await?;
+        }
+        Ok(())
+    }
+
+    /// See [`Queue::resume`].
+    pub async fn resume(&self) -> Result<(), Error> {
+        for part in self.parts() {
+            part.resume().await?;
+        }
+        Ok(())
+    }
+
+    /// See [`Queue::promote`].
+    pub async fn promote(&self) -> Result<u64, Error> {
+        let mut moved = 0;
+        for part in self.parts() {
+            moved += part.promote().await?;
+        }
+        Ok(moved)
+    }
+
+    /// See [`Queue::reclaim`].
+    pub async fn reclaim(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        for part in self.parts() {
+            taken += part.reclaim().await?;
+        }
+        Ok(taken)
+    }
+
+    /// See [`Queue::keep_failed`]; each part keeps its share of `max`, rounded up.
+    pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
+        for part in self.parts() {
+            part.keep_failed(max.div_ceil(self.parts.len() as u64), age).await?;
+        }
+        Ok(())
+    }
+
+    /// See [`Queue::counts`]: summed up; paused only if every part is; the oldest and the next of all parts.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        let mut all: Option<Counts> = None;
+        for part in self.parts() {
+            let counts = part.counts().await?;
+            match &mut all {
+                None => all = Some(counts),
+                Some(all) => all.add(counts),
+            }
+        }
+        all.ok_or_else(|| Error::new(ErrorKind::Internal, "a queue has at least one partition"))
+    }
+
+    /// See [`Queue::peek`]; part after part.
+    pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
+        let mut page = Vec::new();
+        let mut skip = offset;
+        for part in self.parts() {
+            let counts = part.counts().await?;
+            let count = usize::try_from(counts.of(state)).unwrap_or(usize::MAX);
+            if skip >= count {
+                skip -= count;
+                continue;
+            }
+            page.extend(part.peek(state, skip, limit - page.len()).await?);
+            skip = 0;
+            if page.len() >= limit {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// See [`Queue::find`].
+    pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
+        for part in self.likely_parts(id) {
+            if let Some(found) = part.find(id).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// See [`Queue::find_key`].
+    pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
+        self.part_of(key).find_key(key).await
+    }
+
+    /// See [`Queue::audit`].
+    pub async fn audit(&self, options: AuditOptions) -> Result<AuditReport, Error> {
+        let mut all = AuditReport::default();
+        for part in self.parts() {
+            all.add(part.audit(options).await?);
+        }
+        Ok(all)
+    }
+
+    /// See [`Queue::set_clock`].
+    pub async fn set_clock(&self, now: Millis) -> Result<(), Error> {
+        for part in self.parts() {
+            part.set_clock(now).await?;
+        }
+        Ok(())
+    }
+}

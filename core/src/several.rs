@@ -1,0 +1,254 @@
+//! One reserve from several queues.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::consume::{Job, ReserveOptions};
+use crate::error::{Error, ErrorKind};
+use crate::keys::Key;
+use crate::queue::Queue;
+use crate::script::{Outcomes, ReserveStatus};
+use crate::waiting::Waiting;
+
+/// The largest weight of a queue.
+pub const MAX_WEIGHT: u32 = 1000;
+
+/// A queue to reserve from, among others.
+#[derive(Debug, Clone)]
+pub struct QueueWeight {
+    /// The queue.
+    pub queue: Queue,
+    /// How often it comes first under [`Selection::Weighted`], in proportion to the others: 1 to 1,000.
+    pub weight: u32,
+}
+
+impl QueueWeight {
+    /// This queue with this weight.
+    pub fn new(queue: Queue, weight: u32) -> Self {
+        Self { queue, weight }
+    }
+}
+
+/// Which of several queues goes first.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Selection {
+    /// As they are listed: a later queue gets a turn only when the earlier ones are empty.
+    #[default]
+    Strict,
+    /// A new random order each time, in which a queue of weight 3 comes before one of weight 1 three times out of four. None
+    /// starves, and none is left out: the next queues fill up what the first has not.
+    Weighted,
+}
+
+impl Client {
+    /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
+    ///
+    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection per queue. When a
+    /// queue cannot be read and another gave jobs, the jobs are what counts: the error shows at the next call. Errors: those
+    /// of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or another client's queue.
+    ///
+    /// ```no_run
+    /// use duly::{QueueWeight, ReserveOptions, Selection};
+    ///
+    /// # async fn doc(client: duly::Client) -> Result<(), duly::Error> {
+    /// let queues = [QueueWeight::new(client.queue("mail")?, 3), QueueWeight::new(client.queue("reports")?, 1)];
+    /// let jobs = client.reserve_from(&queues, Selection::Weighted, &ReserveOptions::new().max(10)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reserve_from(
+        &self,
+        queues: &[QueueWeight],
+        selection: Selection,
+        options: &ReserveOptions,
+    ) -> Result<Vec<Job>, Error> {
+        let refused = |message: &'static str| Err(Error::invalid(message).during("reserve"));
+        if queues.is_empty() {
+            return refused("give at least one queue to reserve from");
+        }
+        if queues.iter().any(|one| one.weight == 0 || one.weight > MAX_WEIGHT) {
+            return refused("the weight of a queue is 1 to 1000");
+        }
+        if queues.iter().any(|one| !Arc::ptr_eq(&one.queue.client.shared, &self.shared)) {
+            return refused("all queues of one reserve must come from the client that reserves");
+        }
+        reserve_several(queues, selection, options).await
+    }
+}
+
+/// One queue of a reserve under way.
+struct Turn<'a> {
+    queue: &'a Queue,
+    weight: u32,
+    waiting: Waiting,
+    /// How long to wait before looking at it again; none when the wait is over.
+    pause: Option<Duration>,
+    /// It took a wake-up and has not been looked at since.
+    woken: bool,
+}
+
+pub(crate) async fn reserve_several(
+    queues: &[QueueWeight],
+    selection: Selection,
+    options: &ReserveOptions,
+) -> Result<Vec<Job>, Error> {
+    options.check().map_err(|error| error.during("reserve"))?;
+    let began = Instant::now();
+    let mut turns: Vec<Turn<'_>> = queues
+        .iter()
+        .map(|one| Turn {
+            queue: &one.queue,
+            weight: one.weight,
+            waiting: Waiting::new(began, options.wait_time()),
+            pause: None,
+            woken: false,
+        })
+        .collect();
+    loop {
+        let order = match selection {
+            Selection::Strict => (0..turns.len()).collect(),
+            Selection::Weighted => weighted_order(&turns)?,
+        };
+        let round = look_at_all(&mut turns, &order, options).await;
+        let (jobs, all_undecodable) = match round {
+            Ok(round) => round,
+            Err(error) => {
+                pass_on(&mut turns).await;
+                return Err(error);
+            }
+        };
+        if !jobs.is_empty() {
+            pass_on(&mut turns).await;
+            return Ok(jobs);
+        }
+        if all_undecodable {
+            continue; // there may be more behind them
+        }
+        // All look again at the same moment, so that a wait rarely ends in the middle of another's.
+        let Some(pause) = turns.iter().filter_map(|turn| turn.pause).min() else { return Ok(Vec::new()) };
+        wait_for_any(&mut turns, pause).await?;
+    }
+}
+
+/// Asks each queue in turn until there are enough jobs. Whoever is asked once there are some is asked without waiting,
+/// which also gives up a promise that is open there.
+async fn look_at_all(
+    turns: &mut [Turn<'_>],
+    order: &[usize],
+    options: &ReserveOptions,
+) -> Result<(Vec<Job>, bool), Error> {
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut had_entries = false;
+    for &place in order {
+        let turn = &mut turns[place];
+        let left = options.most() - jobs.len();
+        if left == 0 {
+            break;
+        }
+        if !jobs.is_empty() {
+            turn.waiting = turn.waiting.ended();
+        }
+        turn.woken = false;
+        let asked = options.clone().max(left);
+        let answer = async {
+            let reply = turn.queue.reserve_once(&asked, &turn.waiting, &Outcomes::default()).await?;
+            let found = !reply.jobs.is_empty();
+            let paused = reply.status == ReserveStatus::Paused;
+            let pause = turn.waiting.pause(reply.next_in_ms, reply.promised, paused);
+            if found {
+                // The script has taken back what was promised.
+                turn.waiting.forget_promise();
+            }
+            Ok((turn.queue.decode_granted(reply.jobs, reply.token).await?, found, pause))
+        };
+        match answer.await {
+            Ok((granted, found, pause)) => {
+                had_entries |= found;
+                jobs.extend(granted);
+                turns[place].pause = pause;
+            }
+            Err(error) if jobs.is_empty() => return Err(error),
+            Err(_) => break, // what is leased must reach the caller
+        }
+    }
+    let all_undecodable = had_entries && jobs.is_empty();
+    Ok((jobs, all_undecodable))
+}
+
+/// Who got jobs elsewhere does not come back in time for what it promised here, and has no use for a wake-up that it took
+/// here: somebody else must have them. If that fails, all waiters still look again every second.
+async fn pass_on(turns: &mut [Turn<'_>]) {
+    for turn in turns {
+        let promise = turn.waiting.promise();
+        if promise > 0 {
+            let nothing = ReserveOptions::new().max(0);
+            let _ = turn.queue.reserve_once(&nothing, &turn.waiting.ended(), &Outcomes::default()).await;
+        } else if turn.woken {
+            let keys = &turn.queue.shared.keys;
+            let mut cmd = redis::cmd("LPUSH");
+            cmd.arg(keys.spell(Key::Wake)).arg("1");
+            let _ = turn.queue.client.command("reserve", keys.slot(), cmd).await;
+        }
+    }
+}
+
+type Wait<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
+
+/// Waits until one of the queues is woken, at most `pause`.
+async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Error> {
+    if pause.is_zero() {
+        return Ok(());
+    }
+    let mut waits: Vec<Wait<'_>> = Vec::with_capacity(turns.len());
+    for turn in turns.iter() {
+        waits.push(Box::pin(turn.queue.wait_for_wake(pause)));
+    }
+    let ended = poll_fn(|context| {
+        let mut ended = Vec::new();
+        for (place, wait) in waits.iter_mut().enumerate() {
+            if let Poll::Ready(result) = wait.as_mut().poll(context) {
+                ended.push((place, result));
+            }
+        }
+        if ended.is_empty() { Poll::Pending } else { Poll::Ready(ended) }
+    })
+    .await;
+    drop(waits);
+    for (place, result) in ended {
+        result?;
+        turns[place].woken = true;
+    }
+    Ok(())
+}
+
+/// A new order, in which each place goes to one of those left with a chance in proportion to its weight.
+fn weighted_order(turns: &[Turn<'_>]) -> Result<Vec<usize>, Error> {
+    let mut random = getrandom::u64()
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
+    let mut left: Vec<usize> = (0..turns.len()).collect();
+    let mut order = Vec::with_capacity(turns.len());
+    while !left.is_empty() {
+        let total: u64 = left.iter().map(|&place| u64::from(turns[place].weight)).sum();
+        // The finalizer of splitmix64 (Steele, Lea, Flood 2014).
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut drawn = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        drawn = (drawn ^ (drawn >> 31)) % total;
+        let mut chosen = 0;
+        for (at, &place) in left.iter().enumerate() {
+            let weight = u64::from(turns[place].weight);
+            if drawn < weight {
+                chosen = at;
+                break;
+            }
+            drawn -= weight;
+        }
+        order.push(left.remove(chosen));
+    }
+    Ok(order)
+}

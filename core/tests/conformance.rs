@@ -1,0 +1,529 @@
+//! Runs the scenarios of `conformance/` against a real server. `conformance/README.md` says what they mean.
+//!
+//! Each scenario is one test case with a name of its own, and so this file has its own `main`.
+
+#![allow(clippy::unwrap_used)] // a test
+
+mod support;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use duly::{
+    Client, Envelope, Error, Found, Job, JobView, Millis, NewJob, OnDuplicate, Outcome, Queue, Requeued,
+    ReserveOptions, RetryPolicy, State, When,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use support::Server;
+
+const START: Millis = Millis::from_secs(1_790_000_000);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    name: String,
+    #[serde(rename = "why")]
+    _why: Option<String>,
+    max_data_bytes: Option<usize>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    r#do: String,
+    #[serde(default)]
+    args: serde_json::Map<String, Value>,
+    client: Option<String>,
+    r#as: Option<String>,
+    #[serde(default, deserialize_with = "even_null")]
+    expect: Option<Value>,
+    error: Option<String>,
+    job_id: Option<Value>,
+    says: Option<String>,
+}
+
+/// `"expect": null` is an expectation too.
+fn even_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+/// A step's verb and arguments, once its references are replaced. An unknown verb or argument does not decode.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Verb {
+    Queue { name: String },
+    Push(PushArgs),
+    PushMany { jobs: Vec<PushArgs>, times: Option<u32> },
+    Reserve { lease: Option<f64> },
+    ReserveMany { max: usize, lease: Option<f64> },
+    Ack { job: Value },
+    AckMany { jobs: Vec<Value> },
+    Fail { job: Value, error: String, retry_after: Option<f64>, counted: Option<bool>, r#final: Option<bool> },
+    Release { job: Value, after: Option<f64> },
+    Extend { job: Value, lease: f64 },
+    Cancel(Target),
+    Reschedule { id: Option<String>, key: Option<String>, delay: Option<f64>, at: Option<f64> },
+    Requeue { ids: Vec<String> },
+    RequeueAll {},
+    Purge { state: String },
+    Pause {},
+    Resume {},
+    Promote {},
+    Reclaim {},
+    KeepFailed { max: u64, age: f64 },
+    Counts {},
+    Peek { state: String, offset: Option<usize>, limit: Option<usize> },
+    Find(Target),
+    Advance { seconds: f64 },
+    Redis { command: Vec<String> },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Target {
+    Id(String),
+    Key(String),
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields)]
+struct PushArgs {
+    raw: Option<String>,
+    name: Option<String>,
+    delay: Option<f64>,
+    at: Option<f64>,
+    id: Option<String>,
+    key: Option<String>,
+    priority: Option<u8>,
+    max_retries: Option<u32>,
+    retry: Option<RetryPolicy>,
+    timeout: Option<f64>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    on_duplicate: Option<String>,
+}
+
+/// Why a step did not get as far as a result: duly refused it, or the scenario is wrong.
+enum Stop {
+    Refused(Error),
+    Wrong(String),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// One scenario while it runs.
+struct Run {
+    server: Arc<Server>,
+    prefix: String,
+    max_data_bytes: Option<usize>,
+    clock: Millis,
+    clients: HashMap<String, Client>,
+    kept: HashMap<String, Value>,
+    /// By id and token.
+    jobs: HashMap<(String, u64), Job>,
+}
+
+fn main() -> ExitCode {
+    let filters: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let scenarios = scenarios();
+    let server = Arc::new(Server::start());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut passed, mut filtered, mut failures) = (0, 0, Vec::new());
+    for (number, (name, scenario)) in scenarios.into_iter().enumerate() {
+        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
+            filtered += 1;
+            continue;
+        }
+        let task = run(server.clone(), number, scenario);
+        // As a task of its own, so that a panic fails this scenario and not the run.
+        let outcome =
+            runtime.block_on(async { tokio::spawn(task).await }).unwrap_or_else(|panic| Err(panic.to_string()));
+        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
+        match outcome {
+            Ok(()) => passed += 1,
+            Err(reason) => failures.push(format!("{name}: {reason}")),
+        }
+    }
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    let good = failures.is_empty() && passed > 0;
+    let word = if good { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {passed} passed; {} failed; 0 ignored; {filtered} filtered out", failures.len());
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// All scenarios, as `<topic>/<name>`, and the example in the definition of the format.
+fn scenarios() -> Vec<(String, Scenario)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/scenarios");
+    let definition = std::fs::read_to_string(folder.join("../README.md")).unwrap();
+    let example = definition.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let examples: Vec<Scenario> = serde_json::from_str(example).unwrap();
+    let mut all: Vec<_> = examples.into_iter().map(|example| (format!("README/{}", example.name), example)).collect();
+    let mut files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut names = std::collections::HashSet::new();
+    for file in files {
+        let topic = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let list: Vec<Scenario> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{topic}: {error}"));
+        for scenario in list {
+            assert!(names.insert(scenario.name.clone()), "two scenarios are called {}", scenario.name);
+            all.push((format!("{topic}/{}", scenario.name), scenario));
+        }
+    }
+    assert!(!names.is_empty(), "there are no scenarios in {}", folder.display());
+    all
+}
+
+async fn run(server: Arc<Server>, number: usize, scenario: Scenario) -> Result<(), String> {
+    let mut run = Run {
+        server,
+        prefix: format!("c{number}:"),
+        max_data_bytes: scenario.max_data_bytes,
+        clock: START,
+        clients: HashMap::new(),
+        kept: HashMap::new(),
+        jobs: HashMap::new(),
+    };
+    run.set_clock()?;
+    for (place, step) in scenario.steps.into_iter().enumerate() {
+        let verb = step.r#do.clone();
+        run.step(step).await.map_err(|reason| format!("step {} ({verb}): {reason}", place + 1))?;
+    }
+    Ok(())
+}
+
+impl Run {
+    async fn step(&mut self, step: Step) -> Result<(), String> {
+        let args = self.resolved(Value::Object(step.args))?;
+        let verb = serde_json::from_value(json!({ &step.r#do: args })).map_err(|error| error.to_string())?;
+        let client = step.client.unwrap_or_else(|| "a".to_owned());
+        let result = match (self.call(&client, verb).await, step.error) {
+            (Err(Stop::Wrong(reason)), _) => return Err(reason),
+            (Err(Stop::Refused(error)), Some(kind)) => {
+                let job_id = step.job_id.map(|id| self.resolved(id)).transpose()?;
+                let as_said = error.kind().as_str() == kind
+                    && job_id.is_none_or(|id| id.as_str() == error.job_id())
+                    && step.says.is_none_or(|text| error.to_string().contains(&text));
+                return if as_said { Ok(()) } else { Err(format!("not the expected error: {error:?}")) };
+            }
+            (Err(Stop::Refused(error)), None) => return Err(format!("{}: {error}", error.kind().as_str())),
+            (Ok(result), Some(kind)) => return Err(format!("gave {result} instead of the error {kind}")),
+            (Ok(result), None) => result,
+        };
+        if let Some(expected) = step.expect {
+            let expected = self.resolved(expected)?;
+            matches(&expected, &result, "")?;
+        }
+        if let Some(name) = step.r#as {
+            self.kept.insert(name, result);
+        }
+        Ok(())
+    }
+
+    /// The value with references and repeated texts replaced.
+    fn resolved(&self, value: Value) -> Result<Value, String> {
+        match value {
+            Value::String(text) if text.starts_with('$') => {
+                let mut path = text[1..].split('.');
+                let name = path.next().unwrap_or_default();
+                let mut found = self.kept.get(name).ok_or_else(|| format!("nothing is kept as {text}"))?;
+                for part in path {
+                    let inner = part.parse::<usize>().map_or_else(|_| found.get(part), |index| found.get(index));
+                    found = inner.ok_or_else(|| format!("there is no {text}"))?;
+                }
+                Ok(found.clone())
+            }
+            Value::Object(fields) => match (fields.get("repeat"), fields.get("times").and_then(Value::as_u64)) {
+                (Some(Value::String(text)), Some(times)) => {
+                    Ok(text.repeat(usize::try_from(times).unwrap_or_default()).into())
+                }
+                _ => fields.into_iter().map(|(name, inner)| Ok((name, self.resolved(inner)?))).collect(),
+            },
+            Value::Array(list) => list.into_iter().map(|inner| self.resolved(inner)).collect(),
+            plain => Ok(plain),
+        }
+    }
+
+    fn queue(&mut self, client: &str, name: &str) -> Result<Queue, Error> {
+        if !self.clients.contains_key(client) {
+            let builder = self.server.builder().prefix(&self.prefix).manual_clock();
+            let builder = match self.max_data_bytes {
+                Some(max) => builder.max_data_bytes(max),
+                None => builder,
+            };
+            self.clients.insert(client.to_owned(), builder.build()?);
+        }
+        self.clients[client].queue(name)
+    }
+
+    fn job(&self, reserved: &Value) -> Result<&Job, Stop> {
+        let id = reserved["id"].as_str().unwrap_or_default().to_owned();
+        let token = reserved["token"].as_u64().unwrap_or_default();
+        self.jobs.get(&(id, token)).ok_or_else(|| Stop::Wrong(format!("{reserved} is no reserved job")))
+    }
+
+    fn keep(&mut self, job: Job) -> Value {
+        let mut shown = shown(&job.envelope);
+        shown["attempt"] = json!(job.attempt());
+        shown["token"] = json!(job.token());
+        self.jobs.insert((job.id().to_owned(), job.token()), job);
+        shown
+    }
+
+    async fn call(&mut self, client: &str, verb: Verb) -> Result<Value, Stop> {
+        let queue = self.queue(client, "q")?;
+        Ok(match verb {
+            Verb::Queue { name } => self.queue(client, &name).map(|_| Value::Null)?,
+            Verb::Push(job) => json!(queue.push(job.made("")?).await?.id()),
+            Verb::PushMany { jobs, times } => {
+                let mut all = Vec::new();
+                for round in 0..times.unwrap_or(1) {
+                    for job in &jobs {
+                        all.push(job.clone().made(&round.to_string())?);
+                    }
+                }
+                let summary = queue.push_many(all, |_| {}).await?;
+                json!({
+                    "created": summary.created, "kept": summary.kept, "replaced": summary.replaced,
+                    "duplicates": summary.duplicates,
+                })
+            }
+            Verb::Reserve { lease } => {
+                let mut jobs = queue.reserve(&reserve_options(1, lease)?).await?;
+                jobs.pop().map_or(Value::Null, |job| self.keep(job))
+            }
+            Verb::ReserveMany { max, lease } => {
+                let jobs = queue.reserve(&reserve_options(max, lease)?).await?;
+                jobs.into_iter().map(|job| self.keep(job)).collect()
+            }
+            Verb::Ack { job } => self.job(&job)?.ack().await.map(|()| Value::Null)?,
+            Verb::AckMany { jobs } => {
+                let jobs: Vec<Job> = jobs.iter().map(|job| self.job(job).cloned()).collect::<Result<_, _>>()?;
+                json!(queue.ack_all(&jobs).await?)
+            }
+            Verb::Fail { job, error, retry_after, counted, r#final } => {
+                let after = retry_after.map(Millis::from_seconds).transpose()?;
+                let outcome = if r#final == Some(true) {
+                    Outcome::FailNow
+                } else {
+                    Outcome::Retry { after, counted: counted.unwrap_or(true) }
+                };
+                self.job(&job)?.settle(outcome, &error).await.map(|_| Value::Null)?
+            }
+            Verb::Release { job, after } => {
+                self.job(&job)?.release(span(after.unwrap_or(0.0))?).await.map(|()| Value::Null)?
+            }
+            Verb::Extend { job, lease } => self.job(&job)?.extend(span(lease)?).await.map(|()| Value::Null)?,
+            Verb::Cancel(target) => {
+                let cancelled = match target {
+                    Target::Id(id) => queue.cancel(&id).await?,
+                    Target::Key(key) => queue.cancel_key(&key).await?,
+                };
+                cancelled.map_or(Value::Null, |job| json!({ "id": job.id, "was": job.was.as_str() }))
+            }
+            Verb::Reschedule { id, key, delay, at } => match (id, key) {
+                (Some(id), None) => json!(queue.reschedule(&id, when(delay, at)?).await?),
+                (None, Some(key)) => json!(queue.reschedule_key(&key, when(delay, at)?).await?),
+                _ => return Err(Stop::Wrong("either id or key".to_owned())),
+            },
+            Verb::Requeue { ids } => queue.requeue(&ids).await?.iter().map(requeued).collect(),
+            Verb::RequeueAll {} => json!(queue.requeue_all().await?),
+            Verb::Purge { state } => json!(queue.purge(State::parse(&state)?).await?),
+            Verb::Pause {} => queue.pause().await.map(|()| Value::Null)?,
+            Verb::Resume {} => queue.resume().await.map(|()| Value::Null)?,
+            Verb::Promote {} => json!(queue.promote().await?),
+            Verb::Reclaim {} => json!(queue.reclaim().await?),
+            Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
+            Verb::Counts {} => counts(&queue).await?,
+            Verb::Peek { state, offset, limit } => {
+                let page = queue.peek(State::parse(&state)?, offset.unwrap_or(0), limit.unwrap_or(100)).await?;
+                page.iter().map(view).collect()
+            }
+            Verb::Find(target) => match target {
+                Target::Id(id) => queue.find(&id).await?,
+                Target::Key(key) => queue.find_key(&key).await?,
+            }
+            .map_or(Value::Null, |found| found_view(&found)),
+            Verb::Advance { seconds } => {
+                self.clock = self.clock.saturating_add(Millis::from_seconds(seconds)?);
+                self.set_clock().map(|()| Value::Null).map_err(Stop::Wrong)?
+            }
+            Verb::Redis { command } => json!(self.redis(&command).map_err(Stop::Wrong)?),
+        })
+    }
+
+    fn set_clock(&self) -> Result<(), String> {
+        let set = ["HSET", "{q}:meta", "clock", &self.clock.get().to_string()].map(str::to_owned);
+        self.redis(&set).map(|_| ())
+    }
+
+    fn redis(&self, args: &[String]) -> Result<String, String> {
+        let spelled =
+            args.iter().map(|arg| if arg.starts_with("{q}:") { format!("{}{arg}", self.prefix) } else { arg.clone() });
+        let port = self.server.port().to_string();
+        let output = Command::new("redis-cli").args(["-e", "-p", &port]).args(spelled).output().unwrap();
+        if !output.status.success() {
+            return Err(format!("redis-cli: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+}
+
+impl PushArgs {
+    fn made(self, round: &str) -> Result<NewJob, Error> {
+        let numbered = |text: String| text.replace("{i}", round);
+        let mut job = NewJob::from_json(numbered(self.raw.unwrap_or_else(|| "1".to_owned())))?;
+        job = job.when(when(self.delay, self.at)?);
+        if let Some(name) = self.name {
+            job = job.name(name);
+        }
+        if let Some(id) = self.id {
+            job = job.id(numbered(id));
+        }
+        if let Some(key) = self.key {
+            job = job.key(numbered(key));
+        }
+        if let Some(priority) = self.priority {
+            job = job.priority(priority);
+        }
+        if let Some(max_retries) = self.max_retries {
+            job = job.max_retries(max_retries);
+        }
+        if let Some(policy) = self.retry {
+            job = job.retry(policy);
+        }
+        if let Some(timeout) = self.timeout {
+            job = job.timeout(span(timeout)?);
+        }
+        for (name, value) in self.headers {
+            job = job.header(name, value);
+        }
+        Ok(match self.on_duplicate.as_deref() {
+            None => job,
+            Some("refuse") => job.on_duplicate(OnDuplicate::Refuse),
+            Some("keep") => job.on_duplicate(OnDuplicate::Keep),
+            Some("replace") => job.on_duplicate(OnDuplicate::Replace),
+            Some(other) => panic!("on_duplicate cannot be {other}"),
+        })
+    }
+}
+
+fn when(delay: Option<f64>, at: Option<f64>) -> Result<When, Error> {
+    Ok(match (delay, at) {
+        (_, Some(at)) => When::At(Millis::from_unix_seconds(at)?),
+        (Some(delay), None) => When::After(Millis::from_seconds(delay)?),
+        (None, None) => When::Now,
+    })
+}
+
+fn span(seconds: f64) -> Result<Duration, Error> {
+    Millis::from_seconds(seconds).map(Millis::to_duration)
+}
+
+fn reserve_options(max: usize, lease: Option<f64>) -> Result<ReserveOptions, Error> {
+    let options = ReserveOptions::new().max(max);
+    Ok(match lease {
+        Some(lease) => options.lease(span(lease)?),
+        None => options,
+    })
+}
+
+fn shown(envelope: &Envelope) -> Value {
+    json!({
+        "id": envelope.id, "raw": envelope.data.as_str(), "name": envelope.name, "key": envelope.key,
+        "priority": envelope.priority, "attempts": envelope.attempts, "max_retries": envelope.max_attempts,
+        "error": envelope.error, "headers": envelope.headers, "timeout": envelope.timeout,
+    })
+}
+
+fn view(job: &JobView) -> Value {
+    let mut shown = shown(&job.envelope);
+    shown["state"] = json!(job.state.as_str());
+    shown["at"] = json!(job.at);
+    shown["undecodable"] = json!(job.undecodable);
+    shown
+}
+
+fn found_view(found: &Found) -> Value {
+    let mut shown = view(&found.job);
+    shown["token"] = json!(found.token);
+    shown["why"] = json!(found.why);
+    shown
+}
+
+fn requeued(outcome: &Requeued) -> Value {
+    json!(match outcome {
+        Requeued::Ready => "ready",
+        Requeued::Duplicate { .. } => "duplicate",
+        Requeued::Absent => "absent",
+        _ => "unknown",
+    })
+}
+
+async fn counts(queue: &Queue) -> Result<Value, Error> {
+    let counts = queue.counts().await?;
+    let totals = ["pushed", "acked", "retried", "released", "failed", "reclaimed", "cancelled", "requeued", "purged"];
+    let mut shown: HashMap<&str, u64> = totals.into_iter().chain(["trimmed"]).map(|name| (name, 0)).collect();
+    shown.extend(counts.totals.iter().map(|(name, total)| (name.as_str(), *total)));
+    Ok(json!({
+        "delayed": counts.delayed, "ready": counts.ready, "reserved": counts.reserved, "failed": counts.failed,
+        "paused": counts.paused, "next_due_in": counts.next_due_in, "next_lease_end_in": counts.next_lease_end_in,
+        "totals": shown,
+    }))
+}
+
+fn matches(expected: &Value, came: &Value, path: &str) -> Result<(), String> {
+    let differs = || Err(format!("the result{path} is {came} and not {expected}"));
+    let holds = match (expected, came) {
+        (Value::Object(fields), Value::Object(_)) => {
+            for (name, inner) in fields {
+                let Some(part) = came.get(name) else { return Err(format!("the result{path} has no {name}: {came}")) };
+                matches(inner, part, &format!("{path}.{name}"))?;
+            }
+            true
+        }
+        (Value::Object(fields), Value::Array(list)) => {
+            for (name, inner) in fields {
+                let part = match name.as_str() {
+                    "length" => Some(json!(list.len())),
+                    index => index.parse::<usize>().ok().and_then(|index| list.get(index).cloned()),
+                };
+                let Some(part) = part else { return Err(format!("the result{path} has no {name}: {came}")) };
+                matches(inner, &part, &format!("{path}.{name}"))?;
+            }
+            true
+        }
+        (Value::Array(wanted), Value::Array(list)) => {
+            if wanted.len() != list.len() {
+                return differs();
+            }
+            for (index, (inner, part)) in wanted.iter().zip(list).enumerate() {
+                matches(inner, part, &format!("{path}.{index}"))?;
+            }
+            true
+        }
+        (Value::Object(matcher), Value::String(text)) => {
+            matcher.len() == 1
+                && matcher.get("contains").and_then(Value::as_str).is_some_and(|part| text.contains(part))
+        }
+        (Value::Object(matcher), Value::Number(number)) => {
+            matcher.len() == 1
+                && matcher.get("greater_than").and_then(Value::as_f64) < number.as_f64()
+                && matcher.contains_key("greater_than")
+        }
+        (Value::Number(wanted), Value::Number(number)) => wanted == number || wanted.as_f64() == number.as_f64(),
+        (wanted, value) => wanted == value,
+    };
+    if holds { Ok(()) } else { differs() }
+}

@@ -1,0 +1,174 @@
+//! A worker acks, fails, renews, stops with grace, and leaves to others what it does not finish.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use duly::{
+    Client, Job, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State, Worker, WorkerBuilder, WorkerReport,
+};
+use support::Server;
+use tokio::sync::Notify;
+
+fn job(name: &str) -> NewJob {
+    NewJob::new(&1).unwrap().name(name).retry(RetryPolicy::Fixed { delay: Millis::ZERO })
+}
+
+fn worker(client: &Client) -> WorkerBuilder {
+    Worker::builder(client.clone()).queue("orders", 1)
+}
+
+/// Runs the worker until the queue is as it should be.
+async fn run_until(worker: WorkerBuilder, queue: &Queue, done: impl Fn(&duly::Counts) -> bool) -> WorkerReport {
+    let stop = async {
+        while !done(&queue.counts().await.unwrap()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    worker.build().unwrap().run_until(stop).await.unwrap()
+}
+
+fn is_empty(counts: &duly::Counts) -> bool {
+    counts.delayed + counts.ready + counts.reserved == 0
+}
+
+#[tokio::test]
+async fn jobs_run_and_are_acked() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push_many((0..50).map(|_| job("count")), |_| {}).await.unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&runs);
+    let worker = worker(&client).concurrency(8).handler("count", move |_: Job| {
+        let runs = Arc::clone(&counted);
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            Ok::<(), String>(())
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, runs.load(Ordering::SeqCst)), (50, 50));
+}
+
+#[tokio::test]
+async fn failures_and_panics_are_retried_and_end_in_failed() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let ids = [
+        queue.push(job("twice").max_retries(2)).await.unwrap().id().to_owned(),
+        queue.push(job("always").max_retries(1)).await.unwrap().id().to_owned(),
+        queue.push(job("panic").max_retries(0)).await.unwrap().id().to_owned(),
+        queue.push(job("unknown").max_retries(0)).await.unwrap().id().to_owned(),
+        queue.push(job("slow").max_retries(0).timeout(Duration::from_millis(20))).await.unwrap().id().to_owned(),
+    ];
+    let worker = worker(&client)
+        .concurrency(2)
+        .handler("twice", |job: Job| async move { if job.attempt() < 3 { Err("not yet") } else { Ok(()) } })
+        .handler("always", |_: Job| async { Err("never") })
+        .handler("slow", |_: Job| std::future::pending::<Result<(), String>>())
+        .handler("panic", |job: Job| async move {
+            assert!(job.id().is_empty(), "at the disco");
+            Ok::<(), String>(())
+        });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.failed), (1, 2 + 2 + 1 + 1 + 1));
+    assert!(queue.find(&ids[0]).await.unwrap().is_none());
+    for (id, error) in ids[1..].iter().zip(["never", "at the disco", "no handler for the name 'unknown'", "timeout"]) {
+        let found = queue.find(id).await.unwrap().unwrap().job;
+        assert_eq!(found.state, State::Failed);
+        assert!(found.envelope.error.contains(error), "{}", found.envelope.error);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_while_the_handler_runs() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push(job("long")).await.unwrap();
+    let other = server.queue("orders");
+    let worker = worker(&client).lease(Duration::from_millis(150)).handler("long", move |_: Job| {
+        let other = other.clone();
+        async move {
+            // Three leases long, another worker looks for it.
+            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_millis(450))).await;
+            if taken.is_ok_and(|jobs| jobs.is_empty()) { Ok(()) } else { Err("it was taken away") }
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.failed, report.lost), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let stop = Arc::new(Notify::new());
+    queue.push(job("short")).await.unwrap();
+    queue.push(job("endless")).await.unwrap();
+    queue.push(job("short")).await.unwrap();
+    let (stopper, started) = (Arc::clone(&stop), Arc::new(Notify::new()));
+    let endless_started = Arc::clone(&started);
+    let worker = worker(&client)
+        .concurrency(2)
+        .grace(Duration::from_millis(200))
+        .handler("short", move |_: Job| {
+            let (stop, started) = (Arc::clone(&stopper), Arc::clone(&endless_started));
+            async move {
+                started.notified().await;
+                stop.notify_one();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Ok::<(), String>(())
+            }
+        })
+        .handler("endless", move |_: Job| {
+            started.notify_one();
+            std::future::pending::<Result<(), String>>()
+        });
+    let report = worker.build().unwrap().run_until(stop.notified()).await.unwrap();
+    assert_eq!((report.acked, report.released, report.failed), (1, 1, 0));
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.reserved), (2, 0));
+    let jobs = queue.reserve(&ReserveOptions::new().max(2)).await.unwrap();
+    assert!(jobs.iter().all(|job| job.attempt() == 1));
+}
+
+#[tokio::test]
+async fn jobs_of_a_dropped_worker_run_again_when_their_leases_end() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push(job("endless")).await.unwrap();
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let worker = worker(&client).lease(Duration::from_millis(300)).handler("endless", move |_: Job| {
+        starting.notify_one();
+        std::future::pending::<Result<(), String>>()
+    });
+    let worker = worker.build().unwrap();
+    tokio::select! {
+        _ = worker.run_until(std::future::pending()) => unreachable!(),
+        () = started.notified() => {}
+    }
+    let again = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
+    assert_eq!(again[0].attempt(), 2);
+}
+
+#[tokio::test]
+async fn a_handler_that_lost_its_lease_is_dropped() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let id = queue.push(job("endless")).await.unwrap().id().to_owned();
+    let cancelling = queue.clone();
+    let worker = worker(&client).lease(Duration::from_millis(100)).handler("endless", move |_: Job| {
+        let (queue, id) = (cancelling.clone(), id.clone());
+        async move {
+            queue.cancel(&id).await.map_err(|error| error.to_string())?;
+            std::future::pending::<Result<(), String>>().await
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.lost), (0, 1));
+}
