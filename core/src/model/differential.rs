@@ -65,12 +65,12 @@ fn scripts_do_what_the_model_does() {
     };
     println!("DULY_MODEL_SEED={seed} DULY_MODEL_CASES={cases}");
     let real = RefCell::new(Server::start());
-    let seen = RefCell::new(Seen::new());
+    let tally = RefCell::new(Seen::new());
     let number = Cell::new(0);
     let steps = generate::steps(MOST_STEPS);
     let result = TestRunner::new(config).run(&steps, |list| {
         number.set(number.get() + 1);
-        world::run(&mut real.borrow_mut(), &mut seen.borrow_mut(), number.get(), &list).map_err(TestCaseError::fail)
+        world::run(&mut real.borrow_mut(), &mut tally.borrow_mut(), number.get(), &list).map_err(TestCaseError::fail)
     });
     match result {
         Ok(()) => {}
@@ -79,7 +79,7 @@ fn scripts_do_what_the_model_does() {
         }
         Err(abort) => panic!("DULY_MODEL_SEED={seed}: {abort}"),
     }
-    let events = seen.borrow();
+    let events = tally.borrow();
     println!("{events:#?}");
     let missing: Vec<_> = SOMETIMES.iter().filter(|event| !events.contains_key(**event)).collect();
     assert!(missing.is_empty() || cases < DEFAULT_CASES, "never seen in {cases} cases (seed {seed}): {missing:?}");

@@ -102,6 +102,11 @@ impl Stage {
             },
             Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::Now) },
             Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::After(9)) },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Refuse,
+                items: vec![unique("n1", None, Due::Now), unique("n2", Some("n"), Due::After(9))],
+            },
             self.reserve(5, 100, Vec::new()),
             self.reserve(5, 100, ack.clone()),
             self.reserve(5, 100, back(Verb::Retry)),
@@ -147,8 +152,16 @@ fn is_whole(before: &Dump, after: &Dump) -> bool {
         _ => Vec::new(),
     };
     let (known, there) = (records(before), records(after));
-    let new_is_whole = there.iter().all(|id| known.contains(id) || places(after, id) == 1);
-    new_is_whole
+    let nothing_stored = there.iter().all(|id| known.contains(id));
+    // A call that fails has stored and granted nothing.
+    let reserved = |dump: &Dump| match dump.get("reserved") {
+        Some(Contents::Sorted(members)) => members.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let held = reserved(before);
+    let nothing_granted = reserved(after).iter().all(|id| held.contains(id));
+    nothing_stored
+        && nothing_granted
         && known.iter().all(|id| match places(before, id) {
             0 => true, // in the place that cannot be read
             _ if there.contains(id) => places(after, id) == 1,

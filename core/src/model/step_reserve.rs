@@ -114,12 +114,10 @@ impl State {
         let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
         if is_stopped {
             self.wake_one();
-        } else if let Some(next) = next {
-            if reserve.wait_ms > 0 && (ours || !self.is_awaited(next)) {
-                // The first waiter that sees the next moment promises to be back for it.
-                promised = next.min(self.clock + reserve.wait_ms).max(self.clock + 1);
-                self.meta.timer = Some(promised);
-            }
+        } else if let Some(next) = next.filter(|&next| reserve.wait_ms > 0 && (ours || !self.is_awaited(next))) {
+            // The first waiter that sees the next moment promises to be back for it.
+            promised = next.min(self.clock + reserve.wait_ms).max(self.clock + 1);
+            self.meta.timer = Some(promised);
         }
         if !is_stopped && promised == 0 && ours {
             // It leaves, or has nothing to come back for: nobody must count on it.
