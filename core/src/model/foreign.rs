@@ -68,6 +68,10 @@ impl Stage {
         let held = self.lease_one(100_000);
         self.push("over", Some("o"), Due::Now);
         let over = self.lease_one(10);
+        let last = Record { max_retries: 0, ..record(None) };
+        let (call, items) = (self.call(), vec![("last".to_owned(), last, Due::Now)]);
+        self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        self.lease_one(10);
         self.push("ready", Some("r"), Due::Now);
         self.push("due", Some("d"), Due::After(5));
         self.push("later", Some("l"), Due::After(5000));

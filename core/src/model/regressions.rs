@@ -55,3 +55,10 @@ fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
     let peek = Step::Peek { state: "ready", offset: 1, limit: 5 };
     holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
 }
+
+#[test]
+fn a_purge_keeps_to_its_cap_across_levels() {
+    let urgent = NewRecord { level: 0, ..PLAIN };
+    let push_urgent = Step::Push { who: ME, count: 2, record: urgent, when: When::Now };
+    holds(&[push_urgent, push(3), Step::Purge { who: ME, state: "ready", cap: 3 }]);
+}
