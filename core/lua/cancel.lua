@@ -6,9 +6,6 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
--- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-for _, hash in ipairs({ jobs, leases, returned, keys, stale }) do redis.call('HLEN', hash) end
-for _, set in ipairs({ delayed, reserved, failed }) do redis.call('ZCARD', set) end
 --- include: routing, delayed_member, remove, resolve
 local lines = {}
 local removed = 0
