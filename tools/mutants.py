@@ -195,7 +195,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("requeue", "do redis.call('LLEN', ready(used)) end", "do end", "a foreign type under a list loses the requeued jobs"),
     ("purge", "for _, hash in ipairs({ jobs, returned, keys, stale }) do redis.call('HLEN', hash) end", "",
      "a foreign type under `returned` leaves records that nobody hands out"),
-    ("reschedule", "redis.call('HLEN', stale)\n", "", "a foreign type under `stale` puts the job in two places"),
     ("reschedule", "redis.call('LLEN', ready(level))\n", "", "a foreign type under a list loses the rescheduled job"),
     ("reserve", "if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end\n      redis.call('LTRIM', list, fit, '-1')\n",
      "redis.call('LTRIM', list, fit, '-1') some_came_back = redis.call('HLEN', returned) > 0\n",

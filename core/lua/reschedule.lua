@@ -16,7 +16,6 @@ if not level then return 'absent' end -- unreadable and ready: the next reserve 
 if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
 
 -- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-redis.call('HLEN', stale)
 redis.call('LLEN', ready(level))
 local at = due_of(due)
 if at then
