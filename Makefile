@@ -13,7 +13,7 @@ build: setup ## the engine, the Python module in .venv, the PHP extension in bui
 	@./tools/build.sh
 
 demo: build ## a PHP request closes an order in a Python worker, for real
-	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python demo/run.py
+	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m demo.run
 
 test: setup ## every check and test in every language; ends with "N passed, N failed"
 	@./tools/test.sh

@@ -7,3 +7,9 @@ if (!extension_loaded('duly')) {
     fwrite(STDERR, "the duly extension is not loaded; run: make build, then tools/test.sh php\n");
     exit(2);
 }
+
+require __DIR__ . '/../php-binding/php/src/Worker.php';
+require __DIR__ . '/Server.php';
+require __DIR__ . '/Program.php';
+require __DIR__ . '/ServerTestCase.php';
+require __DIR__ . '/Unexpected.php';

@@ -76,7 +76,8 @@ def test_example(block: Block, tmp_path: Path) -> None:
         case "python":
             run(block, [sys.executable, "-X", "dev"], "example.py", tmp_path)
         case "php":
-            run(block, ["php", "-d", "error_reporting=-1", "-d", "display_errors=stderr"], "example.php", tmp_path)
+            command = ["php", "-d", "error_reporting=-1", "-d", "display_errors=stderr", "-d", f"include_path={ROOT}"]
+            run(block, command, "example.php", tmp_path)
         case "sh" | "bash":
             subprocess.run(["bash", "-n", "-c", block.text], check=True, timeout=LONGEST_S)
         case "json":

@@ -7,7 +7,7 @@ target=${CARGO_TARGET_DIR:-target}
 mkdir -p build
 
 build_rust() {
-    cargo build --release -p duly
+    cargo build --release -p duly --lib --examples
 }
 
 build_python() {

@@ -1,9 +1,11 @@
 -- Sets how many failed jobs a queue keeps, and for how long.
 -- Moves:   nothing; the next job that fails trims the set.
--- Replies: `ok`; or `format <n>`, `levels <list>`. Right when sent twice.
+-- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(1).
+--- include: once
+if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: first_use
 redis.call('HSET', meta, 'failed_max', failed_max, 'failed_age_ms', failed_age_ms)
-return 'ok'
+return answer('ok')

@@ -1,7 +1,9 @@
 -- Pauses or resumes a queue: a paused queue takes jobs in and settles outcomes, but hands out none.
 -- Moves:   nothing.
--- Replies: `ok`; or `format <n>`, `levels <list>`. Right when sent twice.
+-- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(1).
+--- include: once
+if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: first_use
@@ -11,4 +13,4 @@ else
   redis.call('HDEL', meta, 'paused')
   --- include: wake_one
 end
-return 'ok'
+return answer('ok')

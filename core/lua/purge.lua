@@ -7,8 +7,12 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: routing, stale
--- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-for _, hash in ipairs({ jobs, returned, keys, stale }) do redis.call('HLEN', hash) end
+-- A foreign type under one of our keys stops it before the first write.
+redis.call('HLEN', jobs)
+redis.call('HLEN', returned)
+redis.call('HLEN', keys)
+redis.call('HLEN', stale)
+for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))

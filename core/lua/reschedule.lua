@@ -7,6 +7,9 @@ if earlier then return earlier end
 --- include: meta
 if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, remove, resolve
+-- A foreign type under one of our keys stops it before the first write.
+redis.call('HLEN', stale)
+for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)
 local record = id and redis.call('HGET', jobs, id)
@@ -15,8 +18,6 @@ local state, level = state_of(id, record)
 if not level then return 'absent' end -- unreadable and ready: the next reserve puts it into `failed`
 if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
 
--- Reads that fail on a foreign type come before the first write, so that no job is moved by half.
-redis.call('LLEN', ready(level))
 local at = due_of(due)
 if at then
   if state == 'ready' then leave_state(id, level, state) end

@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, ms until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
+-- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, want + 100 promoted.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -23,6 +23,15 @@ end
 if refused then return refused end
 --- include: clock
 
+-- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
+redis.call('ZCARD', delayed)
+redis.call('HLEN', leases)
+redis.call('HLEN', returned)
+if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
+if #levels > 1 or #ARGV >= first_item then
+  for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+end
+
 local settled = ''
 if #ARGV >= first_item then
   --- include: settle_acks
@@ -31,7 +40,7 @@ if #ARGV >= first_item then
   end
   settled = table.concat(flags)
 end
-local promote_cap, reclaim_cap = 2 * want + 100, '100'
+local promote_cap, reclaim_cap = want + 100, '100'
 do
   --- include: reclaim_expired
 end
@@ -55,9 +64,6 @@ local lease_end = string.format('%.0f', now + lease_ms)
 local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1))
 
 if want > 0 and not paused then
-  redis.call('HLEN', leases)
-  if some_stale then redis.call('HLEN', stale) end
-  for i = 2, #levels do redis.call('LLEN', ready(string.sub(levels, i, i))) end
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)

@@ -20,6 +20,9 @@ use crate::waiting::Waiting;
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 /// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+/// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; who wants more asks
+/// again.
+const MAX_RESERVED_A_CALL: usize = 500;
 /// One reserve gives at most this many bytes of records (but always one job).
 const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -43,7 +46,7 @@ impl ReserveOptions {
         Self::default()
     }
 
-    /// At most this many jobs (1 to 1,000, default 1).
+    /// At most this many jobs (1 to 1,000, default 1). One call gives 500 at the most.
     #[must_use]
     pub fn max(mut self, max: usize) -> Self {
         self.max = max;
@@ -162,10 +165,30 @@ impl Job {
     }
 }
 
-/// What one caller gets of a reserve.
+/// What one caller gets of a reserve. A caller that is gone by then gives its jobs back, so that they need not wait for the
+/// end of their lease and count a failure.
 pub(crate) struct Granted {
     token: u64,
     jobs: Vec<GrantedJob>,
+    queue: Queue,
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        let jobs = std::mem::take(&mut self.jobs);
+        if jobs.is_empty() {
+            return;
+        }
+        let (queue, mut unclaimed) = (self.queue.clone(), Outcomes::default());
+        // Each goes to the head of its list: the last one first keeps their order.
+        for job in jobs.iter().rev() {
+            unclaimed.other(Verb::Release, &job.id, self.token, None, 0, "", None);
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // If it fails, the end of the lease gives them back.
+            runtime.spawn(async move { queue.settle_outcomes("release", &unclaimed).await });
+        }
+    }
 }
 
 /// What one caller settles.
@@ -204,9 +227,10 @@ impl Queue {
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
         while options.wait.is_zero() {
-            let granted = self.reserve_now(options).await?;
-            let had_entries = !granted.jobs.is_empty();
-            let jobs = self.decode_granted(granted.jobs, granted.token).await?;
+            let mut granted = self.reserve_now(options).await?;
+            let granted_jobs = std::mem::take(&mut granted.jobs);
+            let had_entries = !granted_jobs.is_empty();
+            let jobs = self.decode_granted(granted_jobs, granted.token).await?;
             if !jobs.is_empty() || !had_entries {
                 return Ok(jobs);
             }
@@ -250,7 +274,7 @@ impl Queue {
             let mut want = 0;
             let together = rest.iter().take_while(|caller| {
                 want += caller.max;
-                caller.lease == first.lease && (want <= MAX_BATCH || want == caller.max)
+                caller.lease == first.lease && (want <= MAX_RESERVED_A_CALL || want == caller.max)
             });
             let (now, later) = rest.split_at(together.count());
             rest = later;
@@ -258,9 +282,11 @@ impl Queue {
             let waiting = Waiting::new(Instant::now(), Duration::ZERO);
             let reply = self.reserve_once(&all, &waiting, &Outcomes::default()).await?;
             let mut jobs = reply.jobs.into_iter();
-            granted.extend(
-                now.iter().map(|caller| Granted { token: reply.token, jobs: jobs.by_ref().take(caller.max).collect() }),
-            );
+            granted.extend(now.iter().map(|caller| Granted {
+                token: reply.token,
+                jobs: jobs.by_ref().take(caller.max).collect(),
+                queue: self.clone(),
+            }));
         }
         Ok(granted)
     }
@@ -276,7 +302,7 @@ impl Queue {
             call_slot: call.slot,
             call_number: Digits(call.number),
             call_renew: Digits(u64::from(call.renew)),
-            want: options.max,
+            want: options.max.min(MAX_RESERVED_A_CALL),
             lease_ms: whole_ms(options.lease),
             wait_ms: whole_ms(waiting.left()),
             max_bytes: MAX_RESERVE_BYTES,

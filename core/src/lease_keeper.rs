@@ -127,6 +127,8 @@ impl Running {
         let client = builder.build()?;
         let for_thread = Arc::clone(&shared);
         let renew = move || {
+            // Connects now, so that the first renewal of a short lease need not. If it fails, the renewal tries again.
+            drop(runtime.block_on(client.ping()));
             while let Some(jobs) = for_thread.next_round(lease / 3) {
                 let lost = runtime.block_on(renew(&client, &jobs, lease));
                 for_thread.note_lost(&lost);

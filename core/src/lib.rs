@@ -1,4 +1,77 @@
-//! duly runs work later, exactly when it is due.
+//! duly runs work later, exactly when it is due: a job queue on Redis or Valkey.
+//!
+//! This crate is the whole engine; the Python module and the PHP extension call it and behave the same. There is no daemon:
+//! whoever reserves jobs also moves due ones and takes back what dead workers held.
+//!
+//! # Push, cancel, reserve, ack
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use duly::{Client, NewJob, ReserveOptions};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("embedded:{}", folder.path().display());
+//! // redis://, rediss://, unix://, redis+sentinel://, redis+cluster://, or embedded: for a private server.
+//! let orders = Client::connect(&url).await?.queue("orders")?;
+//!
+//! let close = |order: u32| NewJob::new(&serde_json::json!({ "order_id": order })).map(|job| job.name("order.close"));
+//! orders.push(close(42)?.delay(Duration::from_millis(50)).key("close:42")).await?;
+//! orders.push(close(43)?.delay(Duration::from_secs(1800)).key("close:43")).await?;
+//! orders.cancel_key("close:43").await?; // paid in time
+//!
+//! for job in orders.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await? {
+//!     assert_eq!(job.envelope.data.as_str(), r#"{"order_id":42}"#);
+//!     job.ack().await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When a run fails
+//!
+//! [`Job::fail`] asks the job's [`RetryPolicy`], and says what it decided. What has no retries left is kept in
+//! [`State::Failed`], within bounds ([`Queue::keep_failed`]), until somebody looks.
+//!
+//! ```
+//! use duly::{Client, Millis, NewJob, Next, ReserveOptions, RetryPolicy, State};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("embedded:{}", folder.path().display());
+//! let orders = Client::connect(&url).await?.queue("orders")?;
+//! let policy = RetryPolicy::Fixed { delay: Millis::ZERO };
+//! orders.push(NewJob::new("to the bank")?.max_retries(1).retry(policy)).await?;
+//!
+//! let job = orders.reserve(&ReserveOptions::new()).await?.remove(0);
+//! assert!(matches!(job.fail("no answer").await?, Next::RetryAfter { .. }));
+//! let job = orders.reserve(&ReserveOptions::new()).await?.remove(0);
+//! assert!(matches!(job.fail("still no answer").await?, Next::Failed { attempts: 2 }));
+//!
+//! assert_eq!(orders.peek(State::Failed, 0, 10).await?[0].envelope.error, "still no answer");
+//! orders.requeue_all().await?; // ready again, with a clean count
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Errors
+//!
+//! There is one [`Error`], with a [`kind`](Error::kind) and [`is_transient`](Error::is_transient). Calls are sent again by
+//! themselves over lost connections, restarts and failovers until their deadline, and executed once all the same:
+//! [`ErrorKind::Unreachable`] means that nothing was executed, [`ErrorKind::Timeout`] that it may have been.
+//!
+//! # Leases
+//!
+//! A reserved job belongs to its worker until its lease ends. Long work calls [`Job::extend`] in time; who lost the lease
+//! gets [`ErrorKind::LeaseLost`] and changes nothing. [`Job::token`] lets a database refuse late workers as well. A job may
+//! run twice all the same (at least once, not exactly once), so make handlers safe to repeat.
+//!
+//! # Without async
+//!
+//! [`blocking`] has the same words for programs without a runtime of their own; it is safe after a fork.
 
 mod audit;
 pub mod blocking;
@@ -55,3 +128,12 @@ pub use seconds::Seconds;
 pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub use time::{MAX_DELAY, Millis, When};
 pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};
+
+/// Rust examples of the documents, for `cargo test --doc`.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../README.zh-CN.md")]
+    struct ReadmeInChinese;
+}

@@ -14,7 +14,7 @@ use crate::script::{
     RescheduleReply,
 };
 use crate::session::CallNumber;
-use crate::time::{Millis, When};
+use crate::time::{MAX_DELAY, Millis, When};
 
 /// How many entries one call of the hand-started rounds moves.
 const ROUND: usize = 500;
@@ -84,6 +84,16 @@ impl Queue {
 
     async fn reschedule_one(&self, by: By, value: &str, when: When) -> Result<String, Error> {
         let value = self.checked("reschedule", by, value)?;
+        let too_far = match when {
+            When::Now => false,
+            When::After(delay) => delay > MAX_DELAY,
+            When::At(at) => at.saturating_sub(self.client.host_now()) > MAX_DELAY,
+        };
+        if too_far {
+            return Err(Error::invalid("a due time must be at most 3153600000 seconds (100 years) away")
+                .during("reschedule")
+                .in_queue(self.name()));
+        }
         let due = match when {
             When::Now => Due::Now,
             When::After(delay) => Due::After(delay.get()),
@@ -182,12 +192,23 @@ impl Queue {
 
     /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.run_plain("pause", Pause { pause: "1" }, |_| {}).await.and_then(script::text).map(|_| ())
+        self.set_paused("pause", "1").await
     }
 
     /// Hands out jobs again.
     pub async fn resume(&self) -> Result<(), Error> {
-        self.run_plain("resume", Pause { pause: "0" }, |_| {}).await.and_then(script::text).map(|_| ())
+        self.set_paused("resume", "0").await
+    }
+
+    async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
+        let declare = |call: &CallNumber<'_>| Pause {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            pause,
+        };
+        let reply = self.run_numbered(operation, Durability::None, declare, |_| {}).await?;
+        script::text(reply).map(|_| ()).map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
     /// Moves due jobs to ready by hand; gives how many. Every reserve does it by itself.
@@ -220,8 +241,15 @@ impl Queue {
     /// most 100 whenever another fails.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(|error| error.during("keep_failed").in_queue(self.name()))?;
-        let declared = Configure { failed_max: max, failed_age_ms: age.get() };
-        self.run_plain("keep_failed", declared, |_| {}).await.and_then(script::text).map(|_| ())
+        let declare = |call: &CallNumber<'_>| Configure {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            failed_max: max,
+            failed_age_ms: age.get(),
+        };
+        let reply = self.run_numbered("keep_failed", Durability::None, declare, |_| {}).await?;
+        script::text(reply).map(|_| ()).map_err(|error| error.during("keep_failed").in_queue(self.name()))
     }
 
     /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.

@@ -276,7 +276,9 @@ impl Queue {
         let session = &self.client.shared.session;
         let number = session.next_call(self.name());
         let reply = self.run_levels(operation, durability, &declare(&number), &items).await?;
-        session.was_kept(self.name(), &number);
+        if !script::says_none(&reply) {
+            session.was_kept(self.name(), &number);
+        }
         Ok(reply)
     }
 

@@ -24,6 +24,12 @@ pub struct PerProcess<T> {
     kept: Mutex<Kept<T>>,
 }
 
+impl<T> Default for PerProcess<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> PerProcess<T> {
     /// Nothing yet.
     pub const fn new() -> Self {

@@ -106,3 +106,24 @@ async fn a_lease_that_ends_gives_the_job_to_another() {
     assert_eq!(lost.ack().await.unwrap_err().kind(), ErrorKind::LeaseLost);
     job.ack().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_job_reserved_for_a_task_that_is_gone_is_given_back_uncounted() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(close(1)).await.unwrap();
+    queue.push(close(2)).await.unwrap();
+    let reserve = || {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.reserve(&ReserveOptions::new()).await })
+    };
+    // The second gathers while the first is on its way, and is gone when its job comes.
+    let (first, second) = (reserve(), reserve());
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    second.abort();
+    let taken = first.await.unwrap().unwrap();
+    assert_eq!(taken.len(), 1);
+    let job = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap().remove(0);
+    assert_eq!(job.attempt(), 1, "no lease had to end");
+}

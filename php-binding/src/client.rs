@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use duly::{ClientBuilder, Durability, blocking};
+use duly::{ClientBuilder, Durability, Selection, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
-use ext_php_rs::types::Zval;
+use ext_php_rs::types::{ZendHashTable, Zval};
 use once_cell::sync::Lazy;
 
+use crate::convert;
 use crate::error::Fault;
 use crate::interrupt::Signals;
-use crate::queue::Queue;
+use crate::job::Job;
+use crate::queue::{Queue, reserve_options};
 use crate::when::span;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
@@ -168,6 +170,24 @@ impl Client {
     /// The queue of this name.
     pub fn queue(&self, name: String) -> PhpResult<Queue> {
         Ok(Queue { queue: self.client.queue(&name).map_err(Fault::from)? })
+    }
+
+    /// Leases the next job of these queues, a list of `Duly\\Queue` of this client: a later queue gets a turn when the earlier
+    /// ones are empty. Null when there is none until `wait` seconds are over.
+    #[php(optional = wait)]
+    pub fn reserve_from(
+        &self,
+        queues: &ZendHashTable,
+        wait: Option<&Zval>,
+        lease: Option<&Zval>,
+    ) -> PhpResult<Option<Job>> {
+        let queues: Vec<(blocking::Queue, u32)> = convert::values(queues)
+            .map(|queue| queue.extract::<&Queue>().map(|queue| (queue.queue.clone(), 1)))
+            .collect::<Option<_>>()
+            .ok_or_else(|| Fault::invalid("queues must be a list of Duly\\Queue"))?;
+        let options = reserve_options(1, wait, lease)?;
+        let jobs = self.client.reserve_from(&queues, Selection::Strict, &options, &mut Signals)?;
+        Ok(jobs.into_iter().next().map(Job::new))
     }
 
     /// One round trip to the server.

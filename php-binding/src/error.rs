@@ -162,12 +162,30 @@ fn read_property(call: &mut ExecuteData, answer: &mut Zval, name: &str) {
     }
 }
 
+/// The kind that belongs to the class, of an exception that was made by `new` in PHP and has no properties set.
+fn made_in_php(call: &mut ExecuteData, answer: &Zval) -> Option<ErrorKind> {
+    if !answer.is_null() {
+        return None;
+    }
+    let class = call.get_self()?.get_class_name().ok()?;
+    Some(
+        CLASSES.iter().find(|(_, short, _)| class_name(short) == class).map_or(ErrorKind::Internal, |(kind, ..)| *kind),
+    )
+}
+
 extern "C" fn get_kind(call: &mut ExecuteData, answer: &mut Zval) {
     read_property(call, answer, "kind");
+    if let Some(kind) = made_in_php(call, answer) {
+        // Cannot fail: a short text.
+        let _ = answer.set_string(kind.as_str(), false);
+    }
 }
 
 extern "C" fn is_transient(call: &mut ExecuteData, answer: &mut Zval) {
     read_property(call, answer, "transient");
+    if let Some(kind) = made_in_php(call, answer) {
+        answer.set_bool(kind.is_transient());
+    }
 }
 
 extern "C" fn get_operation(call: &mut ExecuteData, answer: &mut Zval) {

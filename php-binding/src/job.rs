@@ -1,5 +1,6 @@
 //! `Duly\Job`: a reserved job.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use duly::{Millis, Outcome, blocking};
@@ -11,6 +12,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use crate::convert;
 use crate::error::Fault;
 use crate::interrupt::Signals;
+use crate::queue::headers_table;
 use crate::when::span;
 
 /// A reserved job: what was pushed, and the lease under which it may be run.
@@ -20,9 +22,21 @@ use crate::when::span;
 #[derive(Clone)]
 pub struct Job {
     pub job: blocking::Job,
+    /// Acked, failed or released through this object.
+    pub settled: Cell<bool>,
 }
 
 impl Job {
+    pub fn new(job: blocking::Job) -> Self {
+        Self { job, settled: Cell::new(false) }
+    }
+
+    fn settle(&self, outcome: Outcome, error: &str) -> Result<duly::Next, Fault> {
+        let next = self.job.settle(outcome, error, &mut Signals)?;
+        self.settled.set(true);
+        Ok(next)
+    }
+
     fn envelope(&self) -> &duly::Envelope {
         &self.job.reserved().envelope
     }
@@ -111,11 +125,13 @@ impl Job {
     /// The headers that travel with the job.
     #[php(getter)]
     pub fn get_headers(&self) -> PhpResult<ZBox<ZendHashTable>> {
-        let mut headers = ZendHashTable::new();
-        for (name, value) in &self.envelope().headers {
-            headers.insert(name.as_str(), value.as_str())?;
-        }
-        Ok(headers)
+        Ok(headers_table(self.envelope())?)
+    }
+
+    /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
+    #[php(getter)]
+    pub fn get_settled(&self) -> bool {
+        self.settled.get()
     }
 
     /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
@@ -126,7 +142,8 @@ impl Job {
 
     /// Done: the job leaves the queue.
     pub fn ack(&self) -> PhpResult<()> {
-        Ok(self.job.ack(&mut Signals)?)
+        self.settle(Outcome::Done, "")?;
+        Ok(())
     }
 
     /// Failed. The job's policy decides between another run later and `failed`, unless `retryAfter` (seconds) says when,
@@ -144,7 +161,7 @@ impl Job {
             };
             Ok(Outcome::Retry { after, counted })
         };
-        let next = self.job.settle(outcome()?, &error, &mut Signals)?;
+        let next = self.settle(outcome()?, &error)?;
         Ok(match next {
             duly::Next::Failed { .. } => "failed".to_owned(),
             _ => "retry".to_owned(),
@@ -156,7 +173,7 @@ impl Job {
     pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
         let after = span("after", after, Duration::ZERO)?;
         let after = Millis::from_duration(after).map_err(Fault::from)?;
-        self.job.settle(Outcome::Release { after }, "", &mut Signals)?;
+        self.settle(Outcome::Release { after }, "")?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use duly::{Millis, OnDuplicate};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
+use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::convert;
@@ -73,15 +74,21 @@ impl Options<'_> {
 }
 
 fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fault> {
-    let strings = || Fault::invalid("headers must be an array of string => string");
-    let Some(table) = table else { return Ok(BTreeMap::new()) };
-    table
-        .iter()
-        .map(|(name, value)| {
-            let value = if value.is_string() { value.string() } else { None };
-            Ok((name.to_string(), value.ok_or_else(strings)?))
-        })
-        .collect()
+    let strings = || Fault::invalid("headers must be an array of string => string, in UTF-8");
+    let mut headers = BTreeMap::new();
+    let Some(table) = table else { return Ok(headers) };
+    // Not the table's own iterator: it panics at a key that is not UTF-8.
+    let mut members = Iter::new(table);
+    while let Some((name, value)) = members.next_zval() {
+        let name = match name.long() {
+            Some(number) if name.is_long() => number.to_string(),
+            _ => name.string().ok_or_else(strings)?,
+        };
+        let value = value.dereference();
+        let value = if value.is_string() { value.string() } else { None };
+        headers.insert(name, value.ok_or_else(strings)?);
+    }
+    Ok(headers)
 }
 
 fn on_duplicate(word: Option<&str>) -> Result<OnDuplicate, Fault> {

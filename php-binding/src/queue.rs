@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use duly::blocking::{self, Interrupt};
-use duly::{Cancelled, Counts, Found, JobView, Millis, Pushed, Requeued, ReserveOptions, State};
+use duly::{Cancelled, Counts, Envelope, Found, JobView, Millis, Pushed, Requeued, ReserveOptions, State};
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -32,15 +32,18 @@ fn count(name: &str, number: i64) -> Result<usize, Fault> {
     usize::try_from(number).map_err(|_| Fault::invalid(format!("{name} must not be negative")))
 }
 
+/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common.
+pub fn reserve_options(max: usize, wait: Option<&Zval>, lease: Option<&Zval>) -> Result<ReserveOptions, Fault> {
+    let wait = span("wait", wait, Duration::ZERO)?;
+    let lease = span("lease", lease, duly::DEFAULT_LEASE)?;
+    Ok(ReserveOptions::new().max(max).wait(wait).lease(lease))
+}
+
 impl Queue {
     fn reserve_jobs(&self, max: usize, wait: Option<&Zval>, lease: Option<&Zval>) -> Result<Vec<Job>, Fault> {
-        let options = ReserveOptions::new().max(max).wait(span("wait", wait, Duration::ZERO)?).lease(span(
-            "lease",
-            lease,
-            duly::DEFAULT_LEASE,
-        )?);
+        let options = reserve_options(max, wait, lease)?;
         let jobs = self.queue.reserve(&options, &mut Signals)?;
-        Ok(jobs.into_iter().map(|job| Job { job }).collect())
+        Ok(jobs.into_iter().map(Job::new).collect())
     }
 
     /// Takes jobs from an iterable a batch at a time, so that a generator of millions needs no memory.
@@ -163,22 +166,27 @@ impl Queue {
 
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
-        let jobs: Vec<blocking::Job> = jobs
-            .values()
-            .map(|job| job.extract::<&Job>().map(|job| job.job.clone()))
+        let jobs: Vec<&Job> = convert::values(jobs)
+            .map(|job| job.extract::<&Job>())
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))?;
-        Ok(self.queue.ack_all(&jobs, &mut Signals)?)
+        let reserved: Vec<blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
+        let acked = self.queue.ack_all(&reserved, &mut Signals)?;
+        for (job, &acked) in jobs.iter().zip(&acked) {
+            job.settled.set(job.settled.get() || acked);
+        }
+        Ok(acked)
     }
 
-    /// Removes the job with this id in whatever state it is. Gives that state, or null if there is no such job.
-    pub fn cancel(&self, id: String) -> PhpResult<Option<String>> {
-        Ok(was(self.queue.cancel(&id, &mut Signals)?))
+    /// Removes the job with this id in whatever state it is. Gives its `id` and what it `was`, or null if there is no
+    /// such job.
+    pub fn cancel(&self, id: String) -> PhpResult<Option<Table>> {
+        Ok(cancelled_table(self.queue.cancel(&id, &mut Signals)?)?)
     }
 
-    /// Removes the live job that holds this business key. Gives the state it was in, or null.
-    pub fn cancel_key(&self, key: String) -> PhpResult<Option<String>> {
-        Ok(was(self.queue.cancel_key(&key, &mut Signals)?))
+    /// Removes the live job that holds this business key. Gives what `cancel` does.
+    pub fn cancel_key(&self, key: String) -> PhpResult<Option<Table>> {
+        Ok(cancelled_table(self.queue.cancel_key(&key, &mut Signals)?)?)
     }
 
     /// Gives a waiting job another due time; gives its id.
@@ -193,11 +201,11 @@ impl Queue {
         Ok(self.queue.reschedule_key(&key, when(delay, at)?, &mut Signals)?)
     }
 
-    /// Sends failed jobs round again. One word an id: `requeued`, `duplicate` (its key belongs to another job now) or `absent`.
+    /// Sends failed jobs round again. One word an id: `ready`, `duplicate` (its key belongs to another job now) or `absent`.
     pub fn requeue(&self, ids: &ZendHashTable) -> PhpResult<Vec<String>> {
         let requeued = self.queue.requeue(&convert::strings("ids", ids)?, &mut Signals)?;
         let word = |outcome| match outcome {
-            Requeued::Ready => "requeued".to_owned(),
+            Requeued::Ready => "ready".to_owned(),
             Requeued::Duplicate { .. } => "duplicate".to_owned(),
             _ => "absent".to_owned(),
         };
@@ -271,8 +279,15 @@ impl Queue {
     }
 }
 
-fn was(cancelled: Option<Cancelled>) -> Option<String> {
-    cancelled.map(|cancelled| cancelled.was.as_str().to_owned())
+fn cancelled_table(cancelled: Option<Cancelled>) -> Result<Option<Table>, Fault> {
+    let Some(cancelled) = cancelled else { return Ok(None) };
+    let mut table = ZendHashTable::new();
+    let mut fill = || -> ext_php_rs::error::Result<()> {
+        table.insert("id", cancelled.id.as_str())?;
+        table.insert("was", cancelled.was.as_str())
+    };
+    fill().map_err(internal)?;
+    Ok(Some(table))
 }
 
 fn signed(number: u64) -> i64 {
@@ -311,12 +326,23 @@ fn view_table(job: &JobView) -> ext_php_rs::error::Result<Table> {
     table.insert("raw", envelope.data.as_str())?;
     table.insert("attempts", i64::from(envelope.attempts))?;
     table.insert("maxRetries", i64::from(envelope.max_attempts))?;
+    table.insert("timeout", envelope.timeout.map(Millis::as_seconds))?;
+    table.insert("headers", headers_table(envelope)?)?;
     table.insert("returns", i64::from(job.returns))?;
     table.insert("error", envelope.error.as_str())?;
     table.insert("priority", i64::from(envelope.priority))?;
     table.insert("pushedAt", i64::try_from(envelope.time).unwrap_or(0))?;
     table.insert("undecodable", job.undecodable.clone())?;
     Ok(table)
+}
+
+/// The headers as name => value.
+pub fn headers_table(envelope: &Envelope) -> ext_php_rs::error::Result<Table> {
+    let mut headers = ZendHashTable::new();
+    for (name, value) in &envelope.headers {
+        headers.insert(name.as_str(), value.as_str())?;
+    }
+    Ok(headers)
 }
 
 fn found_table(found: &Found) -> ext_php_rs::error::Result<Table> {

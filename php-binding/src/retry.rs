@@ -5,7 +5,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::seconds;
+use crate::convert::{seconds, values};
 use crate::error::Fault;
 
 /// How long to wait before each retry. Spans are seconds.
@@ -28,7 +28,7 @@ impl RetryPolicy {
     }
 
     fn from_list(delays: &ZendHashTable) -> Result<Self, Fault> {
-        let delays = delays.values().map(|delay| millis("delays", delay)).collect::<Result<_, _>>()?;
+        let delays = values(delays).map(|delay| millis("delays", delay)).collect::<Result<_, _>>()?;
         Self::checked(duly::RetryPolicy::List { delays })
     }
 }

@@ -33,7 +33,6 @@ impl Client {
         max_data_bytes=1_048_576, durability=None, manual_clock=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "keyword arguments of Python")]
     fn new(
         py: Python<'_>,
         url: Option<&str>,

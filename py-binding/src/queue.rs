@@ -122,6 +122,7 @@ impl Queue {
     }
 
     /// Acks many jobs; True where the lease was still held.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
     fn ack_many(&self, py: Python<'_>, jobs: Vec<Bound<'_, ReservedJob>>) -> PyResult<Vec<bool>> {
         let held: PyResult<Vec<_>> = jobs.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;

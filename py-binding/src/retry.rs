@@ -52,6 +52,7 @@ impl RetryPolicy {
 
     /// An explicit list; the last one repeats.
     #[staticmethod]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
     fn list(delays: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
         let delays: Result<Vec<Millis>, Failure> = delays.iter().map(|delay| convert::span("delays", delay)).collect();
         Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)

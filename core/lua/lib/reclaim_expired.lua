@@ -4,6 +4,7 @@ local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT',
 if #expired > 0 then
   --- include: routing, came_back, failed_set
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+  redis.call('HLEN', jobs)
   redis.call('HLEN', leases)
   redis.call('ZCARD', failed)
   redis.call('HLEN', returned)

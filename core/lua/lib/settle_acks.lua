@@ -18,6 +18,7 @@ if ack_count > 0 then
   end
   if #held > 0 then
     -- What may hold a foreign type comes first, so that nothing is done by half.
+    redis.call('HLEN', jobs)
     if keyed == 1 then redis.call('HLEN', keys) end
     if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.call('ZREM', reserved, unpack(held))

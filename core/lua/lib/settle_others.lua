@@ -4,6 +4,7 @@
 -- failed: counts a failure and retries no more.
 --- include: wake, routing, delayed_member, came_back, failed_set
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)

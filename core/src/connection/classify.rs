@@ -190,6 +190,19 @@ fn permission(server: &Address, detail: &str) -> Error {
     )
 }
 
+/// The user lacks these commands, as a new connection's check has found.
+pub(super) fn denied(server: &Address, commands: &str) -> Trouble {
+    let rules: Vec<String> = commands.split(' ').map(|command| format!("+{}", command.to_ascii_lowercase())).collect();
+    Trouble::refused(Error::new(
+        ErrorKind::PermissionDenied,
+        format!(
+            "{server} does not let this user run {commands}, which duly's scripts need: add `{}` to the user with \
+             ACL SETUSER there; nothing was changed",
+            rules.join(" ")
+        ),
+    ))
+}
+
 /// Classifies what went wrong with the connection itself after the call went out.
 pub(super) fn broken_link(error: RedisError, server: &Address) -> Trouble {
     if error.kind() == redis::ErrorKind::Parse {

@@ -20,6 +20,9 @@ use super::{classify, stream};
 use crate::error::{Error, ErrorKind};
 use crate::script::Call;
 
+/// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
+const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
+
 /// What is to be sent; kept as a description, so that it can be sent again.
 #[derive(Clone, Copy)]
 pub(super) enum Request<'a> {
@@ -129,7 +132,8 @@ impl Dialer {
             for section in ["server", "memory", "replication"] {
                 pipeline.add_command(words(&["INFO", section]));
             }
-            count += 5;
+            pipeline.add_command(words(&["EVAL", PERMISSIONS, "1", "duly:permissions"]));
+            count += 6;
         }
         let mut connection = link.connection.clone();
         let replies = match tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await {
@@ -152,6 +156,12 @@ impl Dialer {
         }
         if purpose == Purpose::Verbs {
             ServerFacts::read(&replies).check(&link.address, self.allow_eviction)?;
+            // Any other answer passes: the first call will say what is wrong.
+            if let Some(Value::BulkString(denied)) = replies.last()
+                && !denied.is_empty()
+            {
+                return Err(classify::denied(&link.address, &String::from_utf8_lossy(denied)));
+            }
         }
         Ok(())
     }

@@ -40,8 +40,9 @@ impl Shared {
         let mut may_have_run = false;
         let mut redirects = 0;
         let mut ask = None;
+        let mut server_said = None;
         loop {
-            let trouble = match self.attempt(slot, request, ask.take(), deadline).await {
+            let mut trouble = match self.attempt(slot, request, ask.take(), deadline).await {
                 Ok(value) => {
                     if !self.has_worked.load(Ordering::Relaxed) {
                         self.has_worked.store(true, Ordering::Relaxed);
@@ -63,7 +64,17 @@ impl Shared {
             redirects += u32::from(redirected);
             let pause = if redirected && redirects <= QUICK_REDIRECTS { Duration::ZERO } else { backoff.next() };
             if Instant::now() + pause >= deadline {
+                // The last attempt may have been cut short by the deadline itself: what the server said before tells more.
+                if trouble.error.kind() == ErrorKind::Unreachable
+                    && Instant::now() >= deadline
+                    && let Some(error) = server_said
+                {
+                    trouble.error = error;
+                }
                 return Err(out_of_time(trouble, may_have_run, patience));
+            }
+            if !matches!(trouble.error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout) {
+                server_said = Some(trouble.error);
             }
             tokio::time::sleep(pause).await;
         }

@@ -17,6 +17,7 @@ impl Shared {
     pub(super) async fn wait_for_wake(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
         let until = Instant::now() + wait;
         let mut backoff = Backoff::default();
+        let mut first = true;
         loop {
             let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
                 Ok(Ok(woken)) => return Ok(woken),
@@ -27,6 +28,11 @@ impl Shared {
             if trouble.next == Next::GiveUp || self.is_final(&trouble) {
                 return Err(*trouble.error);
             }
+            // The same, when the dialer saw the end first.
+            if first && !trouble.may_have_run && Instant::now() >= until {
+                return Ok(false);
+            }
+            first = false;
             let pause = until.min(Instant::now() + backoff.next());
             tokio::time::sleep_until(pause).await;
             if trouble.may_have_run || matches!(trouble.next, Next::Ask { .. }) {

@@ -3,7 +3,7 @@
 use crate::keys::Levels;
 use crate::script::{By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
 
-use super::state::{Record, State};
+use super::state::{Record, Returned, State};
 
 /// Who calls, and under which number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +41,13 @@ pub(super) struct ReserveCall {
     pub(super) outcomes: Vec<Outcome>,
 }
 
+/// An id, its record, when it is due, and what an import says of its earlier runs.
+pub(super) type UniqueItem = (String, Record, Due, Option<Returned>);
+
 #[derive(Debug, Clone)]
 pub(super) enum Command {
     Push { call: CallId, level: u8, due: Due, items: Vec<(String, Record)> },
-    PushUnique { call: CallId, if_held: IfHeld, items: Vec<(String, Record, Due)> },
+    PushUnique { call: CallId, if_held: IfHeld, items: Vec<UniqueItem> },
     Reserve(ReserveCall),
     Settle { call: CallId, outcomes: Vec<Outcome> },
     Extend { lease_ms: u64, leases: Vec<(String, u64)> },
@@ -54,8 +57,8 @@ pub(super) enum Command {
     Purge { call: CallId, state: &'static str, cap: usize },
     Promote { cap: usize },
     Reclaim { cap: usize },
-    Pause { pause: bool },
-    Configure { failed_max: u64, failed_age_ms: u64 },
+    Pause { call: CallId, pause: bool },
+    Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
@@ -70,7 +73,9 @@ impl Command {
             | Self::Cancel { call, .. }
             | Self::Reschedule { call, .. }
             | Self::Requeue { call, .. }
-            | Self::Purge { call, .. } => Some(call),
+            | Self::Purge { call, .. }
+            | Self::Pause { call, .. }
+            | Self::Configure { call, .. } => Some(call),
             Self::Reserve(reserve) => Some(&reserve.call),
             _ => None,
         }
@@ -84,7 +89,9 @@ impl Command {
             | Self::Cancel { call, .. }
             | Self::Reschedule { call, .. }
             | Self::Requeue { call, .. }
-            | Self::Purge { call, .. } => Some(call),
+            | Self::Purge { call, .. }
+            | Self::Pause { call, .. }
+            | Self::Configure { call, .. } => Some(call),
             Self::Reserve(reserve) => Some(&mut reserve.call),
             _ => None,
         }
@@ -145,8 +152,10 @@ impl State {
             Command::Purge { call, state, cap } => self.purge(levels, call, state, *cap),
             Command::Promote { cap } => self.promote(levels, *cap),
             Command::Reclaim { cap } => self.reclaim(levels, *cap),
-            Command::Pause { pause } => self.pause(levels, *pause),
-            Command::Configure { failed_max, failed_age_ms } => self.configure(levels, *failed_max, *failed_age_ms),
+            Command::Pause { call, pause } => self.pause(levels, call, *pause),
+            Command::Configure { call, failed_max, failed_age_ms } => {
+                self.configure(levels, call, *failed_max, *failed_age_ms)
+            }
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),

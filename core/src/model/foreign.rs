@@ -6,7 +6,7 @@ use crate::script::{By, Due, IfHeld, Verb};
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
 use super::server::{Server, queue_keys};
-use super::state::Record;
+use super::state::{Record, Returned};
 
 const CLIENT: &str = "c0";
 const START: u64 = 1_790_000_000_000;
@@ -37,7 +37,7 @@ impl Stage {
 
     fn push(&mut self, id: &str, key: Option<&str>, due: Due) {
         let call = self.call();
-        let items = vec![(id.to_owned(), record(key), due)];
+        let items = vec![(id.to_owned(), record(key), due, None)];
         self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
     }
 
@@ -69,7 +69,7 @@ impl Stage {
         self.push("over", Some("o"), Due::Now);
         let over = self.lease_one(10);
         let last = Record { max_retries: 0, ..record(None) };
-        let (call, items) = (self.call(), vec![("last".to_owned(), last, Due::Now)]);
+        let (call, items) = (self.call(), vec![("last".to_owned(), last, Due::Now, None)]);
         self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
         self.lease_one(10);
         self.push("ready", Some("r"), Due::Now);
@@ -87,7 +87,7 @@ impl Stage {
         let back = |verb| vec![outcome("held", held, Some("h"), verb)];
         let ack = vec![Outcome { became: Became::Done, ..outcome("held", held, Some("h"), Verb::Retry) }];
         let new = |id: &str, key| (id.to_owned(), record(key));
-        let unique = |id: &str, key, due| (id.to_owned(), record(key), due);
+        let unique = |id: &str, key, due| (id.to_owned(), record(key), due, None);
         let id = |id: &str| vec![id.to_owned()];
         let item = |due| vec![unique("ready", Some("l"), due)];
         let (failed_max, failed_age_ms) = (5, 5);
@@ -111,6 +111,11 @@ impl Stage {
                 if_held: IfHeld::Refuse,
                 items: vec![unique("n1", None, Due::Now), unique("n2", Some("n"), Due::After(9))],
             },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Refuse,
+                items: vec![("n1".to_owned(), record(None), Due::Now, Some(Returned::default()))],
+            },
             self.reserve(5, 100, Vec::new()),
             self.reserve(5, 100, ack.clone()),
             self.reserve(5, 100, back(Verb::Retry)),
@@ -130,9 +135,9 @@ impl Stage {
             Command::Purge { call: self.call(), state: "failed", cap: 9 },
             Command::Promote { cap: 9 },
             Command::Reclaim { cap: 9 },
-            Command::Pause { pause: true },
-            Command::Pause { pause: false },
-            Command::Configure { failed_max, failed_age_ms },
+            Command::Pause { call: self.call(), pause: true },
+            Command::Pause { call: self.call(), pause: false },
+            Command::Configure { call: self.call(), failed_max, failed_age_ms },
         ]
     }
 
@@ -276,7 +281,7 @@ fn a_key_whose_job_is_gone_blocks_nobody() {
     let mut stage = Stage::new();
     stage.fill();
     stage.server.command(&["HDEL", &stage.key(Key::Jobs), "later"]);
-    let items = vec![("n".to_owned(), record(Some("l")), Due::Now)];
+    let items = vec![("n".to_owned(), record(Some("l")), Due::Now, None)];
     let call = stage.call();
     let push = Command::PushUnique { call, if_held: IfHeld::Refuse, items };
     assert_eq!(stage.send(push), Ok(Answer::Text("created".to_owned())));

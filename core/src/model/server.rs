@@ -13,6 +13,7 @@ use crate::script::{
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
+use super::state::Returned;
 
 const QUEUE: &str = "q";
 
@@ -154,11 +155,11 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::PushUnique { call, if_held, items } => {
             call!(PushUnique, call { if_held: if_held.as_str() }, |out| {
-                for (id, record, due) in items {
+                for (id, record, due, note) in items {
                     out.push(id.as_bytes());
                     out.push(&record.bytes());
                     crate::script::Argument::append(due, out);
-                    out.push(b""); // nothing came back before
+                    out.push(note.as_ref().map(Returned::text).unwrap_or_default().as_bytes());
                 }
             })
         }
@@ -206,9 +207,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Purge { call, state, cap } => call!(Purge, call { state: *state, cap: *cap }, |_| ()),
         Command::Promote { cap } => call!(Promote { promote_cap: *cap }, |_| ()),
         Command::Reclaim { cap } => call!(Reclaim { reclaim_cap: *cap }, |_| ()),
-        Command::Pause { pause } => call!(Pause { pause: if *pause { "1" } else { "0" } }, |_| ()),
-        Command::Configure { failed_max, failed_age_ms } => {
-            call!(Configure { failed_max: *failed_max, failed_age_ms: *failed_age_ms }, |_| ())
+        Command::Pause { call, pause } => call!(Pause, call { pause: if *pause { "1" } else { "0" } }, |_| ()),
+        Command::Configure { call, failed_max, failed_age_ms } => {
+            call!(Configure, call { failed_max: *failed_max, failed_age_ms: *failed_age_ms }, |_| ())
         }
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {

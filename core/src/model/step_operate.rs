@@ -161,22 +161,34 @@ impl State {
         if seen > 0 { Ok(self.remember(call, reply)) } else { Ok(Answer::Text(reply)) }
     }
 
-    pub(super) fn pause(&mut self, passed: Levels, pause: bool) -> Result<Answer, Refused> {
+    pub(super) fn pause(&mut self, passed: Levels, call: &CallId, pause: bool) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
         self.admit(passed)?;
         self.note_use(passed);
         self.meta.paused = pause;
         if !pause {
             self.wake_one();
         }
-        Ok(Answer::Text("ok".to_owned()))
+        Ok(self.remember(call, "ok".to_owned()))
     }
 
-    pub(super) fn configure(&mut self, passed: Levels, failed_max: u64, failed_age_ms: u64) -> Result<Answer, Refused> {
+    pub(super) fn configure(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        failed_max: u64,
+        failed_age_ms: u64,
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
         self.admit(passed)?;
         self.note_use(passed);
         self.meta.failed_max = Some(failed_max);
         self.meta.failed_age_ms = Some(failed_age_ms);
-        Ok(Answer::Text("ok".to_owned()))
+        Ok(self.remember(call, "ok".to_owned()))
     }
 
     pub(super) fn counts(&self) -> CountsReply {

@@ -3,7 +3,7 @@
 use crate::keys::Levels;
 use crate::script::{Due, IfHeld};
 
-use super::command::{Answer, CallId, Refused};
+use super::command::{Answer, CallId, Refused, UniqueItem};
 use super::state::{Record, State};
 
 impl State {
@@ -43,7 +43,7 @@ impl State {
         passed: Levels,
         call: &CallId,
         if_held: IfHeld,
-        items: &[(String, Record, Due)],
+        items: &[UniqueItem],
     ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
@@ -53,7 +53,7 @@ impl State {
         let mut is_some_ready = false;
         let mut dues = Vec::new();
         let mut stored = 0;
-        for (id, record, due) in items {
+        for (id, record, due, note) in items {
             let mut line = "created".to_owned();
             if let Some(holder) = self.holder_of(id, record.key.as_deref()) {
                 match if_held {
@@ -70,6 +70,9 @@ impl State {
             }
             if self.holder_of(id, record.key.as_deref()).is_none() {
                 self.records.insert(id.clone(), record.clone());
+                if let Some(note) = note {
+                    self.returned.insert(id.clone(), note.clone());
+                }
                 if let Some(key) = &record.key {
                     self.keys.insert(key.clone(), id.clone());
                 }

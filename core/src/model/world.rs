@@ -11,7 +11,7 @@ use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, When, Who};
 use super::invariants::History;
 use super::server::{Server, queue_keys};
-use super::state::{Meta, Record, State};
+use super::state::{Meta, Record, Returned, State};
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
 const USERS_IDS: [&str; 3] = ["a", "b", "c"];
@@ -138,7 +138,12 @@ impl World<'_> {
                 let mut list = Vec::new();
                 for (pick, record, when) in items {
                     let id = USERS_IDS.get(*pick).map_or_else(|| self.fresh_id(), |id| (*id).to_owned());
-                    list.push((id, self.record(record), self.due(*when)));
+                    let note = record.failures.map(|attempts| Returned {
+                        attempts,
+                        returns: attempts + 1,
+                        error: "7;odd".to_owned(),
+                    });
+                    list.push((id, self.record(record), self.due(*when), note));
                 }
                 (*who, Command::PushUnique { call: self.next_call(*who), if_held: *if_held, items: list })
             }
@@ -189,9 +194,10 @@ impl World<'_> {
             Step::Purge { who, state, cap } => (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap }),
             Step::Promote { who, cap } => (*who, Command::Promote { cap: *cap }),
             Step::Reclaim { who, cap } => (*who, Command::Reclaim { cap: *cap }),
-            Step::Pause { who, pause } => (*who, Command::Pause { pause: *pause }),
+            Step::Pause { who, pause } => (*who, Command::Pause { call: self.next_call(*who), pause: *pause }),
             Step::Configure { who, failed_max, failed_age_ms } => {
-                (*who, Command::Configure { failed_max: *failed_max, failed_age_ms: *failed_age_ms })
+                let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
+                (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
             }
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
             Step::Find { by_key, pick } => {
@@ -207,7 +213,7 @@ impl World<'_> {
         let needed = match &command {
             Command::Push { level, .. } => Levels::one(*level),
             Command::PushUnique { items, .. } => {
-                items.iter().fold(Levels::from_bits(0), |levels, (_, r, _)| levels.with(Levels::one(r.level)))
+                items.iter().fold(Levels::from_bits(0), |levels, (_, r, _, _)| levels.with(Levels::one(r.level)))
             }
             _ => Levels::one(5),
         };
@@ -305,7 +311,7 @@ impl World<'_> {
                 ("a waiter promised to come back", reply.promised > 0),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
                 ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
-                ("a reserve reached its promote cap", due > 2 * reserve.want + 100 && !was_answered),
+                ("a reserve reached its promote cap", due > reserve.want + 100 && !was_answered),
                 ("a reserve left jobs behind", !reply.jobs.is_empty() && after.indexed().len() > after.leases.len()),
             ]);
         }
@@ -343,7 +349,7 @@ impl World<'_> {
         let old = self.state.meta.format;
         self.state.meta.format = Some(2);
         self.server.command(&["HSET", &meta, "format", "2"]);
-        let plain = NewRecord { level: 5, max_retries: 5, key: None, padding: 0 };
+        let plain = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
         let last = || Endings::OfLastBatch(Deed::Ack);
         let steps = [
             Step::Push { who, count: 1, record: plain.clone(), when: When::Now },

@@ -296,6 +296,36 @@ mod tests {
     }
 
     #[test]
+    fn the_permission_check_knows_every_command() {
+        let check = include_str!("../../lua/permissions.lua");
+        for script in all() {
+            let text = script.assemble(Clock::Server).text;
+            for call in text.split("call('").skip(1) {
+                let command = call.split('\'').next().unwrap_or_default();
+                assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_document_lists_every_script_as_it_is_declared() {
+        let document = include_str!("../../../docs/keys-and-scripts.md");
+        for script in all() {
+            let keys: Vec<&str> = script.keys.iter().map(|key| key.name()).collect();
+            let mut arguments: Vec<&str> = script.arguments.iter().map(|(name, _)| *name).collect();
+            if arguments.starts_with(&["call_slot", "call_number", "call_renew"]) {
+                arguments.splice(..3, ["call*"]);
+            }
+            let row = format!("| `{}` | {} | {}", script.name, keys.join(" "), arguments.join(", "));
+            let listed = document.lines().any(|line| {
+                line.strip_prefix(&row)
+                    .is_some_and(|rest| rest.starts_with(';') || rest.starts_with(" |") || arguments.is_empty())
+            });
+            assert!(listed, "docs/keys-and-scripts.md lacks the row {row}");
+        }
+    }
+
+    #[test]
     fn every_script_says_what_it_moves_replies_and_costs() {
         for script in all() {
             for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {

@@ -51,15 +51,15 @@ script! {
 script! {
     /// Pauses (`1`) or resumes (`0`).
     Pause = "pause",
-    keys: [Meta, Jobs, Wake],
-    arguments: { pause: &'static str }
+    keys: [Call, Meta, Jobs, Wake],
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, pause: &'static str }
 }
 
 script! {
     /// Bounds of the failed set.
     Configure = "configure",
-    keys: [Meta, Jobs],
-    arguments: { failed_max: u64, failed_age_ms: u64 }
+    keys: [Call, Meta, Jobs],
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, failed_max: u64, failed_age_ms: u64 }
 }
 
 /// How an operator names a job.

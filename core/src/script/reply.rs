@@ -26,6 +26,13 @@ pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
     Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
 }
 
+/// A reserve that gave nothing: its answer is not kept, so it has not renewed the client's answers either. A worker that is
+/// idle nearly always would else never renew them.
+pub(crate) fn says_none(reply: &Value) -> bool {
+    let Value::Array(items) = reply else { return false };
+    matches!(items.first(), Some(Value::BulkString(status)) if status == b"none" || status == b"paused")
+}
+
 /// `superseded` and `format <n>`, as errors.
 pub(crate) fn refuse(text: &str) -> Result<(), Error> {
     if text == "superseded" {

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file is a crate of its own and uses a part of it
 
+pub mod proxy;
+pub mod verbs;
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -70,6 +73,30 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Sends a signal to the server: `-STOP` freezes it, `-CONT` thaws it.
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
+    /// Starts it again without waiting until it answers.
+    pub fn restart_with(&mut self, arguments: &[&str]) {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        self.child = spawn(self.port, self.folder.path(), &arguments);
+    }
+
+    /// Evaluates a Lua text that gives a list of texts, with these arguments.
+    pub fn eval(&self, text: &str, arguments: &[&str]) -> Vec<String> {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let values: Vec<Vec<u8>> = redis::cmd("EVAL").arg(text).arg(0).arg(arguments).query(&mut connection).unwrap();
+        values.into_iter().map(|value| String::from_utf8_lossy(&value).into_owned()).collect()
+    }
+
+    /// Every key with its whole content, in a fixed order. Left out are keys whose name has `without` in it.
+    pub fn dump(&self, without: &str) -> Vec<String> {
+        self.eval(DUMP, &[without])
+    }
+
     pub fn builder(&self) -> ClientBuilder {
         Client::builder().url(&self.url())
     }
@@ -86,6 +113,44 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+const DUMP: &str = r"
+local out = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if ARGV[1] == '' or not string.find(key, ARGV[1], 1, true) then
+    local kind = redis.call('TYPE', key).ok
+    local parts = {}
+    if kind == 'hash' then
+      local fields = redis.call('HGETALL', key)
+      for i = 1, #fields, 2 do parts[#parts + 1] = fields[i] .. '=' .. fields[i + 1] end
+      table.sort(parts)
+    elseif kind == 'zset' then
+      parts = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+    elseif kind == 'list' then
+      parts = redis.call('LRANGE', key, 0, -1)
+    elseif kind == 'string' then
+      parts = { redis.call('GET', key) }
+    end
+    out[#out + 1] = key .. ' ' .. kind .. ' ' .. table.concat(parts, '|')
+  end
+end
+table.sort(out)
+return out
+";
+
+/// Sends a signal to a process.
+pub fn signal(pid: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+/// Waits for something in another process that sends no signal.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let started = Instant::now();
+    while !is_so().await {
+        assert!(started.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

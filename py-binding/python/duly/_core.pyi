@@ -20,8 +20,8 @@ class Client:
     """The way to the queues of one server. Nothing is sent until the first call; safe among threads and after a fork.
 
     Without a URL it is the environment's `DULY_URL`, else `redis://127.0.0.1:6379`. Also `rediss://` (TLS), `unix://`,
-    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability` is `"fsync"`, or `"wait:2"` for
-    two replicas.
+    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability` is `"fsync"`, or
+    `"wait:2"` for two replicas.
     """
 
     def __new__(
@@ -73,8 +73,8 @@ class Queue:
     ) -> str:
         """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
 
-        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes of a JSON
-        text instead. Due after `delay`, or at the moment `at`.
+        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
+        of a JSON text instead. Due after `delay`, or at the moment `at`.
         Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
         NotDurableError, DulyTimeoutError, UnreachableError.
         """
@@ -223,7 +223,7 @@ class ReservedJob:
 
     @property
     def settled(self) -> bool:
-        """Has it been acked, failed or released through this object?"""
+        """True once it was acked, failed or released through this object."""
 
 @final
 class Job(ReservedJob):
@@ -299,7 +299,7 @@ class JobView:
     def state(self) -> _State: ...
     @property
     def at(self) -> float | None:
-        """Due time, end of the lease, or time of failure, in unix seconds by the server's clock; None for a ready job."""
+        """Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job."""
 
     @property
     def undecodable(self) -> str | None:
@@ -396,7 +396,7 @@ class RetryPolicy:
 
     @staticmethod
     def exponential(base: _Span, *, factor: float = 2.0, cap: _Span | None = None, jitter: bool = True) -> RetryPolicy:
-        """Wait `base`, then `factor` times longer each time, up to `cap` (default an hour); with jitter, zero up to that."""
+        """Wait `base`, then `factor` times longer each time, up to `cap` (an hour); with jitter, zero up to that."""
 
     @staticmethod
     def list(delays: Sequence[_Span]) -> RetryPolicy:
@@ -478,14 +478,14 @@ class AsyncQueue:
     ) -> Future[str]:
         """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
 
-        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes of a JSON
-        text instead. Due after `delay`, or at the moment `at`.
+        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
+        of a JSON text instead. Due after `delay`, or at the moment `at`.
         Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
         NotDurableError, DulyTimeoutError, UnreachableError.
         """
 
     def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False) -> Future[PushSummary]:
-        """Put any number of jobs in, a thousand with each call to the server. Reads the iterable before it sends anything.
+        """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
 
         A duplicate is counted and is no error. When a call fails, the batches before it are in.
         """

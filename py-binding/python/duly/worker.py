@@ -33,6 +33,8 @@ _LONGEST_LOOK_S = 0.5
 """How long one wait for a job may keep the worker from seeing that it must stop."""
 _LOOK_AMONG_SEVERAL_S = 0.1
 """The same while several queues take turns: a job waits at most this long for the worker to look at its queue."""
+_STOP_LOOK_S = 0.1
+"""How long any other wait may keep it from seeing that."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
@@ -40,9 +42,9 @@ _LONGEST_PAUSE_S = 5.0
 class Worker:
     """Reserves jobs of some queues, the first queue first, and runs their handlers in threads.
 
-    A handler takes the job. If it returns, the job is acked; if it raises, the job fails and its policy decides. A handler
-    that settled the job itself (`job.ack()`, `job.fail(...)`, `job.release(...)`) is left alone. Leases are renewed from a
-    native thread, also while a handler keeps the GIL, up to the job's `timeout`.
+    A handler takes the job. If it returns, the job is acked; if it raises, the job fails and its policy decides. A job
+    that its handler settled (`job.ack()`, `job.fail(...)`, `job.release(...)`) is left alone. Leases are renewed from
+    a native thread, also while a handler keeps the GIL, up to the job's `timeout`.
     """
 
     def __init__(
@@ -65,8 +67,7 @@ class Worker:
         self._handlers: dict[str | None, Handler] = {}
         self._stop_asked = 0
         self._reserved: SimpleQueue[Job | None] = SimpleQueue()
-        # SimpleQueue and not Condition, because a signal handler puts something in: it may interrupt its own thread.
-        self._events: SimpleQueue[Job | None] = SimpleQueue()
+        self._ended: SimpleQueue[Job] = SimpleQueue()
         self._running: dict[Job, None] = {}
 
     @overload
@@ -88,14 +89,14 @@ class Worker:
 
     def stop(self) -> None:
         """Stop as SIGTERM does; a second call as a second signal. From any thread, a handler, or a signal handler."""
+        # Nothing but this: a signal handler that puts something into a queue can leave its own thread waiting for ever.
         self._stop_asked += 1
-        self._events.put(None)
 
     def run(self) -> None:
         """Work until `stop`, SIGTERM or SIGINT; then let what runs finish within the grace, and give the rest back.
 
-        A second signal gives everything back at once. Signals are heeded when this runs on the main thread. Lost connections
-        are survived; an error that no waiting heals (a wrong password) is raised once running jobs have ended.
+        A second signal gives everything back at once. Signals are heeded when this runs on the main thread. Lost
+        connections are survived; an error that no waiting heals (a wrong password) is raised once running jobs ended.
         """
         threads = [
             threading.Thread(target=self._run_jobs, name=f"duly-worker-{number}", daemon=True)
@@ -118,9 +119,8 @@ class Worker:
         while not self._stop_asked:
             free = self._concurrency - len(self._running)
             if free == 0:
-                self._next_event(None)
+                self._wait_for_end(_STOP_LOOK_S)
                 continue
-            self._drop_old_events()
             try:
                 jobs = self._reserve(free)
             except DulyError as error:
@@ -128,7 +128,7 @@ class Worker:
                     raise
                 if pause == _FIRST_PAUSE_S:
                     log.warning("no jobs for now, the worker keeps trying: %s", error)
-                self._next_event(pause * random.uniform(0.5, 1.0))
+                self._pause(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
                 continue
             if pause != _FIRST_PAUSE_S:
@@ -138,8 +138,16 @@ class Worker:
                 self._running[job] = None
                 self._keeper.hold(job)
                 self._reserved.put(job)
-            for lost in self._keeper.lost():
-                log.warning("the lease of job %s is lost: another worker may run it", lost)
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        lost = set(self._keeper.lost())
+        for job in list(self._running):
+            # A job that was settled while its lease was being renewed has lost nothing.
+            if job.id in lost and not job.settled:
+                log.warning(
+                    "the lease of job %s of queue %s is lost: another worker may run it", job.id, job.queue.name
+                )
 
     def _reserve(self, most: int) -> list[Job]:
         if len(self._queues) == 1:
@@ -153,33 +161,34 @@ class Worker:
         queue = random.choice(self._queues)
         return queue.reserve_many(most, wait=_LOOK_AMONG_SEVERAL_S, lease=self._lease)
 
-    def _next_event(self, timeout: float | None) -> None:
-        """Wait until a job has ended, a signal has come, or the time is over."""
+    def _wait_for_end(self, longest: float) -> None:
+        """Wait until a job has ended, or until it is time to look whether the worker must stop."""
         try:
-            self._events.get(timeout=timeout)
+            self._ended.get(timeout=min(longest, _STOP_LOOK_S))
         except Empty:
             return
 
-    def _drop_old_events(self) -> None:
-        while not self._events.empty():
-            self._next_event(0)
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stop_asked and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _STOP_LOOK_S))
 
     def _run_jobs(self) -> None:
         while (job := self._reserved.get()) is not None:
             try:
                 if self._stop_asked:
-                    _settle(job.release)
+                    self._settle(job, job.release)
                 else:
                     self._run_one(job)
             finally:
                 self._keeper.let_go(job)
                 self._running.pop(job, None)
-                self._events.put(job)
+                self._ended.put(job)
 
     def _run_one(self, job: Job) -> None:
         handler = self._handlers.get(job.name)
         if handler is None:
-            _settle(lambda: job.fail(f"this worker has no handler for the name {job.name!r}"))
+            self._settle(job, lambda: job.fail(f"this worker has no handler for the name {job.name!r}"))
             return
         try:
             handler(job)
@@ -188,20 +197,29 @@ class Worker:
                 log.exception("job %s of queue %s was settled, and then its handler raised", job.id, job.queue.name)
                 return
             text = _describe(error)
-            _settle(lambda: job.fail(text))
+            self._settle(job, lambda: job.fail(text))
         else:
             if not job.settled:
-                _settle(job.ack)
+                self._settle(job, job.ack)
+
+    def _settle(self, job: Job, verb: Callable[[], Any]) -> None:
+        """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
+        self._keeper.let_go(job)
+        try:
+            verb()
+        except LeaseLostError as error:
+            log.warning("%s", error)
+        except DulyError as error:
+            log.error("the job will run again when its lease ends: %s", error)
 
     def _wind_up(self) -> None:
         """Let running handlers finish within the grace, then give their leases back."""
         until = time.monotonic() + self._grace
         while self._running and self._stop_asked == 1 and (left := until - time.monotonic()) > 0:
-            self._next_event(left)
+            self._wait_for_end(left)
         for job in list(self._running):
             log.warning("job %s of queue %s is given back while it still runs", job.id, job.queue.name)
-            self._keeper.let_go(job)
-            _settle(job.release)
+            self._settle(job, job.release)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -218,16 +236,6 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def _settle(verb: Callable[[], Any]) -> None:
-    """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
-    try:
-        verb()
-    except LeaseLostError as error:
-        log.warning("%s", error)
-    except DulyError as error:
-        log.error("the job will run again when its lease ends: %s", error)
 
 
 def _describe(error: BaseException) -> str:

@@ -14,11 +14,11 @@ use crate::error::{Failure, OrRaise as _};
 /// Starts a call on the background runtime and gives the asyncio future of its result.
 ///
 /// `finish` converts the result. Cancelling the asyncio future drops the call; what was sent already may still happen.
-pub(crate) fn start<'py, T: Send + 'static>(
-    py: Python<'py>,
+pub(crate) fn start<T: Send + 'static>(
+    py: Python<'_>,
     call: impl Future<Output = Result<T, Error>> + Send + 'static,
     finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Bound<'_, PyAny>> {
     let (event_loop, mailbox) = Mailbox::of_running_loop(py)?;
     let future = event_loop.call_method0("create_future")?;
     let (letters, to_future) = (Arc::clone(mailbox.get().letters()), future.clone().unbind());

@@ -1,5 +1,7 @@
 //! `duly.aio.Queue`.
 
+#![expect(clippy::redundant_closure, reason = "the lifetime of `object` is bound early; the closure's is not")]
+
 use duly::{Error, MAX_BATCH};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;

@@ -29,9 +29,9 @@ impl<'py> Reader<'py, '_> {
             b'"' => self.string().map(Bound::into_any),
             b'{' => self.object(),
             b'[' => self.array(),
-            b't' => self.literal("true", PyBool::new(self.py, true).to_owned().into_any()),
-            b'f' => self.literal("false", PyBool::new(self.py, false).to_owned().into_any()),
-            b'n' => self.literal("null", self.py.None().into_bound(self.py)),
+            b't' => Ok(self.literal("true", PyBool::new(self.py, true).to_owned().into_any())),
+            b'f' => Ok(self.literal("false", PyBool::new(self.py, false).to_owned().into_any())),
+            b'n' => Ok(self.literal("null", self.py.None().into_bound(self.py))),
             b'-' | b'0'..=b'9' => self.number(),
             _ => Err(self.surprised()),
         }
@@ -71,9 +71,9 @@ impl<'py> Reader<'py, '_> {
         Ok(list.into_any())
     }
 
-    fn literal(&mut self, spelled: &str, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn literal(&mut self, spelled: &str, value: Bound<'py, PyAny>) -> Bound<'py, PyAny> {
         self.at += spelled.len();
-        Ok(value)
+        value
     }
 
     fn number(&mut self) -> PyResult<Bound<'py, PyAny>> {

@@ -201,7 +201,9 @@ async fn carry(mut client: tokio::net::TcpStream, target: u16, to_lose: Arc<Atom
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
-                is_script = asked[..count].windows(4).any(|word| word == b"EVAL");
+                // The introduction of a new connection evaluates a text of its own.
+                is_script = asked[..count].windows(4).any(|word| word == b"EVAL")
+                    && !asked[..count].windows(7).any(|word| word == b"SETNAME");
                 if server.write_all(&asked[..count]).await.is_err() { return }
             }
             read = server.read(&mut answered) => {

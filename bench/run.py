@@ -1,0 +1,158 @@
+"""`make bench`: starts a server of its own, measures, writes bench/out/latest.jsonl, prints a table with the budgets.
+
+Placement: the server is pinned to one CPU. Its client runs on the other, except where the skins are measured a second
+time on the server's own CPU, where no idle CPU must be woken for each call. Nothing here asserts a timing: a missed
+budget is printed, and a figure that could not be taken is named and makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Figure = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "bench" / "out" / "latest.jsonl"
+
+# At most so much, for the metrics that have a budget: a whole life, memory with 200 bytes of data, the longest call.
+BUDGETS = {
+    "engine.server_us_per_job.batch100": 6.0,
+    "engine.server_us_per_job.batch100.delayed": 7.5,
+    "engine.server_us_per_job.single": 20.0,
+    "engine.mem_ready_bytes": 380.0,
+    "engine.mem_delayed_bytes": 480.0,
+    "engine.longest_call_ms": 5.0,
+    "engine.longest_call_ms.by_server": 5.0,
+}
+# These promise something of every call, so the worst run is judged and not the median.
+WORST_COUNTS = ("engine.longest_call_ms",)
+WHAT = """\
+server_us_per_job  CPU time of the server (INFO cpu) for push + reserve + ack of one job with 200 bytes of JSON; 20,000
+                   jobs a run. batch100: 100 jobs a call, one call at a time. single: one job a call, 50 calls in flight
+                   on one connection. delayed: due after 30 ms. floor: the raw commands of that life by the same client
+                   library; floor.script: the same in one script a verb, without guards.
+jobs_per_s         push: of the single runs; reserve100, ack100: of the batch100 runs; push_many, promote: 50,000 jobs.
+mem_*_bytes        growth of used_memory a job, 100,000 jobs, ids made by duly, no name (named: with `order.close`).
+longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; in five
+                   parts. by_server: the longest script call in SLOWLOG. Both are judged by the worst run.
+push_over_set      median latency of a push / of a SET of 200 bytes by the same client library, one at a time.
+skin.*             us a call, one at a time; client and server share a CPU. split: each has its own."""
+
+
+class Bench:
+    """What was measured so far, and what could not be."""
+
+    def __init__(self, url: str, server_cpu: int, client_cpu: int) -> None:
+        self.url = url
+        self.cpus = {"same": server_cpu, "split": client_cpu}
+        self.figures: list[Figure] = []
+        self.missing: list[str] = []
+
+    def run(self, what: str, command: list[str], place: str = "split", suffix: str = "") -> None:
+        """Runs a program that prints figures. Its CPU is inherited from here."""
+        print(f"bench: {what} ({place})", file=sys.stderr, flush=True)
+        os.sched_setaffinity(0, {self.cpus[place]})
+        done = subprocess.run([*command, self.url], cwd=ROOT, capture_output=True, text=True)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        for line in lines:
+            figure: Figure = json.loads(line)
+            figure["metric"] += suffix
+            self.figures.append(figure)
+        if done.returncode != 0 or not lines:
+            said = (done.stderr.strip() or done.stdout.strip() or "it printed no figure").splitlines()
+            reason = next((line for line in said if "error" in line.lower()), said[-1])
+            self.missing.append(f"{what} ({place}): {reason}")
+
+
+def main() -> int:
+    subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "duly-bench"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    rust = str(target / "release" / "duly-bench")
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) == 1:
+        print("bench: one CPU only: 'split' is 'same' here", file=sys.stderr)
+    with server(cpus[0]) as url:
+        bench = Bench(url, server_cpu=cpus[0], client_cpu=cpus[-1])
+        for part in ("cycle", "memory", "stall"):
+            bench.run(part, [rust, part])
+        for place in ("same", "split"):
+            bench.run("rust", [rust, "alone"], place, f".{place}")
+            bench.run("python", [sys.executable, "bench/skin.py"], place, f".{place}")
+            bench.run("php", [shutil.which("php") or "php", "bench/skin.php"], place, f".{place}")
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    figures = [whole_name(figure) for figure in bench.figures]
+    OUT.write_text("".join(json.dumps(figure) + "\n" for figure in figures))
+    print_table(figures)
+    for missing in bench.missing:
+        print(f"NOT MEASURED  {missing}")
+    return 1 if bench.missing else 0
+
+
+def whole_name(figure: Figure) -> Figure:
+    """A skin's main figure is the one on the same CPU: it shows the skin, and not how long a CPU takes to wake."""
+    name = figure["metric"]
+    main_place = ".split" if name.startswith("engine.push_over_set") else ".same"
+    return {**figure, "metric": name.removesuffix(main_place)}
+
+
+@contextmanager
+def server(cpu: int) -> Iterator[str]:
+    """A redis-server without persistence, on a free port and the given CPU."""
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
+        sys.exit("bench: no redis-server here: run tools/setup.sh")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="duly-bench-") as folder:
+        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
+        process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        try:
+            os.sched_setaffinity(process.pid, {cpu})
+            wait_until_it_listens(port, process)
+            yield f"redis://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 10
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
+                probe.sendall(b"PING\r\n")
+                if probe.recv(7).startswith(b"+PONG"):
+                    return
+        except OSError:
+            time.sleep(0.02)
+    sys.exit(f"bench: the redis-server on port {port} did not come up")
+
+
+def print_table(figures: list[Figure]) -> None:
+    print(f"{'metric':48} {'median':>11} {'min':>11} {'max':>11} unit    runs  budget")
+    for figure in figures:
+        name = figure["metric"]
+        verdict = ""
+        budget = BUDGETS.get(name)
+        if budget is not None:
+            judged = figure["max"] if name.startswith(WORST_COUNTS) else figure["value"]
+            verdict = f"  {budget:g} {'met' if judged <= budget else 'MISSED'}"
+        numbers = " ".join(f"{figure[part]:11,.2f}" for part in ("value", "min", "max"))
+        print(f"{name:48} {numbers} {figure['unit']:7} {figure['runs']:4}{verdict}")
+    print(f"\n{WHAT}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+//! Measures the engine on a running server and prints one JSON object a line: `duly-bench <part> <url>`.
+//!
+//! `bench/run.py` starts the server, places server and client on their CPUs, and runs the parts. The server must be
+//! nobody else's: it is flushed between runs.
+
+mod alone;
+mod cycle;
+mod engine;
+mod figure;
+mod floor;
+mod memory;
+mod server;
+mod stall;
+
+use server::{Failure, Server};
+
+/// How often each figure is taken.
+const RUNS: usize = 5;
+
+/// The parts, and what they measure.
+const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time)";
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [part, url] = arguments.as_slice() else {
+        return Err(format!("usage: duly-bench <part> <url>; parts: {PARTS}").into());
+    };
+    let mut server = Server::connect(url)?;
+    if part == "alone" {
+        // The blocking facade brings its own runtime.
+        alone::through_the_facade(&mut server)?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match part.as_str() {
+            "cycle" => cycle::measure(&mut server).await,
+            "memory" => memory::measure(&mut server).await,
+            "stall" => stall::measure(&mut server).await,
+            "alone" => alone::beside_set(&mut server).await,
+            _ => Err(format!("no part '{part}'; parts: {PARTS}").into()),
+        }
+    })
+}

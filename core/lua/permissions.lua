@@ -1,0 +1,43 @@
+-- Names the commands of duly's scripts that this user may not run: a script that is stopped in its middle is not undone.
+-- Moves:   nothing: each command is given in a form that changes nothing, and the server looks at permissions first.
+-- Replies: the names, with a space between.
+-- Cost:    O(1), once a connection.
+local key = KEYS[1]
+local denied = {}
+local function try(...)
+  local reply = redis.pcall(...)
+  local err = type(reply) == 'table' and reply.err
+  local is_denied = err and (string.find(err, "can't run this command", 1, true) or string.find(err, 'permissions to run', 1, true))
+  if is_denied then denied[#denied + 1] = (...) end
+  return not err
+end
+try('TIME')
+try('EXISTS', key)
+try('HDEL', key, 'f')
+try('HEXISTS', key, 'f')
+try('HGET', key, 'f')
+try('HGETALL', key)
+try('HINCRBY', key, 'f', 'not a number')
+try('HLEN', key)
+try('HMGET', key, 'f')
+try('HSET', key, 'f', 'v', 'a field without a value')
+try('HVALS', key)
+try('LINDEX', key, '0')
+try('LLEN', key)
+try('LRANGE', key, '0', '0')
+try('LREM', key, '1', 'm')
+try('PEXPIRE', key, '1')
+try('ZADD', key, 'XX', '0', 'm')
+try('ZCARD', key)
+try('ZRANGE', key, '0', '0')
+try('ZRANGEBYSCORE', key, '0', '0')
+try('ZREM', key, 'm')
+try('ZSCORE', key, 'm')
+-- These two have no such form: what they add is taken away again.
+if try('LTRIM', key, '1', '0') then
+  try('LPUSH', key, 'm')
+  try('LREM', key, '0', 'no such element')
+  try('RPUSH', key, 'm')
+  try('LTRIM', key, '1', '0')
+end
+return table.concat(denied, ' ')

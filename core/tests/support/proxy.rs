@@ -1,0 +1,180 @@
+//! A TCP proxy that loses or holds back what goes between duly and its server, call by call.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use duly::{Client, ClientBuilder};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+
+/// What happens to the next script call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Executed; the answer is lost with the connection.
+    LoseReply,
+    /// Lost with the connection before the server sees it.
+    LoseRequest,
+    /// The client's connection ends, and the call reaches the server only at [`Proxy::deliver`].
+    HoldRequest,
+}
+
+/// Stands between one client and the server.
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    target: u16,
+    faults: Mutex<VecDeque<Fault>>,
+    happened: Notify,
+    open: watch::Sender<bool>,
+    deliver: watch::Sender<bool>,
+    delivered: Notify,
+    /// State of the random numbers, and the chance of a fault in a thousand calls.
+    random: AtomicU64,
+    per_mille: AtomicU64,
+    lost_replies: AtomicUsize,
+    lost_requests: AtomicUsize,
+}
+
+impl Proxy {
+    pub async fn before(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = Arc::new(Shared {
+            target,
+            faults: Mutex::default(),
+            happened: Notify::new(),
+            open: watch::Sender::new(true),
+            deliver: watch::Sender::new(false),
+            delivered: Notify::new(),
+            random: AtomicU64::new(1),
+            per_mille: AtomicU64::new(0),
+            lost_replies: AtomicUsize::new(0),
+            lost_requests: AtomicUsize::new(0),
+        });
+        let carrying = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(carry(client, Arc::clone(&carrying)));
+            }
+        });
+        Self { port, shared }
+    }
+
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().url(&format!("redis://127.0.0.1:{}", self.port))
+    }
+
+    /// The next script call meets this fault; the client's new connections wait until [`Proxy::reopen`].
+    pub fn next(&self, fault: Fault) {
+        self.shared.open.send_replace(false);
+        self.shared.faults.lock().unwrap().push_back(fault);
+    }
+
+    /// Returns when the fault has happened; for [`Fault::LoseReply`] the call has been executed by then.
+    pub async fn happened(&self) {
+        self.shared.happened.notified().await;
+    }
+
+    /// Lets new connections through.
+    pub fn reopen(&self) {
+        self.shared.open.send_replace(true);
+    }
+
+    /// Sends what was held back, and waits until the server has answered it (to nobody).
+    pub async fn deliver(&self) {
+        self.shared.deliver.send_replace(true);
+        self.shared.delivered.notified().await;
+    }
+
+    /// From now on, so many of a thousand chunks with script calls lose their request or their reply.
+    pub fn lose_at_random(&self, seed: u64, per_mille: u64) {
+        self.shared.random.store(seed | 1, Ordering::SeqCst);
+        self.shared.per_mille.store(per_mille, Ordering::SeqCst);
+    }
+
+    /// Replies and requests lost so far.
+    pub fn lost(&self) -> (usize, usize) {
+        (self.shared.lost_replies.load(Ordering::SeqCst), self.shared.lost_requests.load(Ordering::SeqCst))
+    }
+}
+
+impl Shared {
+    fn draw(&self) -> Option<Fault> {
+        if let Some(fault) = self.faults.lock().unwrap().pop_front() {
+            return Some(fault);
+        }
+        let per_mille = self.per_mille.load(Ordering::SeqCst);
+        if per_mille == 0 {
+            return None;
+        }
+        // xorshift64
+        let mut x = self.random.load(Ordering::SeqCst);
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.store(x, Ordering::SeqCst);
+        (x % 1000 < per_mille).then_some(if x & (1 << 40) == 0 { Fault::LoseReply } else { Fault::LoseRequest })
+    }
+}
+
+async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
+    let mut open = shared.open.subscribe();
+    let _ = open.wait_for(|open| *open).await;
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", shared.target)).await else { return };
+    let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+    let mut fault = None;
+    loop {
+        tokio::select! {
+            read = client.read(&mut asked) => {
+                let Ok(count @ 1..) = read else { return };
+                if asked[..count].windows(6).any(|word| word == b"\nEVAL\r" || word == b"\nEVALS") && is_ours(&asked[..count]) {
+                    fault = fault.or_else(|| shared.draw());
+                }
+                match fault {
+                    Some(Fault::LoseRequest) => {
+                        shared.lost_requests.fetch_add(1, Ordering::SeqCst);
+                        shared.happened.notify_one();
+                        return;
+                    }
+                    Some(Fault::HoldRequest) => {
+                        drop(client);
+                        shared.happened.notify_one();
+                        hold(&shared, server, &asked[..count]).await;
+                        return;
+                    }
+                    _ => {}
+                }
+                if server.write_all(&asked[..count]).await.is_err() { return }
+            }
+            read = server.read(&mut answered) => {
+                let Ok(count @ 1..) = read else { return };
+                if fault == Some(Fault::LoseReply) && !answered.starts_with(b"-NOSCRIPT") {
+                    shared.lost_replies.fetch_add(1, Ordering::SeqCst);
+                    shared.happened.notify_one();
+                    return;
+                }
+                if client.write_all(&answered[..count]).await.is_err() { return }
+            }
+        }
+    }
+}
+
+/// A new connection's introduction may evaluate a text of its own; faults are for calls of a queue.
+fn is_ours(bytes: &[u8]) -> bool {
+    !bytes.windows(7).any(|word| word == b"SETNAME")
+}
+
+async fn hold(shared: &Shared, mut server: TcpStream, held: &[u8]) {
+    let mut deliver = shared.deliver.subscribe();
+    let _ = deliver.wait_for(|deliver| *deliver).await;
+    let mut answer = vec![0; 65_536];
+    if server.write_all(held).await.is_ok() && server.read(&mut answer).await.is_ok() {
+        assert!(!answer.starts_with(b"-"), "{}", String::from_utf8_lossy(&answer[..80]));
+    }
+    shared.delivered.notify_one();
+}

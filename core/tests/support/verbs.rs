@@ -1,0 +1,235 @@
+//! Every verb that changes a queue, as something that a test can prepare, run, and compare with an undisturbed run.
+
+use std::time::Duration;
+
+use duly::{
+    Error, ErrorKind, Job, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement, State,
+    When,
+};
+use serde_json::json;
+
+use super::eventually;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Push,
+    PushDelayed,
+    PushKeyed,
+    PushReplacing,
+    PushBatch,
+    Reserve,
+    Ack,
+    Fail,
+    FailForGood,
+    Release,
+    Extend,
+    Cancel,
+    CancelKey,
+    CancelReserved,
+    Reschedule,
+    RescheduleReady,
+    Requeue,
+    PurgeReady,
+    PurgeDelayed,
+    PurgeFailed,
+    Pause,
+    Resume,
+    Promote,
+    Reclaim,
+    KeepFailed,
+}
+
+use Verb::{
+    Ack, Cancel, CancelKey, CancelReserved, Extend, Fail, FailForGood, KeepFailed, Pause, Promote, PurgeDelayed,
+    PurgeFailed, PurgeReady, Push, PushBatch, PushDelayed, PushKeyed, PushReplacing, Reclaim, Release, Requeue,
+    Reschedule, RescheduleReady, Reserve, Resume,
+};
+
+pub const ALL: [Verb; 25] = [
+    Push,
+    PushDelayed,
+    PushKeyed,
+    PushReplacing,
+    PushBatch,
+    Reserve,
+    Ack,
+    Fail,
+    FailForGood,
+    Release,
+    Extend,
+    Cancel,
+    CancelKey,
+    CancelReserved,
+    Reschedule,
+    RescheduleReady,
+    Requeue,
+    PurgeReady,
+    PurgeDelayed,
+    PurgeFailed,
+    Pause,
+    Resume,
+    Promote,
+    Reclaim,
+    KeepFailed,
+];
+
+/// What a prepared verb works on.
+#[derive(Default)]
+pub struct Prepared {
+    pub job: Option<Job>,
+}
+
+pub fn new_job(id: &str) -> NewJob {
+    NewJob::new(&json!({ "canary": "s3cr3t-canary" })).unwrap().id(id)
+}
+
+fn in_an_hour() -> Duration {
+    Duration::from_secs(3600)
+}
+
+fn lease(lease: Duration) -> ReserveOptions {
+    ReserveOptions::new().lease(lease)
+}
+
+impl Verb {
+    /// Does this verb give work back or end it? Those must go on when the server has no memory left.
+    pub fn lets_workers_finish(self) -> bool {
+        matches!(self, Reserve | Ack | Fail | FailForGood | Release | Extend | Cancel | CancelKey | CancelReserved)
+    }
+
+    /// Brings a fresh queue to where the verb has something to do.
+    pub async fn prepare(self, queue: &Queue) -> Prepared {
+        let mut job = None;
+        match self {
+            Push | PushDelayed | PushKeyed | PushBatch | Pause | KeepFailed => {}
+            PushReplacing => {
+                queue.push(new_job("old").key("k").delay(in_an_hour())).await.unwrap();
+            }
+            Reserve | PurgeReady | RescheduleReady => {
+                queue.push(new_job("a")).await.unwrap();
+            }
+            Cancel | Reschedule | PurgeDelayed => {
+                queue.push(new_job("a").delay(in_an_hour())).await.unwrap();
+            }
+            CancelKey => {
+                queue.push(new_job("a").key("k")).await.unwrap();
+            }
+            Ack | Fail | FailForGood | Release | Extend | CancelReserved => {
+                queue.push(new_job("a").key("k")).await.unwrap();
+                job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
+            }
+            Requeue | PurgeFailed => {
+                queue.push(new_job("a")).await.unwrap();
+                let job = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
+                job.settle(Outcome::FailNow, "no").await.unwrap();
+            }
+            Resume => queue.pause().await.unwrap(),
+            Promote => {
+                queue.push(new_job("a").delay(Duration::from_millis(1))).await.unwrap();
+                eventually("the job is due", || async {
+                    queue.counts().await.unwrap().next_due_in == Some(Millis::ZERO)
+                })
+                .await;
+            }
+            Reclaim => {
+                queue.push(new_job("a")).await.unwrap();
+                queue.reserve(&lease(Duration::from_millis(1))).await.unwrap();
+                eventually("the lease is over", || async {
+                    queue.counts().await.unwrap().next_lease_end_in == Some(Millis::ZERO)
+                })
+                .await;
+            }
+        }
+        Prepared { job }
+    }
+
+    /// Runs the verb through this queue; gives its answer as text, without what differs from run to run.
+    pub async fn run(self, queue: &Queue, prepared: &Prepared) -> Result<String, Error> {
+        let settle = |outcome: Outcome| async move {
+            let job = prepared.job.as_ref().unwrap();
+            queue
+                .settle_all(&[Settlement { job, outcome, error: "no", rewritten: None }])
+                .await
+                .map(|flags| format!("{flags:?}"))
+        };
+        match self {
+            Push => queue.push(new_job("a")).await.map(|pushed| format!("{pushed:?}")),
+            PushDelayed => {
+                // Without an id of its own it takes the other script.
+                let job = NewJob::new(&json!(1)).unwrap().delay(in_an_hour());
+                queue.push(job).await.map(|_| "created".to_owned())
+            }
+            PushKeyed => queue.push(new_job("a").key("k").priority(2)).await.map(|pushed| format!("{pushed:?}")),
+            PushReplacing => {
+                let job = new_job("a").key("k").on_duplicate(OnDuplicate::Replace);
+                queue.push(job).await.map(|pushed| format!("{pushed:?}"))
+            }
+            PushBatch => {
+                let jobs = (0..20).map(|_| NewJob::new(&json!("s3cr3t-canary")).unwrap()).collect();
+                queue.push_batch(jobs).await.map(|pushed| pushed.len().to_string())
+            }
+            Reserve => {
+                let jobs = queue.reserve(&lease(in_an_hour())).await?;
+                Ok(jobs.iter().map(|job| format!("{} {}", job.id(), job.attempt())).collect::<Vec<_>>().join(","))
+            }
+            Ack => settle(Outcome::Done).await,
+            Fail => settle(Outcome::FAILURE).await,
+            FailForGood => settle(Outcome::FailNow).await,
+            Release => settle(Outcome::Release { after: Millis::ZERO }).await,
+            Extend => {
+                let jobs = std::slice::from_ref(prepared.job.as_ref().unwrap());
+                queue.extend_all(jobs, in_an_hour()).await.map(|held| format!("{held:?}"))
+            }
+            Cancel | CancelReserved => queue.cancel("a").await.map(|cancelled| format!("{cancelled:?}")),
+            CancelKey => queue.cancel_key("k").await.map(|cancelled| format!("{cancelled:?}")),
+            Reschedule => queue.reschedule("a", When::Now).await,
+            RescheduleReady => queue.reschedule("a", When::After(Millis::from_secs(3600))).await,
+            Requeue => queue.requeue(&["a".to_owned()]).await.map(|outcomes| format!("{outcomes:?}")),
+            PurgeReady => queue.purge(State::Ready).await.map(|count| count.to_string()),
+            PurgeDelayed => queue.purge(State::Delayed).await.map(|count| count.to_string()),
+            PurgeFailed => queue.purge(State::Failed).await.map(|count| count.to_string()),
+            Pause => queue.pause().await.map(|()| String::new()),
+            Resume => queue.resume().await.map(|()| String::new()),
+            Promote => queue.promote().await.map(|count| count.to_string()),
+            Reclaim => queue.reclaim().await.map(|count| count.to_string()),
+            KeepFailed => queue.keep_failed(7, in_an_hour()).await.map(|()| String::new()),
+        }
+    }
+}
+
+/// Where jobs are and how often each thing was done: the same after a disturbed run as after an undisturbed one.
+pub async fn summary(queue: &Queue) -> String {
+    let counts = queue.counts().await.unwrap();
+    let mut totals = counts.totals.clone();
+    totals.sort();
+    format!(
+        "delayed {} ready {} reserved {} failed {} paused {} {totals:?}",
+        counts.delayed, counts.ready, counts.reserved, counts.failed, counts.paused
+    )
+}
+
+/// A policy that tries again at once.
+pub fn at_once() -> RetryPolicy {
+    RetryPolicy::Fixed { delay: Millis::ZERO }
+}
+
+/// No error may show a job's data or a password.
+pub fn assert_keeps_secrets(error: &Error) {
+    let mut texts = vec![format!("{error}"), format!("{error:?}"), format!("{error:#?}")];
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        texts.push(format!("{inner} {inner:?}"));
+        source = inner.source();
+    }
+    for text in texts {
+        assert!(!text.contains("s3cr3t"), "{text}");
+    }
+}
+
+/// Asserts the kind, and that the message is one lower-case line that keeps secrets.
+#[track_caller]
+pub fn assert_kind(error: &Error, kind: ErrorKind) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert_keeps_secrets(error);
+    assert!(!error.to_string().contains('\n'), "{error}");
+}

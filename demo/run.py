@@ -1,0 +1,302 @@
+"""The whole story on real parts: `make demo`.
+
+A private redis-server, a web shop in PHP, workers in Python, PHP and Rust, an SQLite database. This file only directs:
+it asks the shop over HTTP, kills a worker in the middle of a job, prints what happens, and at the end checks that
+nothing was lost, started early, or was done twice. Ends with 0 if all is well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import duly
+
+from demo.ledger import Ledger
+from demo.stage import Event, Process, Stage, Timeline
+
+DEMO = Path(__file__).resolve().parent
+RETRY_DELAYS = [0.4, 0.8]  # as the shop sets them
+RUST_WORKER = Path(os.environ.get("CARGO_TARGET_DIR", DEMO.parent / "target")) / "release/examples/worker"
+LANGUAGES = {"python": "Python", "php": "PHP", "rust": "Rust"}
+
+
+class Story:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = folder / "shop.sqlite"
+        url = f"embedded:{folder / 'redis'}"
+        environment = {**os.environ, "DULY_URL": url, "DEMO_DB": str(self.database)}
+        self.time = Timeline()
+        self.ledger = Ledger()
+        self.stage = Stage(environment)
+        self.stage.on_event = self.on_event
+        self.client = duly.Client(url)
+        self.orders, self.letters = self.client.queue("orders"), self.client.queue("letters")
+        self.shop_url = ""
+
+    # What the workers tell, as it comes ------------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        who, what = event["who"], event["what"]
+        job: str = event.get("job", "")
+        if what == "pushed":
+            self.ledger.pushed(job, event["about"], self.due(self.letters, job))
+        elif what == "started":
+            run = self.ledger.started(job, who, event["attempt"], event["token"], event["at"])
+            again = "" if event["attempt"] == 1 else f", run {event['attempt']}"
+            self.time.line(who, f"starts {event['about']}{again}", run.late_ms)
+        elif what == "failed":
+            self.ledger.ended(job, event["token"], "failed")
+            left = event["attempt"] <= len(RETRY_DELAYS)
+            if left:
+                wait = RETRY_DELAYS[event["attempt"] - 1]
+                # The server adds the delay a moment later, when it hears of the failure: not before this, at least.
+                self.ledger.due_again(job, event["at"] + wait)
+            self.time.line(who, f"fails {event['about']}: " + (f"again in {wait} s" if left else "no retries left"))
+        elif what == "done":
+            self.ledger.ended(job, event["token"], "done")
+            verb = "closes" if event["about"].startswith("order") else "sends"
+            self.time.line(who, f"{verb} {event['about']}")
+
+    # Small things that the scenes need -------------------------------------------------------------------------
+
+    @staticmethod
+    def due(queue: duly.Queue, job: str) -> float:
+        """When a job is due, or its lease over, by the server's clock."""
+        found = queue.find(job)
+        if found is None or found.at is None:
+            raise RuntimeError(f"job {job} should have a due time or a lease, but is {found!r}")
+        return found.at
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.shop_url + path, data=data, method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def order(self, number: int, pay_within: float, trouble: str = "") -> str:
+        """POST /orders, as a customer's browser would."""
+        body = {"order": number, "pay_within": pay_within, "trouble": trouble}
+        job: str = self.ask("POST", "/orders", body)["job"]
+        self.ledger.pushed(job, f"order {number}", self.due(self.orders, job))
+        but = f"; {trouble}" if trouble else ""
+        self.time.line("shop", f"POST /orders: {number} closes in {pay_within} s unless paid{but}")
+        return job
+
+    def worker(self, who: str, command: list[str | Path]) -> Process:
+        process = self.stage.wait_ready(self.stage.start(who, command))
+        self.time.line(who, f"a worker in {LANGUAGES[who]} waits for jobs (pid {process.popen.pid})")
+        return process
+
+    def python_worker(self) -> Process:
+        return self.worker("python", [sys.executable, DEMO / "worker.py"])
+
+    def stop(self, process: Process) -> None:
+        status = self.stage.stop(process)
+        if status != 0:
+            raise RuntimeError(f"the worker in {process.who} ended with {status}:\n{''.join(process.log)}")
+        self.time.line(process.who, "SIGTERM: the worker leaves, with nothing left behind")
+
+    # The scenes ------------------------------------------------------------------------------------------------
+
+    def opening(self) -> None:
+        self.time.scene("A private redis-server, a shop in PHP, a worker in Python")
+        self.client.ping()
+        self.time.line("demo", "redis-server runs on a unix socket, with an append-only file")
+        with sqlite3.connect(self.database) as db:
+            db.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY, state TEXT, trouble TEXT, token INTEGER)")
+        db.close()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        shop = self.stage.start("shop", ["php", "-S", address, DEMO / "shop.php"])
+        self.shop_url = f"http://{address}"
+        self.until_it_answers(shop)
+        self.time.line("shop", f"php -S serves {self.shop_url}")
+
+    def until_it_answers(self, shop: Process) -> None:
+        give_up_at = time.monotonic() + 10
+        while True:
+            try:
+                self.ask("GET", "/failed")
+                return
+            except OSError as error:
+                if time.monotonic() > give_up_at or shop.popen.poll() is not None:
+                    raise RuntimeError(f"the shop does not answer ({error}):\n{''.join(shop.log)}") from error
+                time.sleep(0.02)
+
+    def unpaid_orders_are_closed(self) -> Process:
+        worker = self.python_worker()
+        self.order(1, 1.5)
+        paid = self.order(2, 1.5)
+        self.order(3, 2.0)
+        cancelled = self.ask("POST", "/orders/2/pay")["cancelled"]
+        if not cancelled:
+            raise RuntimeError("the shop found no job to cancel for order 2")
+        self.ledger.cancelled(paid)
+        self.time.line("shop", "POST /orders/2/pay: its job is cancelled by the key close:2")
+        self.stage.wait_for("done", about="order 1")
+        self.stage.wait_for("done", about="order 3")
+        return worker
+
+    def failures_are_retried(self) -> None:
+        self.time.scene("Handlers that fail: retried by the policy; when nothing helps, kept in failed")
+        self.order(4, 0.5, "the bank answers at the third call")
+        hopeless = self.order(5, 0.5, "the bank is closed")
+        self.stage.wait_for("done", about="order 4")
+        self.stage.wait_for("failed", about="order 5", attempt=len(RETRY_DELAYS) + 1)
+        failed = self.until_failed(hopeless)
+        error = failed["error"].splitlines()[0]
+        self.time.line("shop", f"GET /failed: {failed['job']}, {failed['attempts']} failures, '{error}'")
+        with sqlite3.connect(self.database) as db:
+            db.execute("UPDATE orders SET trouble = '' WHERE number = 5")
+        db.close()
+        self.time.line("demo", "the bank opens again")
+        # Not before it was asked for, at least.
+        self.ledger.due_again(hopeless, time.time())
+        self.time.line("shop", "POST /failed/…/requeue: round again, with a clean count")
+        self.ask("POST", f"/failed/{hopeless}/requeue")
+        self.stage.wait_for("done", about="order 5")
+
+    def until_failed(self, job: str) -> Any:
+        """The worker tells of a failure before the server knows: asks until it does."""
+        give_up_at = time.monotonic() + 5
+        while time.monotonic() < give_up_at:
+            for failed in self.ask("GET", "/failed"):
+                if failed["job"] == job:
+                    return failed
+            time.sleep(0.01)
+        raise RuntimeError(f"job {job} is not in failed")
+
+    def a_worker_is_killed(self, worker: Process) -> Process:
+        self.time.scene("The worker is killed with -9 in the middle of a job")
+        job = self.order(6, 0.5, "it takes long")
+        self.stage.wait_for("started", about="order 6")
+        worker.popen.kill()
+        worker.popen.wait()
+        # The server does not know; it only sees that nobody extends the lease any more.
+        self.ledger.due_again(job, self.due(self.orders, job))
+        self.ledger.ended(job, self.ledger.jobs[job].runs[0].token, "killed")
+        self.time.line("python", f"kill -9 {worker.popen.pid} in the middle of order 6")
+        found = self.orders.find(job)
+        self.time.line("demo", f"where is it? {found.why if found else 'gone'}")
+        worker = self.python_worker()
+        self.stage.wait_for("done", about="order 6")
+        return worker
+
+    def the_roles_turn(self) -> None:
+        self.time.scene("The roles turn: a producer in Python, a worker in PHP")
+        self.letters_are_sent("php", ["php", DEMO / "worker.php"])
+        self.time.scene("... and one in Rust")
+        self.letters_are_sent("rust", [RUST_WORKER])
+
+    def letters_are_sent(self, who: str, command: list[str | Path]) -> None:
+        worker = self.worker(who, command)
+        producer = self.stage.start("producer", [sys.executable, DEMO / "producer.py", "3", "0.7"])
+        if producer.popen.wait(timeout=10) != 0:
+            raise RuntimeError(f"the producer failed:\n{''.join(producer.log)}")
+        pushed = [self.stage.wait_for("pushed", pid=producer.popen.pid, about=f"letter {n}") for n in (1, 2, 3)]
+        self.time.line("producer", "producer.py: 3 letters, to be sent in 0.7 s, and ends")
+        for event in pushed:
+            self.stage.wait_for("done", job=event["job"])
+        self.stop(worker)
+
+    def verdict(self) -> int:
+        self.time.scene("What is left")
+        problems = self.ledger.problems()
+        for queue in (self.orders, self.letters):
+            counts = queue.counts()
+            left = {state: getattr(counts, state) for state in ("delayed", "ready", "reserved", "failed")}
+            self.time.line("demo", f"queue {queue.name}: " + ", ".join(f"{n} {state}" for state, n in left.items()))
+            if any(left.values()):
+                problems.append(f"the queue {queue.name} is not empty")
+        with sqlite3.connect(self.database) as db:
+            states = dict(db.execute("SELECT number, state FROM orders"))
+        db.close()
+        expected = {1: "closed", 2: "paid", 3: "closed", 4: "closed", 5: "closed", 6: "closed"}
+        if states != expected:
+            problems.append(f"the shop's database says {states}")
+        late = self.ledger.lateness_ms()
+        median, most = late[len(late) // 2], late[-1]
+        figures = (
+            f"{len(self.ledger.jobs)} jobs, {len(late)} runs; late by {median:.1f} ms (median), {most:.1f} ms at most"
+        )
+        self.time.line("demo", figures)
+        for problem in problems:
+            self.time.line("PROBLEM", problem)
+        if not problems:
+            self.time.line("demo", "nothing lost, nothing early, nothing done twice")
+        return 1 if problems else 0
+
+    def play(self) -> int:
+        with self.stage.cleared_at_the_end():
+            self.opening()
+            worker = self.unpaid_orders_are_closed()
+            self.failures_are_retried()
+            worker = self.a_worker_is_killed(worker)
+            self.stop(worker)
+            self.the_roles_turn()
+            return self.verdict()
+
+
+def what_is_missing() -> str | None:
+    if subprocess.run(["php", "--ri", "duly"], capture_output=True, check=False).returncode != 0:
+        return "php does not load the extension: use `make demo`, which builds it and says where it is"
+    if not RUST_WORKER.exists():
+        return f"{RUST_WORKER} is missing: use `make demo`, which builds it"
+    return None
+
+
+def play_in(folder: Path) -> int:
+    """The client lives here, and with it our place among the users of the server."""
+    return Story(folder).play()
+
+
+def tidy_up(folder: Path) -> None:
+    """The server ends by itself when we, its last user, have left; it holds this lock until then."""
+    gc.collect()  # the story and its stage refer to each other
+    with contextlib.suppress(OSError), (folder / "redis/server.lock").open() as lock:
+        give_up_at = time.monotonic() + 5
+        while time.monotonic() < give_up_at:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                break
+            time.sleep(0.02)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    if missing := what_is_missing():
+        print(missing, file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: end all that was started
+    folder = Path(tempfile.mkdtemp(prefix="duly-demo-"))
+    try:
+        return play_in(folder)
+    except KeyboardInterrupt:
+        print("\n  stopped; nothing is left running", file=sys.stderr)
+        return 130
+    except (RuntimeError, OSError, duly.DulyError) as error:
+        print(f"\n  the demo failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        tidy_up(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

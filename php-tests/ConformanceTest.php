@@ -1,0 +1,312 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\Exception\ExceptionInterface;
+use Duly\Job;
+use Duly\NewJob;
+use Duly\Queue;
+use Duly\RetryPolicy;
+use PHPUnit\Framework\TestCase;
+
+/** Runs the scenarios of conformance/scenarios; what they mean is written in conformance/README.md. */
+final class ConformanceTest extends TestCase
+{
+    private const FOLDER = __DIR__ . '/../conformance/scenarios';
+    private const START_S = 1790000000;
+    private const ON_JOB = ['ack', 'fail', 'release', 'extend'];
+    private const ON_QUEUE = [
+        'reserve', 'reserve_many', 'ack_many', 'requeue', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
+        'reclaim', 'keep_failed', 'counts', 'peek',
+    ];
+    private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
+    private const TOTALS = [
+        'pushed', 'acked', 'retried', 'released', 'failed', 'reclaimed', 'cancelled', 'requeued', 'purged', 'trimmed',
+    ];
+    private const JOB = [
+        'id', 'raw', 'name', 'key', 'priority', 'attempt', 'attempts', 'max_retries', 'error', 'headers', 'token',
+        'timeout',
+    ];
+
+    private static int $number = 0;
+
+    private string $prefix;
+    /** @var array<string, mixed> */
+    private array $settings;
+    /** @var array<string, Client> */
+    private array $clients = [];
+    private Client $client;
+    private Queue $queue;
+    /** @var array<string, mixed> */
+    private array $kept = [];
+    private float $now = self::START_S;
+
+    /** @return iterable<string, array{array<string, mixed>}> */
+    public static function scenarios(): iterable
+    {
+        foreach (glob(self::FOLDER . '/*.json') ?: [] as $file) {
+            // Objects stay objects: `{}` and `[]` are not the same expectation.
+            foreach (json_decode((string) file_get_contents($file), false, 512, JSON_THROW_ON_ERROR) as $scenario) {
+                yield basename($file, '.json') . '/' . $scenario->name => [$scenario];
+            }
+        }
+    }
+
+    /** @dataProvider scenarios */
+    public function testScenario(\stdClass $scenario): void
+    {
+        self::allow($scenario, ['name', 'steps', 'why', 'max_data_bytes']);
+        $this->prefix = 'c' . self::$number++ . ':';
+        $this->settings = isset($scenario->max_data_bytes) ? ['maxDataBytes' => $scenario->max_data_bytes] : [];
+        $this->advance(0);
+        foreach ($scenario->steps as $index => $step) {
+            try {
+                $this->step($step);
+            } catch (Unexpected $error) {
+                $text = substr((string) json_encode($step), 0, 300);
+                self::fail('step ' . ($index + 1) . ", {$text}: {$error->getMessage()}");
+            }
+        }
+        self::assertNotEmpty($scenario->steps);
+    }
+
+    private function step(\stdClass $step): void
+    {
+        self::allow($step, ['do', 'args', 'client', 'as', 'expect', 'error', 'job_id', 'says']);
+        $name = $step->client ?? 'a';
+        $this->client = $this->clients[$name] ??= $this->newClient();
+        $this->queue = $this->client->queue('q');
+        try {
+            $result = $this->verb($step->do, get_object_vars($this->resolve($step->args ?? new \stdClass())));
+        } catch (ExceptionInterface $error) {
+            $this->checkError($step, $error);
+            return;
+        } catch (\Error $error) {
+            throw new Unexpected("unknown or wrong argument: {$error->getMessage()}");
+        }
+        if (isset($step->error)) {
+            throw new Unexpected('it gave ' . json_encode($this->shown($result)) . " and should fail: {$step->error}");
+        }
+        if (isset($step->as)) {
+            $this->kept[$step->as] = $result;
+        }
+        if (property_exists($step, 'expect')) {
+            $this->match($this->shown($this->resolve($step->expect)), $this->shown($result), 'the result');
+        }
+    }
+
+    /** Each has connections of its own: the extension shares them between clients with the same arguments. */
+    private function newClient(): Client
+    {
+        $settings = ['deadline' => 15 + count($this->clients), 'manualClock' => true] + $this->settings;
+        return new Client(Server::shared()->url(), $this->prefix, ...$settings);
+    }
+
+    private function checkError(\stdClass $step, ExceptionInterface $error): void
+    {
+        if ($error->getKind() !== ($step->error ?? null)) {
+            throw new Unexpected("it failed with {$error->getKind()}: {$error->getMessage()}");
+        }
+        if (isset($step->job_id) && $error->getJobId() !== $this->resolve($step->job_id)) {
+            throw new Unexpected("the error's job id is {$error->getJobId()}");
+        }
+        if (!str_contains($error->getMessage(), $step->says ?? '')) {
+            throw new Unexpected("the message does not say '{$step->says}': {$error->getMessage()}");
+        }
+    }
+
+    /** @param array<string, mixed> $arguments */
+    private function verb(string $verb, array $arguments): mixed
+    {
+        $known = match (true) {
+            in_array($verb, self::ON_JOB, true) => function () use ($verb, $arguments): mixed {
+                $job = $arguments['job'];
+                unset($arguments['job']);
+                $job->{$verb}(...self::camelCase($arguments));
+                return null;
+            },
+            in_array($verb, self::ON_QUEUE, true) =>
+                fn (): mixed => $this->queue->{self::camel($verb)}(...self::camelCase($arguments)),
+            in_array($verb, self::BY_ID_OR_KEY, true) =>
+                fn (): mixed => $this->queue->{isset($arguments['key']) ? "{$verb}Key" : $verb}(...$arguments),
+            $verb === 'queue' => function () use ($arguments): void {
+                $this->client->queue(...$arguments);
+            },
+            $verb === 'push' => fn (): string => $this->queue->push(...$this->pushed($arguments)),
+            $verb === 'push_many' => fn (): array => $this->pushMany(...$arguments),
+            $verb === 'advance' => fn () => $this->advance(...$arguments),
+            $verb === 'redis' => fn (): string => $this->redis(...$arguments),
+            default => throw new Unexpected("unknown verb {$verb}"),
+        };
+        return $known();
+    }
+
+    /**
+     * @param array<string, mixed> $arguments
+     * @return array<string, mixed>
+     */
+    private function pushed(array $arguments): array
+    {
+        $arguments = ['data' => null, 'raw_json' => $arguments['raw'] ?? '1'] + $arguments;
+        unset($arguments['raw']);
+        if (isset($arguments['retry'])) {
+            $arguments['retry'] = self::policy($arguments['retry']);
+        }
+        if (isset($arguments['headers'])) {
+            $arguments['headers'] = (array) $arguments['headers'];
+        }
+        return self::camelCase($arguments);
+    }
+
+    private static function policy(\stdClass $wire): RetryPolicy
+    {
+        $kind = (string) array_key_first((array) $wire);
+        $settings = (array) $wire->{$kind} + ($kind === 'exponential' ? ['jitter' => false] : []);
+        return RetryPolicy::{$kind}(...$settings);
+    }
+
+    /**
+     * @param list<\stdClass> $jobs
+     * @return array<string, int>
+     */
+    private function pushMany(array $jobs, int $times = 1): array
+    {
+        $numbered = function () use ($jobs, $times): iterable {
+            for ($number = 0; $number < $times; $number++) {
+                foreach ($jobs as $job) {
+                    $fields = (array) $job;
+                    foreach (array_intersect(['raw', 'id', 'key'], array_keys($fields)) as $name) {
+                        $fields[$name] = str_replace('{i}', (string) $number, $fields[$name]);
+                    }
+                    yield new NewJob(...$this->pushed($fields));
+                }
+            }
+        };
+        return $this->queue->pushMany($numbered());
+    }
+
+    private function advance(int|float $seconds): void
+    {
+        $this->now += $seconds;
+        $this->redis(['HSET', '{q}:meta', 'clock', (string) (int) round($this->now * 1000)]);
+    }
+
+    /** @param list<string> $command */
+    private function redis(array $command): string
+    {
+        $socket = substr(Server::shared()->url(), strlen('unix://'));
+        $spelled = array_map(
+            fn (string $word): string => (str_starts_with($word, '{q}:') ? $this->prefix : '') . $word,
+            $command,
+        );
+        $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]];
+        $process = proc_open(['redis-cli', '-e', '-s', $socket, ...$spelled], $streams, $pipes);
+        $printed = rtrim((string) stream_get_contents($pipes[1]));
+        return proc_close($process) === 0 ? $printed : throw new Unexpected($printed);
+    }
+
+    private function resolve(mixed $value): mixed
+    {
+        if (is_string($value) && str_starts_with($value, '$')) {
+            $path = explode('.', substr($value, 1));
+            $name = array_shift($path);
+            if (!array_key_exists($name, $this->kept)) {
+                throw new Unexpected("unknown reference {$value}");
+            }
+            $found = $this->kept[$name];
+            foreach ($path as $part) {
+                $shown = (array) ($found instanceof Job ? $this->shown($found) : $found);
+                $found = $shown[$part] ?? throw new Unexpected("unknown reference {$value}");
+            }
+            return $found;
+        }
+        if ($value instanceof \stdClass && array_keys((array) $value) === ['repeat', 'times']) {
+            return str_repeat($value->repeat, $value->times);
+        }
+        if (is_array($value)) {
+            return array_map($this->resolve(...), $value);
+        }
+        return $value instanceof \stdClass ? (object) array_map($this->resolve(...), (array) $value) : $value;
+    }
+
+    /** What a verb gave in the words of the scenarios: snake_case, and maps as objects. */
+    private function shown(mixed $value): mixed
+    {
+        if ($value instanceof Job) {
+            $shown = [];
+            foreach (self::JOB as $name) {
+                $shown[$name] = $value->{self::camel($name)};
+            }
+            return (object) (['headers' => (object) $shown['headers']] + $shown);
+        }
+        if (!is_array($value)) {
+            return $value;
+        }
+        if ($value === [] || array_is_list($value)) {
+            return array_map($this->shown(...), $value);
+        }
+        $shown = [];
+        foreach ($value as $name => $one) {
+            $word = strtolower((string) preg_replace('/[A-Z]/', '_$0', (string) $name));
+            $shown[$word] = match ($word) {
+                'headers' => (object) $one,
+                'totals' => (object) ((array) $one + array_fill_keys(self::TOTALS, 0)),
+                default => $this->shown($one),
+            };
+        }
+        return (object) $shown;
+    }
+
+    private function match(mixed $expected, mixed $found, string $where): void
+    {
+        $isNumber = static fn (mixed $value): bool => is_int($value) || is_float($value);
+        $unless = static fn (bool $holds) => $holds ?: throw new Unexpected(
+            "{$where} is " . json_encode($found) . ' and should be ' . json_encode($expected),
+        );
+        if (is_array($expected)) {
+            $unless(is_array($found) && count($found) === count($expected));
+            foreach ($expected as $place => $one) {
+                $this->match($one, $found[$place], "{$where}[{$place}]");
+            }
+        } elseif (!$expected instanceof \stdClass) {
+            $unless($isNumber($expected) && $isNumber($found) ? $expected == $found : $expected === $found);
+        } elseif (is_string($found)) {
+            $unless(array_keys((array) $expected) === ['contains'] && str_contains($found, $expected->contains));
+        } elseif ($isNumber($found)) {
+            $unless(array_keys((array) $expected) === ['greater_than'] && $found > $expected->greater_than);
+        } else {
+            $unless(is_array($found) || $found instanceof \stdClass);
+            $fields = (array) $found + (is_array($found) ? ['length' => count($found)] : []);
+            foreach ((array) $expected as $name => $one) {
+                $unless(array_key_exists($name, $fields));
+                $this->match($one, $fields[$name], "{$where}.{$name}");
+            }
+        }
+    }
+
+    /** @param list<string> $words */
+    private static function allow(\stdClass $given, array $words): void
+    {
+        $unknown = array_diff(array_keys((array) $given), $words);
+        if ($unknown !== []) {
+            throw new Unexpected('unknown words ' . implode(', ', $unknown));
+        }
+    }
+
+    private static function camel(string $name): string
+    {
+        return lcfirst(str_replace('_', '', ucwords($name, '_')));
+    }
+
+    /**
+     * @param array<string, mixed> $arguments
+     * @return array<string, mixed>
+     */
+    private static function camelCase(array $arguments): array
+    {
+        return array_combine(array_map(self::camel(...), array_keys($arguments)), $arguments);
+    }
+}

@@ -1,0 +1,232 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\Exception\CorruptException;
+use Duly\Exception\InvalidArgumentException;
+use Duly\NewJob;
+
+final class ConversionTest extends ServerTestCase
+{
+    /** @return iterable<string, array{mixed, string}> */
+    public static function kept(): iterable
+    {
+        yield 'null' => [null, 'null'];
+        yield 'true' => [true, 'true'];
+        yield 'an empty array is a list' => [[], '[]'];
+        yield 'an empty object' => [new \stdClass(), '{}'];
+        yield 'nested empties' => [['a' => [], 'b' => new \stdClass(), 'c' => [[]]], '{"a":[],"b":{},"c":[[]]}'];
+        yield 'a whole float stays a float' => [1.0, '1.0'];
+        yield 'a float' => [0.1, '0.1'];
+        yield 'minus zero' => [-0.0, '-0.0'];
+        yield 'above 2^53' => [9007199254740993, '9007199254740993'];
+        yield 'the largest int' => [PHP_INT_MAX, '9223372036854775807'];
+        yield 'an emoji' => ['😀', '"😀"'];
+        yield 'a slash' => ['a/b', '"a/b"'];
+        yield 'a null byte' => ["\0", '"\u0000"'];
+        yield 'a list' => [[1, 'two', 3.5], '[1,"two",3.5]'];
+        yield 'holes make an object' => [[1 => 'a', 3 => 'b'], '{"1":"a","3":"b"}'];
+        yield 'a number in a string stays one' => ['42', '"42"'];
+        yield 'a JsonSerializable' => [new class implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                return ['x' => 1];
+            }
+        }, '{"x":1}'];
+    }
+
+    /** @dataProvider kept */
+    public function testDataTravelsAsExactJson(mixed $data, string $json): void
+    {
+        $this->queue->push($data);
+        $this->queue->pushMany([new NewJob($data)]);
+        self::assertSame([$json, $json], array_column($this->queue->peek('ready'), 'raw'));
+        $job = $this->queue->reserve();
+        self::assertSame($json, $job->raw);
+        self::assertEquals(json_decode($json, true), $job->data());
+        self::assertEquals(json_decode($json), $job->data(assoc: false));
+    }
+
+    /** @return iterable<string, array{callable(): mixed}> */
+    public static function refused(): iterable
+    {
+        yield 'not UTF-8' => [static fn () => "\xff"];
+        yield 'not UTF-8, deep inside' => [static fn () => ['a' => [['b' => "\xc3"]]]];
+        yield 'a key that is not UTF-8' => [static fn () => ["\xff" => 1]];
+        yield 'NaN' => [static fn () => NAN];
+        yield 'INF' => [static fn () => [-INF]];
+        yield 'a resource' => [static fn () => STDIN];
+        yield 'a resource inside' => [static fn () => ['a' => STDIN]];
+        yield 'recursion' => [static function (): array {
+            $array = [];
+            $array['self'] = &$array;
+            return $array;
+        }];
+        yield 'an object that holds itself' => [static function (): \stdClass {
+            $object = new \stdClass();
+            $object->self = $object;
+            return $object;
+        }];
+        yield 'too deep' => [static function (): array {
+            $array = [];
+            for ($depth = 0; $depth < 600; $depth++) {
+                $array = [$array];
+            }
+            return $array;
+        }];
+        yield 'a closure' => [static fn () => static fn () => 1];
+        yield 'a closure inside' => [static fn () => ['job' => ['call' => static fn () => 1]]];
+        yield 'a generator' => [static fn () => (static fn () => yield 1)()];
+    }
+
+    /** @dataProvider refused */
+    public function testWhatIsNoJsonIsRefusedAndNothingIsSent(callable $data): void
+    {
+        $value = $data();
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($value));
+        self::assertStringContainsString('the data', $error->getMessage());
+        $this->thrownBy(InvalidArgumentException::class, fn () => new NewJob($value));
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testAnExceptionOfJsonSerializeComesThroughAsItIs(): void
+    {
+        $data = new class implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                throw new \DomainException('mine');
+            }
+        };
+        $error = $this->thrownBy(\DomainException::class, fn () => $this->queue->push(['x' => $data]));
+        self::assertSame('mine', $error->getMessage());
+        self::assertNull($error->getPrevious());
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testJsonSerializeMayUseTheQueue(): void
+    {
+        $data = new class ($this->queue) implements \JsonSerializable {
+            public function __construct(private \Duly\Queue $queue)
+            {
+            }
+
+            public function jsonSerialize(): mixed
+            {
+                return $this->queue->push('inner');
+            }
+        };
+        $this->queue->push($data);
+        self::assertSame(2, $this->queue->counts()['ready']);
+    }
+
+    public function testRawJsonTravelsByteForByte(): void
+    {
+        $this->queue->push(null, rawJson: '{"a" : 1.50}');
+        self::assertSame('{"a" : 1.50}', $this->queue->reserve()->raw);
+    }
+
+    /** @return iterable<string, array{mixed}> */
+    public static function malformed(): iterable
+    {
+        yield 'empty' => [''];
+        yield 'cut short' => ['{"a":'];
+        yield 'two values' => ['1 2'];
+        yield 'not UTF-8' => ["\"\xff\""];
+        yield 'NaN' => ['NaN'];
+        yield 'not a string' => [5];
+        yield 'an array' => [[1]];
+    }
+
+    /** @dataProvider malformed */
+    public function testMalformedRawJsonIsRefused(mixed $json): void
+    {
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(null, rawJson: $json));
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testDataAndRawJsonTogetherAreRefused(): void
+    {
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, rawJson: '1'));
+    }
+
+    public function testDataThatPhpCannotDecodeIsAnErrorAndNotNull(): void
+    {
+        $this->queue->push(null, rawJson: '"\ud800"');
+        $job = $this->queue->reserve();
+        $error = $this->thrownBy(CorruptException::class, fn () => $job->data());
+        self::assertStringContainsString("'raw'", $error->getMessage());
+        self::assertSame('"\ud800"', $job->raw);
+    }
+
+    public function testArgumentsOfTheWrongTypeAreRefused(): void
+    {
+        $invalid = InvalidArgumentException::class;
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, delay: '5'));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, delay: -1));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, delay: NAN));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, delay: 1, at: time()));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, at: new \stdClass()));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, priority: 10));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, maxRetries: -1));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, headers: ['a' => 1]));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, onDuplicate: 'maybe'));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, id: ''));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, timeout: 'long'));
+        $this->thrownBy(\TypeError::class, fn () => $this->queue->push(1, name: []));
+        $this->thrownBy(\Error::class, fn () => $this->queue->push(1, nonsense: 1));
+        $this->thrownBy(\ArgumentCountError::class, fn () => $this->queue->push());
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testTextThatIsNotUtf8IsRefusedEverywhere(): void
+    {
+        $bad = "\xff";
+        $calls = [
+            fn () => $this->queue->push(1, headers: [$bad => 'a']),
+            fn () => $this->queue->push(1, headers: ['a' => $bad]),
+            fn () => $this->queue->push(1, name: $bad),
+            fn () => $this->queue->push(1, key: $bad),
+            fn () => $this->queue->push(1, id: $bad),
+            fn () => $this->queue->requeue([$bad]),
+            fn () => $this->queue->cancel($bad),
+            fn () => $this->client->queue($bad),
+            fn () => new Client($bad),
+        ];
+        foreach ($calls as $call) {
+            $this->thrownBy(\Throwable::class, $call);
+        }
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testKeysOfListsDoNotMatter(): void
+    {
+        $this->queue->pushMany(["\xff" => new NewJob(1, id: 'a')]);
+        $this->queue->pushMany((static fn () => yield "\xff" => new NewJob(1, id: 'b'))());
+        $job = $this->queue->reserve();
+        self::assertSame([true], $this->queue->ackMany(["\xff" => $job]));
+        self::assertSame(['absent'], $this->queue->requeue(["\xff" => 'none']));
+        self::assertSame('b', $this->client->reserveFrom(["\xff" => $this->queue])->id);
+    }
+
+    public function testTheErrorNamesThePlace(): void
+    {
+        $data = ['orders' => [['id' => 1], ['id' => NAN]]];
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($data));
+        self::assertStringContainsString("'orders.1.id'", $error->getMessage());
+        $object = (object) ['call' => strlen(...)];
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($object));
+        self::assertStringContainsString("'call'", $error->getMessage());
+    }
+
+    public function testADueTimeMayBeADateTime(): void
+    {
+        $at = new \DateTimeImmutable('+1 hour');
+        $this->queue->push(1, id: 'a', at: $at);
+        $this->queue->push(1, id: 'b', at: $at->getTimestamp() + 0.5);
+        self::assertEqualsWithDelta((float) $at->format('U.u'), $this->queue->find('a')['at'], 0.002);
+        self::assertEqualsWithDelta($at->getTimestamp() + 0.5, $this->queue->find('b')['at'], 0.002);
+    }
+}

@@ -1,0 +1,137 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use PHPUnit\Framework\TestCase;
+
+/** One php-fpm process with the extension, asked over its socket as a web server does. */
+final class FpmTest extends TestCase
+{
+    private Server $server;
+    private string $folder;
+    /** @var resource */
+    private $fpm;
+
+    protected function setUp(): void
+    {
+        $this->server = new Server();
+        $this->folder = $this->server->folder();
+        $user = posix_getpwuid(posix_geteuid())['name'];
+        file_put_contents("{$this->folder}/fpm.conf", <<<INI
+            [global]
+            error_log = {$this->folder}/fpm.log
+            [www]
+            user = {$user}
+            listen = {$this->folder}/fpm.sock
+            pm = static
+            pm.max_children = 1
+            php_admin_flag[log_errors] = on
+            php_admin_value[error_log] = {$this->folder}/php.log
+            INI);
+        $this->script('push', 'echo $client->queue("q")->push($_SERVER["QUERY_STRING"]), " ", getmypid();');
+        $this->script('exit', '$client->queue("q")->push(1); echo "before"; exit(1);');
+        $this->script('fatal', '$client->queue("q")->push(1); echo "before"; none();');
+        $this->script('held', '
+            $job = $client->queue("q")->reserve();
+            (new Duly\LeaseKeeper($client, 1))->hold($job);
+            echo "held";
+            exit;
+        ');
+        $binary = 'php-fpm' . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
+        $places = array_map(static fn (string $folder): string => "{$folder}/{$binary}", [
+            ...explode(':', (string) getenv('PATH')), '/usr/sbin', '/usr/local/sbin',
+        ]);
+        $path = array_values(array_filter($places, 'is_executable'))[0] ?? 'php-fpm';
+        $null = ['file', '/dev/null', 'w'];
+        $command = [$path, '-F', '-R', '-y', "{$this->folder}/fpm.conf"];
+        $fpm = proc_open($command, [1 => $null, 2 => $null], $pipes);
+        self::assertIsResource($fpm);
+        $this->fpm = $fpm;
+        try {
+            Server::until(fn (): bool => file_exists("{$this->folder}/fpm.sock"), 'php-fpm does not listen', 10);
+        } catch (\RuntimeException $error) {
+            $this->tearDown();
+            throw $error;
+        }
+    }
+
+    protected function tearDown(): void
+    {
+        proc_terminate($this->fpm, SIGTERM);
+        proc_close($this->fpm);
+        $this->server->close();
+    }
+
+    public function testRequestsShareOneConnection(): void
+    {
+        [, $pid] = explode(' ', $this->request('push', 'a'));
+        $before = $this->connectionsReceived();
+        for ($number = 0; $number < 5; $number++) {
+            [$id, $same] = explode(' ', $this->request('push', "b{$number}"));
+            self::assertSame($pid, $same);
+            self::assertSame(16, strlen($id));
+        }
+        // Each look at the number is a connection itself.
+        self::assertSame($before + 1, $this->connectionsReceived());
+    }
+
+    public function testAServerThatCameBackBetweenTwoRequestsIsUsedAgain(): void
+    {
+        [, $pid] = explode(' ', $this->request('push', 'a'));
+        $this->server->kill();
+        $this->server->start();
+        [$id, $same] = explode(' ', $this->request('push', 'b'));
+        self::assertSame([16, $pid], [strlen($id), $same]);
+    }
+
+    public function testAnExitAndAFatalErrorDoNoHarmToTheNextRequest(): void
+    {
+        [, $pid] = explode(' ', $this->request('push', 'a'));
+        self::assertSame('before', $this->request('exit'));
+        self::assertStringStartsWith('before', $this->request('fatal'));
+        self::assertSame('held', $this->request('held'));
+        [$id, $same] = explode(' ', $this->request('push', 'b'));
+        self::assertSame([16, $pid], [strlen($id), $same]);
+        self::assertStringNotContainsString('exited on signal', (string) file_get_contents("{$this->folder}/fpm.log"));
+    }
+
+    public function testALeaseIsNotKeptBeyondItsRequest(): void
+    {
+        $this->request('push', 'a');
+        self::assertSame('held', $this->request('held'));
+        // The lease of the default length is over at once when it is not renewed: the server's clock is moved on.
+        $client = new \Duly\Client($this->server->url(), 'f:', manualClock: true);
+        $client->queue('q')->setClock(time() + 60);
+        self::assertSame(1, $client->queue('q')->reclaim());
+    }
+
+    private function script(string $name, string $code): void
+    {
+        $url = var_export($this->server->url(), true);
+        file_put_contents("{$this->folder}/{$name}.php", "<?php \$client = new Duly\\Client({$url}, 'f:'); {$code}");
+    }
+
+    /** The body of the answer. */
+    private function request(string $script, string $query = ''): string
+    {
+        $environment = [
+            'SCRIPT_FILENAME' => "{$this->folder}/{$script}.php",
+            'REQUEST_METHOD' => 'GET',
+            'QUERY_STRING' => $query,
+        ] + getenv();
+        $command = ['cgi-fcgi', '-bind', '-connect', "{$this->folder}/fpm.sock"];
+        $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']];
+        $process = proc_open($command, $streams, $pipes, null, $environment);
+        $answer = (string) stream_get_contents($pipes[1]);
+        proc_close($process);
+        return explode("\r\n\r\n", $answer, 2)[1] ?? "no answer: {$answer}";
+    }
+
+    private function connectionsReceived(): int
+    {
+        preg_match('/total_connections_received:(\d+)/', $this->server->command('INFO', 'stats'), $found);
+        return (int) $found[1];
+    }
+}

@@ -1,0 +1,52 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+final class MemoryTest extends ServerTestCase
+{
+    public function testTwentyThousandJobsNeedNoMoreMemoryThanTheFirst(): void
+    {
+        $this->rounds(2000);
+        [$php, $process] = [memory_get_usage(), self::residentBytes()];
+        $this->rounds(9000);
+        $half = self::residentBytes();
+        $this->rounds(9000);
+        self::assertLessThan($php + 65536, memory_get_usage());
+        self::assertLessThan($process + (8 << 20), self::residentBytes());
+        self::assertLessThan($half + (4 << 20), self::residentBytes());
+    }
+
+    public function testErrorsNeedNoMemory(): void
+    {
+        $this->queue->push(1, id: 'a');
+        $provoke = function (int $times): void {
+            for (; $times > 0; $times--) {
+                $this->thrownBy(\RuntimeException::class, fn () => $this->queue->push(1, id: 'a'));
+                $this->thrownBy(\InvalidArgumentException::class, fn () => $this->queue->push(NAN));
+            }
+        };
+        $provoke(200);
+        $before = memory_get_usage();
+        $provoke(1000);
+        self::assertLessThan($before + 32768, memory_get_usage());
+    }
+
+    private function rounds(int $rounds): void
+    {
+        $data = ['order' => 42, 'text' => str_repeat('x', 200), 'empty' => new \stdClass()];
+        for (; $rounds > 0; $rounds--) {
+            $this->queue->push($data, name: 'order.close', headers: ['a' => 'b']);
+            $job = $this->queue->reserve();
+            $job->data();
+            $job->headers;
+            $job->ack();
+        }
+    }
+
+    private static function residentBytes(): int
+    {
+        return 4096 * (int) explode(' ', (string) file_get_contents('/proc/self/statm'))[1];
+    }
+}

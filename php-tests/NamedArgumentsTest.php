@@ -1,0 +1,97 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\TooLargeException;
+use Duly\NewJob;
+use Duly\RetryPolicy;
+
+final class NamedArgumentsTest extends ServerTestCase
+{
+    public function testPushTakesEveryOptionByName(): void
+    {
+        $id = $this->queue->push(
+            onDuplicate: 'keep',
+            headers: ['h' => 'v'],
+            timeout: 30,
+            retry: RetryPolicy::exponential(1.5, jitter: false, cap: 60),
+            maxRetries: 7,
+            priority: 2,
+            key: 'close:42',
+            id: 'mine',
+            delay: 0.25,
+            name: 'order.close',
+            data: [1],
+        );
+        self::assertSame('mine', $id);
+        $found = $this->queue->find('mine');
+        self::assertSame('delayed', $found['state']);
+        self::assertSame('order.close', $found['name']);
+        self::assertSame('close:42', $found['key']);
+        self::assertSame(2, $found['priority']);
+        self::assertSame(7, $found['maxRetries']);
+        self::assertSame(30.0, $found['timeout']);
+        self::assertSame(['h' => 'v'], $found['headers']);
+        self::assertSame('[1]', $found['raw']);
+    }
+
+    public function testOneOptionLeavesTheOthersAtTheirDefaults(): void
+    {
+        $this->queue->push(1, rawJson: null);
+        $this->queue->push(null, rawJson: '[1]');
+        $this->queue->push(1, key: 'k');
+        $this->queue->pushMany([new NewJob(1, headers: ['a' => 'b'])]);
+        self::assertSame(['1', '[1]', '1', '1'], array_column($this->queue->peek('ready'), 'raw'));
+        self::assertSame([5, 5, 5, 5], array_column($this->queue->peek('ready'), 'priority'));
+    }
+
+    public function testAnArrayOfArgumentsIsSpread(): void
+    {
+        $this->queue->push(...['data' => 1, 'name' => 'n', 'priority' => 0]);
+        $job = $this->queue->reserve();
+        self::assertSame(['n', 0], [$job->name, $job->priority]);
+    }
+
+    public function testTheClientTakesItsSettingsByName(): void
+    {
+        $client = new Client(
+            url: $this->server->url(),
+            maxDataBytes: 10,
+            prefix: $this->prefix,
+            connectTimeout: 1,
+            commandTimeout: 2.5,
+            deadline: 4,
+            allowEviction: true,
+            durability: 'none',
+        );
+        $this->thrownBy(TooLargeException::class, fn () => $client->queue('q')->push('0123456789'));
+        $client->queue('q')->push(1);
+        self::assertSame(1, $this->queue->counts()['ready']);
+    }
+
+    public function testWrongSettingsAreRefused(): void
+    {
+        $invalid = InvalidArgumentException::class;
+        $this->thrownBy($invalid, fn () => new Client('ftp://host'));
+        $this->thrownBy($invalid, fn () => new Client(durability: 'perhaps'));
+        $this->thrownBy($invalid, fn () => new Client(maxDataBytes: 0));
+        $this->thrownBy($invalid, fn () => new Client(clientCertFile: '/x'));
+        $this->thrownBy($invalid, fn () => new Client(deadline: '5'));
+        $this->thrownBy($invalid, fn () => $this->client->queue(''));
+    }
+
+    public function testTheEnvironmentNamesTheServer(): void
+    {
+        $code = '(new Duly\Client(prefix: $argv[1]))->queue("q")->push("from the environment");';
+        $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]];
+        $environment = ['DULY_URL' => $this->server->url()] + getenv();
+        $process = proc_open([PHP_BINARY, '-r', $code, $this->prefix], $streams, $pipes, null, $environment);
+        self::assertSame('', stream_get_contents($pipes[1]));
+        self::assertSame(0, proc_close($process));
+        self::assertSame('from the environment', $this->queue->reserve()->data());
+    }
+}

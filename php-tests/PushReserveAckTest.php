@@ -1,0 +1,123 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\LeaseLostException;
+use Duly\NewJob;
+use Duly\RetryPolicy;
+
+final class PushReserveAckTest extends ServerTestCase
+{
+    public function testAJobGoesInAndComesOut(): void
+    {
+        $id = $this->queue->push(['order' => 42], name: 'order.close', headers: ['trace' => 'abc']);
+        $job = $this->queue->reserve();
+        self::assertNotNull($job);
+        self::assertSame($id, $job->id);
+        self::assertSame(['order' => 42], $job->data());
+        self::assertSame('{"order":42}', $job->raw);
+        self::assertSame('order.close', $job->name);
+        self::assertNull($job->key);
+        self::assertSame(5, $job->priority);
+        self::assertSame(1, $job->attempt);
+        self::assertSame(0, $job->attempts);
+        self::assertSame(5, $job->maxRetries);
+        self::assertSame('', $job->error);
+        self::assertSame(['trace' => 'abc'], $job->headers);
+        self::assertSame('q', $job->queue);
+        self::assertNull($job->timeout);
+        self::assertEqualsWithDelta(time(), $job->pushedAt, 2);
+        self::assertFalse($job->settled);
+        $job->ack();
+        self::assertTrue($job->settled);
+        self::assertNull($this->queue->reserve());
+    }
+
+    public function testALateAckIsRefused(): void
+    {
+        $this->queue->push(1, id: 'a');
+        $first = $this->queue->reserve();
+        $first->release();
+        $second = $this->queue->reserve();
+        self::assertGreaterThan($first->token, $second->token);
+        $error = $this->thrownBy(LeaseLostException::class, fn () => $first->ack());
+        self::assertSame('a', $error->getJobId());
+        $second->ack();
+    }
+
+    public function testFailSaysWhatBecomesOfTheJob(): void
+    {
+        $this->queue->push(1, maxRetries: 1, retry: RetryPolicy::fixed(0));
+        self::assertSame('retry', $this->queue->reserve()->fail('first'));
+        $job = $this->queue->reserve();
+        self::assertSame([2, 'first'], [$job->attempt, $job->error]);
+        self::assertSame('failed', $job->fail('second'));
+        self::assertTrue($job->settled);
+        self::assertSame('second', $this->queue->peek('failed')[0]['error']);
+    }
+
+    public function testAFinalFailureIsFinal(): void
+    {
+        $this->queue->push(1);
+        self::assertSame('failed', $this->queue->reserve()->fail('no use', final: true));
+    }
+
+    public function testManyJobsComeFromAGenerator(): void
+    {
+        $jobs = (static function (): iterable {
+            for ($number = 0; $number < 2500; $number++) {
+                yield new NewJob($number, key: 'k' . $number % 2000, onDuplicate: 'keep');
+            }
+        })();
+        $summary = $this->queue->pushMany($jobs, ids: true);
+        self::assertSame([2000, 500], [$summary['created'], $summary['kept']]);
+        self::assertCount(2500, $summary['ids']);
+        $reserved = $this->queue->reserveMany(1000);
+        self::assertCount(1000, $reserved);
+        self::assertSame(array_fill(0, 1000, true), $this->queue->ackMany($reserved));
+        self::assertTrue($reserved[0]->settled);
+        self::assertSame(array_fill(0, 1000, false), $this->queue->ackMany($reserved));
+    }
+
+    public function testAGeneratorThatThrowsEndsThePush(): void
+    {
+        $jobs = (static function (): iterable {
+            yield new NewJob(1);
+            throw new \DomainException('mine');
+        })();
+        $error = $this->thrownBy(\DomainException::class, fn () => $this->queue->pushMany($jobs));
+        self::assertSame('mine', $error->getMessage());
+        self::assertSame(0, $this->queue->counts()['ready']);
+    }
+
+    public function testOnlyNewJobsArePushedMany(): void
+    {
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->pushMany([new NewJob(1), 'x']));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->pushMany(7));
+    }
+
+    public function testTheFirstOfSeveralQueuesGoesFirst(): void
+    {
+        [$first, $second] = [$this->client->queue('first'), $this->client->queue('second')];
+        $second->push('later');
+        $first->push('sooner');
+        $queues = [$first, $second];
+        self::assertSame('sooner', $this->client->reserveFrom($queues)->data());
+        self::assertSame('later', $this->client->reserveFrom($queues, wait: 5, lease: 2.5)->data());
+        self::assertNull($this->client->reserveFrom($queues));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->client->reserveFrom([]));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->client->reserveFrom(['first']));
+        $other = (new Client($this->server->url(), "{$this->prefix}other:"))->queue('first');
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->client->reserveFrom([$other]));
+    }
+
+    public function testPing(): void
+    {
+        $this->client->ping();
+        $this->addToAssertionCount(1);
+    }
+}

@@ -1,0 +1,138 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use PHPUnit\Framework\TestCase;
+
+/** The stubs say what the extension declares: read under other names and compared by reflection. */
+final class StubsTest extends TestCase
+{
+    /** @return list<string> the extension's classes without `Duly\` */
+    private static function declared(): array
+    {
+        $names = (new \ReflectionExtension('duly'))->getClassNames();
+        // Those that are registered by hand come after the list of the module was made, so look at all.
+        foreach ([...get_declared_classes(), ...get_declared_interfaces()] as $name) {
+            if (str_starts_with($name, 'Duly\\') && (new \ReflectionClass($name))->isInternal()) {
+                $names[] = $name;
+            }
+        }
+        $names = array_values(array_unique(array_map(static fn (string $name): string => substr($name, 5), $names)));
+        sort($names);
+        return $names;
+    }
+
+    public static function setUpBeforeClass(): void
+    {
+        $code = (string) file_get_contents(__DIR__ . '/../php-binding/duly.stubs.php');
+        $code = str_replace('namespace Duly', 'namespace Stub\Duly', substr($code, strlen('<?php')), $replaced);
+        self::assertSame(2, $replaced);
+        eval($code);
+    }
+
+    public function testTheSameClassesAreThere(): void
+    {
+        $stubs = [];
+        foreach ([...get_declared_classes(), ...get_declared_interfaces()] as $name) {
+            if (str_starts_with($name, 'Stub\Duly\\')) {
+                $stubs[] = substr($name, strlen('Stub\Duly\\'));
+            }
+        }
+        sort($stubs);
+        self::assertSame(self::declared(), $stubs);
+        self::assertCount(6 + 1 + 21, $stubs);
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function classes(): iterable
+    {
+        foreach (self::declared() as $name) {
+            yield $name => [$name];
+        }
+    }
+
+    /** @dataProvider classes */
+    public function testTheStubIsAsTheClass(string $name): void
+    {
+        $real = new \ReflectionClass("Duly\\{$name}");
+        $stub = new \ReflectionClass("Stub\\Duly\\{$name}");
+        self::assertSame($real->isFinal(), $stub->isFinal());
+        self::assertSame($real->isInterface(), $stub->isInterface());
+        self::assertSame(self::name($real->getParentClass() ?: null), self::name($stub->getParentClass() ?: null));
+        self::assertSame(self::interfaces($real), self::interfaces($stub));
+        self::assertSame(self::properties($real), self::properties($stub));
+        self::assertSame(self::methods($real), self::methods($stub));
+        foreach (self::methods($stub) as $method) {
+            $this->compare($real->getMethod($method), $stub->getMethod($method));
+        }
+        self::assertNotFalse($stub->getDocComment());
+    }
+
+    private function compare(\ReflectionMethod $real, \ReflectionMethod $stub): void
+    {
+        $where = "{$real->class}::{$real->name}";
+        self::assertSame(\Reflection::getModifierNames($real->getModifiers()), \Reflection::getModifierNames(
+            $stub->getModifiers(),
+        ), $where);
+        $this->compareTypes($real->getReturnType(), $stub->getReturnType(), "{$where}, what it returns");
+        self::assertSame($real->getNumberOfParameters(), $stub->getNumberOfParameters(), $where);
+        foreach ($real->getParameters() as $place => $parameter) {
+            $other = $stub->getParameters()[$place];
+            $at = "{$where}, \${$parameter->name}";
+            self::assertSame($parameter->name, $other->name, $at);
+            self::assertSame($parameter->isOptional(), $other->isOptional(), $at);
+            if ($parameter->isOptional()) {
+                self::assertSame($parameter->getDefaultValue(), $other->getDefaultValue(), $at);
+            }
+            $this->compareTypes($parameter->getType(), $other->getType(), $at);
+        }
+    }
+
+    /** The extension says `mixed` where it takes several types and checks them itself; the stub must be as exact there. */
+    private function compareTypes(?\ReflectionType $real, ?\ReflectionType $stub, string $where): void
+    {
+        self::assertSame($real === null, $stub === null, $where);
+        if ((string) $real !== 'mixed') {
+            self::assertSame((string) $real, str_replace('Stub\\', '', (string) $stub), $where);
+        }
+    }
+
+    private static function name(?\ReflectionClass $class): ?string
+    {
+        return $class === null ? null : str_replace('Stub\\', '', $class->name);
+    }
+
+    /** @return list<string> */
+    private static function interfaces(\ReflectionClass $class): array
+    {
+        $names = array_map(self::name(...), array_values($class->getInterfaces()));
+        sort($names);
+        return $names;
+    }
+
+    /** @return list<string> public ones; those of exceptions are protected and private matter */
+    private static function properties(\ReflectionClass $class): array
+    {
+        $properties = $class->getProperties(\ReflectionProperty::IS_PUBLIC);
+        $names = array_map(static fn (\ReflectionProperty $one): string => $one->name, $properties);
+        sort($names);
+        return $names;
+    }
+
+    /** @return list<string> without the constructors of classes that PHP cannot make */
+    private static function methods(\ReflectionClass $class): array
+    {
+        $own = [];
+        foreach ($class->getMethods() as $method) {
+            $inherited = $method->class !== $class->name;
+            $barred = $method->name === '__construct' && !$inherited && $method->getNumberOfParameters() === 0;
+            if (!$inherited && !$barred) {
+                $own[] = $method->name;
+            }
+        }
+        sort($own);
+        return $own;
+    }
+}

@@ -1,0 +1,289 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\Exception\AuthenticationFailedException;
+use Duly\Exception\InvalidArgumentException;
+use Duly\RetryPolicy;
+use Duly\Worker;
+
+final class WorkerTest extends ServerTestCase
+{
+    public function testItRunsJobsAndAcksThem(): void
+    {
+        $this->queue->push(['order' => 42], name: 'close');
+        $this->queue->push('bare');
+        $program = $this->worker('
+            $worker->on("close", function (mixed $data, Duly\Job $job) { say("close {$data["order"]} {$job->name}"); })
+                ->on("", function (mixed $data) use ($worker) { say("no name: $data"); $worker->stop(); });
+            $worker->run();
+            say("ended");
+        ');
+        self::assertSame(0, $program->end());
+        self::assertSame("close 42 close\nno name: bare\nended\n", $program->said());
+        self::assertSame([2, 0], [$this->totals()['acked'], $this->totals()['released'] ?? 0]);
+    }
+
+    public function testAHandlerThatThrowsIsTriedAgain(): void
+    {
+        $this->queue->push(1, name: 'n', retry: RetryPolicy::fixed(0.05));
+        $program = $this->worker('
+            $worker->on("n", function (mixed $data, Duly\Job $job) use ($worker) {
+                say("run {$job->attempt} after \'{$job->error}\'");
+                if ($job->attempt === 1) {
+                    throw new DomainException("no \xff answer");
+                }
+                $worker->stop();
+            });
+            $worker->run();
+        ');
+        self::assertSame(0, $program->end());
+        self::assertSame("run 1 after ''\nrun 2 after 'DomainException: no \u{fffd} answer'\n", $program->said());
+        self::assertSame([1, 1], [$this->totals()['retried'], $this->totals()['acked']]);
+    }
+
+    public function testAJobThatFailsForGoodAndOneWithoutAHandlerAreKept(): void
+    {
+        $this->queue->push(1, name: 'bad', maxRetries: 0, id: 'a');
+        $this->queue->push(1, name: 'unknown', maxRetries: 0, id: 'b');
+        $this->worker('
+            $worker->on("bad", function () { throw new TypeError("wrong"); });
+            $worker->run();
+        ', 'maxJobs: 2')->end();
+        self::assertSame('TypeError: wrong', $this->queue->find('a')['error']);
+        self::assertSame("this worker has no handler for the name 'unknown'", $this->queue->find('b')['error']);
+    }
+
+    public function testAJobThatItsHandlerSettledIsLeftAlone(): void
+    {
+        foreach (['ack', 'release', 'fail', 'ack and throw', 'ackMany'] as $name) {
+            $this->queue->push(1, name: $name, id: $name, retry: RetryPolicy::fixed(60));
+        }
+        $program = $this->worker('
+            $worker->on("ack", fn (mixed $data, Duly\Job $job) => $job->ack());
+            $worker->on("release", fn (mixed $data, Duly\Job $job) => $job->release(after: 60));
+            $worker->on("fail", fn (mixed $data, Duly\Job $job) => $job->fail("mine", final: true));
+            $worker->on("ackMany", fn (mixed $data, Duly\Job $job) => $client->queue("q")->ackMany([$job]));
+            $worker->on("ack and throw", function (mixed $data, Duly\Job $job) {
+                $job->ack();
+                throw new DomainException("too late");
+            });
+            $worker->run();
+        ', 'maxJobs: 5');
+        self::assertSame(0, $program->end());
+        self::assertSame(
+            "job 'ack and throw' of queue 'q' was settled, then its handler threw DomainException: too late\n",
+            $program->said(),
+        );
+        self::assertSame('delayed', $this->queue->find('release')['state']);
+        self::assertSame('mine', $this->queue->find('fail')['error']);
+        self::assertSame(3, $this->totals()['acked']);
+    }
+
+    public function testTheFirstSignalLetsTheRunningJobFinish(): void
+    {
+        foreach ([SIGTERM, SIGINT, SIGQUIT] as $signal) {
+            $this->queue->push('first', name: 'n');
+            $this->queue->push('second', name: 'n');
+            $program = $this->worker('
+                $worker->on("n", function (mixed $data) use ($client) {
+                    say("begin $data");
+                    $client->queue("gate")->reserve(wait: 20)->ack();
+                    say("end $data");
+                });
+                $worker->run();
+                say("ended, handler: " . var_export(pcntl_signal_get_handler(SIGTERM), true));
+            ');
+            $program->hear('begin first');
+            $program->signal($signal);
+            usleep(50000);
+            self::assertSame("begin first\n", $program->said());
+            $this->client->queue('gate')->push(1);
+            self::assertSame(0, $program->end());
+            self::assertSame("begin first\nend first\nended, handler: 0\n", $program->said());
+            self::assertSame(1, $this->queue->purge('ready'));
+        }
+    }
+
+    public function testASignalEndsAnIdleWorkerWithinHalfASecond(): void
+    {
+        $program = $this->worker('say("ready"); $worker->run(); say("ended");');
+        $program->hear('ready');
+        $this->server->untilSomebodyWaits();
+        $sent = microtime(true);
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        self::assertLessThan(0.8, microtime(true) - $sent);
+        self::assertStringContainsString('ended', $program->said());
+    }
+
+    public function testTheSecondSignalEndsTheProcessAndTheJobComesBack(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () {
+                say("begin");
+                while (true) {
+                    usleep(1000);
+                }
+            });
+            $worker->run();
+        ', 'lease: 1');
+        $program->hear('begin');
+        $program->signal(SIGTERM);
+        usleep(100000);
+        $program->signal(SIGTERM);
+        self::assertSame(128 + SIGTERM, $program->end());
+        $job = $this->queue->reserve(wait: 5);
+        self::assertSame(['a', 2], [$job->id, $job->attempt]);
+    }
+
+    public function testTheEndOfTheGraceEndsTheProcess(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () {
+                say("begin");
+                while (true) {
+                    usleep(1000);
+                }
+            });
+            $worker->run();
+        ', 'grace: 0.5');
+        $program->hear('begin');
+        $program->signal(SIGTERM);
+        self::assertSame(128 + SIGALRM, $program->end(5));
+    }
+
+    public function testALeaseIsRenewedWhileTheHandlerSleeps(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () { say("begin"); sleep(2); });
+            $worker->run();
+        ', 'lease: 0.6, maxJobs: 1');
+        $program->hear('begin');
+        self::assertNull($this->queue->reserve(wait: 1.5));
+        self::assertSame(0, $program->end());
+        self::assertSame("begin\n", $program->said());
+        self::assertSame([1, 0], [$this->totals()['acked'], $this->totals()['reclaimed'] ?? 0]);
+    }
+
+    public function testAJobThatWasTakenAwayIsSaidAndNotFatal(): void
+    {
+        $this->queue->push(1, name: 'n', id: 'a');
+        $this->queue->push(2, name: 'n', id: 'b');
+        $program = $this->worker('
+            $worker->on("n", fn (mixed $data, Duly\Job $job) => $client->queue("q")->cancel("a"));
+            $worker->run();
+        ', 'maxJobs: 2');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString("another worker may run the job again: ack on queue 'q'", $program->said());
+        self::assertSame(1, $this->totals()['acked']);
+    }
+
+    public function testTheJobOfAKilledWorkerRunsAgain(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $first = $this->worker('
+            $worker->on("n", function () { say("begin"); sleep(30); });
+            $worker->run();
+        ', 'lease: 1');
+        $first->hear('begin');
+        $first->signal(SIGKILL);
+        self::assertSame(-SIGKILL, $first->end());
+        $second = $this->worker('
+            $worker->on("n", function (mixed $data, Duly\Job $job) { say("again, run {$job->attempt}"); });
+            $worker->run();
+        ', 'maxJobs: 1');
+        self::assertSame(0, $second->end());
+        self::assertSame("again, run 2\n", $second->said());
+    }
+
+    public function testALostServerIsSaidOnceAndSurvived(): void
+    {
+        $server = new Server();
+        try {
+            $program = new Program($server, 'w:', '
+                $short = new Duly\Client(' . var_export($server->url(), true) . ', "w:", deadline: 0.2);
+                $worker = new Duly\Worker($short, ["other", "q"], log: "say", maxJobs: 1);
+                $worker->on("n", function (mixed $data) { say("ran $data"); });
+                $before = getrusage();
+                say("ready");
+                $worker->run();
+                $used = getrusage();
+                say("used " . ($used["ru_utime.tv_sec"] - $before["ru_utime.tv_sec"]));
+            ');
+            $program->hear('ready');
+            $server->kill();
+            $program->hear('the worker keeps trying');
+            usleep(700000);
+            $server->start();
+            (new Client($server->url(), 'w:'))->queue('q')->push('after all', name: 'n');
+            self::assertSame(0, $program->end());
+            self::assertSame(1, substr_count($program->said(), 'keeps trying'), $program->said());
+            self::assertSame(1, substr_count($program->said(), 'the server answers again'));
+            self::assertStringContainsString("ran after all\nused 0", $program->said());
+        } finally {
+            $server->close();
+        }
+    }
+
+    public function testAnErrorThatNoWaitingHealsIsThrown(): void
+    {
+        $worker = new Worker(new Client($this->server->url(), password: 'wrong'), ['q'], log: static fn () => null);
+        $this->thrownBy(AuthenticationFailedException::class, fn () => $worker->run());
+    }
+
+    public function testEarlierQueuesGoFirst(): void
+    {
+        $this->queue->push('later', name: 'n');
+        $this->client->queue('urgent')->push('sooner', name: 'n');
+        $ran = [];
+        $worker = new Worker($this->client, ['urgent', 'q'], maxJobs: 2);
+        $worker->on('n', function (mixed $data) use (&$ran): void {
+            $ran[] = $data;
+        })->run();
+        self::assertSame(['sooner', 'later'], $ran);
+    }
+
+    public function testWrongSettingsAreRefused(): void
+    {
+        $invalid = InvalidArgumentException::class;
+        $this->thrownBy($invalid, fn () => new Worker($this->client, []));
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['']));
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], grace: -1));
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], maxJobs: 0));
+        $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q'], lease: 0))->run());
+    }
+
+    public function testItWorksWithoutPcntl(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = $this->worker('
+            $worker->on("n", fn () => say("ran"));
+            $worker->run();
+        ', 'maxJobs: 1', '-ddisable_functions=pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals');
+        self::assertSame(0, $program->end());
+        self::assertSame("ran\n", $program->said());
+    }
+
+    private function worker(
+        string $code,
+        string $settings = 'grace: 30',
+        string $option = '-dmemory_limit=64M',
+    ): Program {
+        return new Program($this->server, $this->prefix, '
+            $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
+            ' . $code, $option);
+    }
+
+    /** @return array<string, int> */
+    private function totals(): array
+    {
+        return $this->queue->counts()['totals'];
+    }
+}

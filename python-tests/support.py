@@ -1,0 +1,106 @@
+"""What the tests share: a Redis of their own, and Python programs that run beside them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+class Server:
+    """A redis-server on a unix socket in a folder of its own."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="duly-")
+        self.socket = Path(self._folder.name) / "redis.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}"
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--save", ""]
+        self._process = subprocess.Popen(
+            [*command, "--dir", self._folder.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until(lambda: self._answers(), "redis-server does not answer")
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(self.socket))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+            except OSError:
+                return False
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+    def cli(self, *command: str, stdin: bytes | None = None) -> str:
+        extra = ["-x"] if stdin is not None else []
+        done = subprocess.run(
+            ["redis-cli", "-e", "-s", str(self.socket), *extra, *command],
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"{command}: {done.stdout!r} {done.stderr!r}")
+        return done.stdout.decode().rstrip()
+
+
+def until(condition: Callable[[], object], otherwise: str, seconds: float = 20.0) -> None:
+    """Wait until the condition holds; it is asked again and again, so it must be cheap."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(otherwise)
+        time.sleep(0.002)
+
+
+class Program:
+    """A Python program that runs beside the test. It reads `URL` and `PREFIX`, and says what it does line by line."""
+
+    def __init__(self, server: Server, prefix: str, code: str) -> None:
+        setting = f"import duly\nURL, PREFIX = {server.url!r}, {prefix!r}\n"
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-W", "error", "-c", setting + textwrap.dedent(code)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def end(self, seconds: float = 30) -> tuple[int, str, str]:
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(f"the program did not end; it said {out!r} and {err!r}") from None
+        return self.process.returncode, out, err
+
+    def ends_well(self, seconds: float = 30) -> str:
+        status, out, err = self.end(seconds)
+        assert (status, err) == (0, ""), (status, out, err)
+        return out

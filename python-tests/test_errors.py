@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pickle
+
+import duly
+import pytest
+from duly.errors import BY_KIND
+from support import Server
+
+
+def test_every_exception_is_a_duly_error_and_has_its_natural_parent() -> None:
+    parents = {
+        duly.InvalidArgumentError: ValueError,
+        duly.TooLargeError: ValueError,
+        duly.NotFoundError: LookupError,
+        duly.UnreachableError: ConnectionError,
+        duly.DulyTimeoutError: TimeoutError,
+        duly.AuthenticationFailedError: PermissionError,
+        duly.PermissionDeniedError: PermissionError,
+        duly.DulyInterruptedError: InterruptedError,
+        duly.InternalError: RuntimeError,
+    }
+    for error in BY_KIND.values():
+        assert issubclass(error, duly.DulyError)
+        assert issubclass(error, parents.get(error, Exception))
+        assert getattr(duly, error.__name__) is error
+        assert str(error("what it says")) == "what it says"
+    assert len(BY_KIND) == 21
+
+
+def test_an_error_survives_pickling() -> None:
+    error = duly.DuplicateError("taken", kind="duplicate", transient=False, operation="push", queue="q", job_id="a")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is duly.DuplicateError
+    assert (str(copy), copy.operation, copy.queue, copy.job_id) == ("taken", "push", "q", "a")
+
+
+def test_a_duplicate_names_the_job_that_is_there(queue: duly.Queue) -> None:
+    first = queue.push(1, key="k")
+    with pytest.raises(duly.DuplicateError) as caught:
+        queue.push(2, key="k")
+    assert caught.value.job_id == first
+    assert (caught.value.kind, caught.value.transient, caught.value.operation) == ("duplicate", False, "push")
+    assert queue.push(2, key="k", on_duplicate="keep") == first
+    assert queue.push(2, key="k", on_duplicate="replace") != first
+
+
+def test_a_late_ack_is_refused(queue: duly.Queue) -> None:
+    job_id = queue.push(1)
+    job = queue.reserve()
+    assert job is not None
+    cancelled = queue.cancel(job_id)
+    assert cancelled is not None
+    assert (cancelled.id, cancelled.was) == (job_id, "reserved")
+    with pytest.raises(duly.LeaseLostError) as caught:
+        job.ack()
+    assert (caught.value.job_id, caught.value.queue, caught.value.operation) == (job_id, "q", "ack")
+    assert not job.settled
+
+
+def test_an_outage_is_transient_and_has_its_cause(own_server: Server) -> None:
+    own_server.kill()
+    client = duly.Client(own_server.url, deadline=0.3, connect_timeout=0.2)
+    with pytest.raises(duly.UnreachableError) as caught:
+        client.queue("q").push(1)
+    assert caught.value.transient
+    assert caught.value.__cause__ is not None
+    assert isinstance(caught.value, ConnectionError)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"url": "http://x"},
+        {"url": "nonsense"},
+        {"prefix": "{"},
+        {"connect_timeout": 0},
+        {"command_timeout": -1},
+        {"deadline": True},
+        {"durability": "sometimes"},
+        {"durability": "wait:0"},
+        {"client_cert_file": "/x"},
+    ],
+)
+def test_wrong_settings_are_refused_when_the_client_is_made(settings: dict[str, object]) -> None:
+    with pytest.raises(duly.InvalidArgumentError):
+        duly.Client(**{"url": "redis://localhost", **settings})  # type: ignore[arg-type]
+
+
+def test_a_password_is_never_shown() -> None:
+    client = duly.Client("redis://user:secret@127.0.0.1:1", deadline=0.2, connect_timeout=0.2)
+    with pytest.raises(duly.DulyError) as caught:
+        client.ping()
+    assert "secret" not in repr(caught.value) + repr(caught.value.__cause__) + repr(client)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"id": "a", "key": "b"}])
+def test_a_job_is_named_by_id_or_by_key(queue: duly.Queue, arguments: dict[str, str]) -> None:
+    for verb in (queue.cancel, queue.find):
+        with pytest.raises(duly.InvalidArgumentError):
+            verb(**arguments)
+    with pytest.raises(duly.InvalidArgumentError):
+        queue.reschedule(**arguments, delay=1)  # type: ignore[arg-type]
+    with pytest.raises(duly.InvalidArgumentError):
+        queue.reschedule("a")

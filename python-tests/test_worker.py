@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import duly
+import pytest
+from support import Program, Server, until
+
+Start = Callable[[str], Program]
+
+WORKER = """
+import time
+client = duly.Client(URL, prefix=PREFIX)
+worker = duly.Worker(client, ["q"], lease=LEASE, grace=GRACE)
+
+@worker.on("say")
+def say(job):
+    print("running", job.data, flush=True)
+
+@worker.on("wait")
+def wait(job):
+    print("running", job.data, flush=True)
+    while client.queue("q").find(key="go on") is None:
+        time.sleep(0.01)
+    print("done", flush=True)
+
+print("ready", flush=True)
+worker.run()
+print("stopped", flush=True)
+"""
+
+
+def worker_program(program: Start, lease: float = 10, grace: float = 30, extra: str = "") -> Program:
+    code = (
+        WORKER.replace("LEASE", str(lease))
+        .replace("GRACE", str(grace))
+        .replace('print("ready"', extra + 'print("ready"')
+    )
+    worker = program(code)
+    assert worker.line() == "ready"
+    return worker
+
+
+@contextmanager
+def running(worker: duly.Worker) -> Iterator[threading.Thread]:
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    yield thread
+    worker.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def empty(queue: duly.Queue) -> bool:
+    counts = queue.counts()
+    return counts.ready + counts.reserved + counts.delayed == 0
+
+
+def test_a_handler_that_returns_acks_and_one_that_raises_fails(client: duly.Client, queue: duly.Queue) -> None:
+    runs: list[int] = []
+    worker = duly.Worker(client, ["q"], concurrency=3)
+
+    @worker.on("third time lucky")
+    def lucky(job: duly.Job) -> None:
+        runs.append(job.attempt)
+        if job.attempt < 3:
+            raise ValueError("not yet")
+
+    worker.on("bad", lambda _job: 1 / 0)
+    worker.on(None, lambda _job: runs.append(0))
+    queue.push(1, name="third time lucky", retry=duly.RetryPolicy.fixed(0.01))
+    queue.push(1, name="bad", max_retries=0)
+    queue.push(1, name="unknown", max_retries=0)
+    queue.push(1)
+    with running(worker):
+        until(lambda: empty(queue), "jobs are left")
+    assert sorted(runs) == [0, 1, 2, 3]
+    errors = {view.name: view.error for view in queue.peek("failed")}
+    assert errors["bad"].startswith("ZeroDivisionError: division by zero\n  at ")
+    assert __file__ in errors["bad"]
+    assert errors["unknown"] == "this worker has no handler for the name 'unknown'"
+
+
+def test_what_a_handler_settles_itself_is_respected(client: duly.Client, queue: duly.Queue) -> None:
+    worker = duly.Worker(client, ["q"])
+    worker.on("released", lambda job: job.release(3600))
+    worker.on("failed", lambda job: job.fail("by hand", final=True))
+    worker.on("acked", lambda job: job.ack())
+    for name in ("released", "failed", "acked"):
+        queue.push(name, name=name)
+    with running(worker):
+        until(lambda: queue.counts().totals.get("acked") == 1, "not acked")
+    assert [view.data for view in queue.peek("delayed")] == ["released"]
+    assert [view.error for view in queue.peek("failed")] == ["by hand"]
+
+
+def test_several_queues_are_served_the_first_one_first(client: duly.Client) -> None:
+    first, second = client.queue("first"), client.queue("second")
+    order: list[str] = []
+    worker = duly.Worker(client, ["first", "second"])
+    worker.on(None, lambda job: order.append(job.data))
+    for number in range(3):
+        second.push(f"b{number}")
+        first.push(f"a{number}")
+    with running(worker):
+        until(lambda: len(order) == 6, "jobs are left")
+        second.push("late")
+        until(lambda: len(order) == 7, "the late one is left")
+    assert order == ["a0", "a1", "a2", "b0", "b1", "b2", "late"]
+
+
+def test_concurrency_is_how_many_run_at_once(client: duly.Client, queue: duly.Queue) -> None:
+    together = threading.Barrier(4, timeout=20)
+    worker = duly.Worker(client, ["q"], concurrency=4)
+    worker.on(None, lambda _job: together.wait())
+    queue.push_many(duly.NewJob(n) for n in range(8))
+    with running(worker):
+        until(lambda: queue.counts().totals.get("acked") == 8, "they do not run together")
+    assert not queue.peek("failed")
+
+
+def test_a_lease_is_renewed_while_the_handler_keeps_the_gil(program: Start, queue: duly.Queue) -> None:
+    extra = """
+@worker.on("hold the GIL")
+def hold(job):
+    import ctypes
+    print("running", job.data, flush=True)
+    ctypes.PyDLL(None).usleep(3_000_000)  # PyDLL, unlike CDLL, keeps the GIL during a call
+    print("done", flush=True)
+
+"""
+    queue.push(1, name="hold the GIL")
+    worker = worker_program(program, lease=1.0, extra=extra)
+    assert worker.line() == "running 1"
+    # Ours for the taking, if the lease ended.
+    assert queue.reserve(wait=2.0) is None
+    assert queue.counts().reserved == 1
+    assert worker.line() == "done"
+    until(lambda: empty(queue), "not acked")
+    totals = queue.counts().totals
+    assert (totals["acked"], totals.get("reclaimed", 0)) == (1, 0)
+    worker.process.terminate()
+    assert worker.ends_well().split() == ["stopped"]
+
+
+def test_a_job_whose_timeout_is_over_is_renewed_no_more(client: duly.Client, queue: duly.Queue) -> None:
+    taken = threading.Event()
+    worker = duly.Worker(client, ["q"], lease=0.3)
+    worker.on(None, lambda _job: taken.wait(20))
+    queue.push(1, timeout=0.5)
+    with running(worker):
+        until(lambda: queue.counts().reserved == 1, "not reserved")
+        job = None
+        while job is None:
+            job = queue.reserve(wait=20, lease=10)
+        taken.set()
+    assert job.attempt == 2
+    job.ack()
+
+
+def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="wait")
+    worker = worker_program(program)
+    assert worker.line() == "running 1"
+    queue.push(2, name="say")
+    worker.process.send_signal(signal.SIGTERM)
+    queue.push(3, name="say")
+    queue.push("now", key="go on", delay=3600)
+    assert worker.ends_well().split() == ["done", "stopped"]
+    counts = queue.counts()
+    assert (counts.ready, counts.reserved, counts.totals["acked"]) == (2, 0, 1)
+
+
+def test_grace_over_gives_running_jobs_back(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="wait")
+    worker = worker_program(program, grace=0.1)
+    assert worker.line() == "running 1"
+    worker.process.send_signal(signal.SIGINT)
+    status, out, err = worker.end()
+    assert (status, out.split()) == (0, ["stopped"])
+    assert "given back while it still runs" in err
+    counts = queue.counts()
+    assert (counts.ready, counts.reserved) == (1, 0)
+    job = queue.reserve()
+    assert job is not None
+    assert job.attempt == 1
+
+
+def test_a_second_signal_stops_at_once(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="wait")
+    worker = worker_program(program, grace=600)
+    assert worker.line() == "running 1"
+    # Twice the same signal may become one: two different ones do not.
+    worker.process.send_signal(signal.SIGINT)
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.end(20)[:2] == (0, "stopped\n")
+    assert queue.counts().ready == 1
+
+
+def test_a_killed_workers_job_runs_again(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="wait")
+    first = worker_program(program, lease=0.5)
+    assert first.line() == "running 1"
+    first.process.kill()
+    second = worker_program(program, lease=0.5)
+    assert second.line() == "running 1"
+    queue.push("now", key="go on", delay=3600)
+    assert second.line() == "done"
+    until(lambda: queue.counts().totals.get("acked") == 1, "not acked")
+    assert queue.counts().totals["reclaimed"] == 1
+
+
+def test_a_worker_survives_an_outage_and_says_so_once(own_server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    client = duly.Client(own_server.url, deadline=0.2, connect_timeout=0.2, command_timeout=0.2)
+    queue = client.queue("q")
+    seen: list[int] = []
+    worker = duly.Worker(client, ["q"])
+    worker.on(None, lambda job: seen.append(job.data))
+    queue.push(1)
+    with caplog.at_level(logging.WARNING, "duly.worker"), running(worker):
+        until(lambda: seen == [1], "the first is left")
+        own_server.kill()
+        until(lambda: "keeps trying" in caplog.text, "nothing was said")
+        own_server.start()
+        until(lambda: "answers again" in caplog.text, "it did not come back")
+        queue.push(2)
+        until(lambda: seen == [1, 2], "the second is left")
+    assert caplog.text.count("keeps trying") == 1
+
+
+def test_an_error_that_no_waiting_heals_is_raised(server: Server) -> None:
+    worker = duly.Worker(duly.Client(server.url, username="nobody", password="wrong"), ["q"])
+    with pytest.raises(duly.AuthenticationFailedError):
+        worker.run()
+
+
+def test_wrong_settings_are_refused(client: duly.Client) -> None:
+    async def coroutine(job: duly.Job) -> None: ...
+
+    worker = duly.Worker(client, ["q"])
+    for wrong in (
+        lambda: duly.Worker(client, "q"),
+        lambda: duly.Worker(client, []),
+        lambda: duly.Worker(client, ["{"]),
+        lambda: duly.Worker(client, ["q"], concurrency=0),
+        lambda: duly.Worker(client, ["q"], concurrency=True),
+        lambda: duly.Worker(client, ["q"], lease=0),
+        lambda: duly.Worker(client, ["q"], grace=-1),
+        lambda: worker.on("a", coroutine),
+        lambda: worker.on("a", "handler"),  # type: ignore[call-overload]
+    ):
+        with pytest.raises(duly.InvalidArgumentError):
+            wrong()
