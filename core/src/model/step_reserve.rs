@@ -9,7 +9,7 @@ use super::state::{Lease, State, delayed_member};
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
 /// The most leases that one reserve takes back.
 const RECLAIM_CAP: usize = 100;
-/// The most due jobs that one reserve promotes above what it wants.
+/// The most due jobs that one reserve promotes above twice what it wants.
 const PROMOTE_CAP: usize = 100;
 /// A ready list is read in chunks of at most this many entries.
 const CHUNK: usize = 50;
@@ -22,7 +22,7 @@ impl State {
         let used = self.admit(passed)?;
         let settled = self.settle_outcomes(&reserve.outcomes);
         self.reclaim_ended(RECLAIM_CAP);
-        self.promote_due(reserve.want + PROMOTE_CAP);
+        self.promote_due(2 * reserve.want + PROMOTE_CAP);
         let (ids, is_stopped) = if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve) };
         if ids.is_empty() {
             return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
