@@ -31,7 +31,7 @@ namespace Duly {
          * @param int|float|null $deadline of a whole call with its retries; 15 if null
          * @param bool $allowEviction also push to a server that may evict keys, and so lose jobs
          * @param ?int $maxDataBytes the largest data of a job; 1 MiB if null
-         * @param ?string $durability what a push waits for: `none` (if null), `fsync` or `replicas:<n>`
+         * @param ?string $durability what a push waits for: `none` (if null), `fsync` or `wait:<n>` (replicas)
          * @param bool $manualClock for tests: time stands still until `Queue::setClock`
          *
          * @throws Exception\InvalidArgumentException

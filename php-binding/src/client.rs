@@ -112,16 +112,16 @@ impl Arguments<'_> {
     }
 }
 
-/// `none`, `fsync`, or `replicas:<n>`.
+/// `none`, `fsync`, or `wait:<n>` replicas.
 fn durability(word: &str) -> Result<Durability, Fault> {
     let timeout = Duration::from_secs(1);
     match word.split_once(':') {
         None if word == "none" => Ok(Durability::None),
         None if word == "fsync" => Ok(Durability::Fsync { timeout }),
-        Some(("replicas", count)) if count.parse::<u32>().is_ok_and(|count| count > 0) => {
+        Some(("wait", count)) if count.parse::<u32>().is_ok_and(|count| count > 0) => {
             Ok(Durability::Replicas { count: count.parse().unwrap_or(1), timeout })
         }
-        _ => Err(Fault::invalid("durability must be 'none', 'fsync' or 'replicas:<n>'")),
+        _ => Err(Fault::invalid("durability must be 'none', 'fsync' or 'wait:<n>' (replicas)")),
     }
 }
 

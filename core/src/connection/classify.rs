@@ -133,6 +133,18 @@ fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -
     if says("wait cannot be used with replica") {
         return Trouble::wrong_server(read_only(server));
     }
+    if says("cluster support disabled") {
+        return Trouble::refused(error(
+            ErrorKind::InvalidArgument,
+            "the server is no cluster: use redis:// instead of redis+cluster://",
+        ));
+    }
+    if says("unknown command `sentinel") || says("unknown command 'sentinel") {
+        return Trouble::refused(error(
+            ErrorKind::InvalidArgument,
+            "this is no sentinel: name the sentinels (usually port 26379), or use redis:// for the server itself",
+        ));
+    }
     if says("unknown command") || says("unknown redis command") || says("unknown subcommand") {
         let name = detail.split(['\'', '`']).nth(1).unwrap_or("a command");
         return Trouble::refused(error(
