@@ -120,11 +120,12 @@ def test_a_failure_hook_changes_what_is_stored(client: duly.Client, queue: duly.
         seen.append((job.id, raised))
         if job.data == "raises":
             raise RuntimeError("the hook's own")
-        return {
+        changes: dict[str, dict[str, Any]] = {
             "rewritten": {"error": "said so", "data": "new", "attempts": 7, "max_retries": 0},
             "wrong": {"colour": "red"},
             "refused": {"attempts": -1},
-        }.get(job.data)
+        }
+        return changes.get(job.data)
 
     worker = duly.Worker(client, ["q"], on_failure=hook)
     worker.on(None, lambda _job: 1 / 0)
