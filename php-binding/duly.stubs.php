@@ -101,8 +101,8 @@ namespace Duly {
         /**
          * Puts a job in, due at once unless `delay` or `at` says when.
          *
-         * @param mixed $data what `json_encode` makes of it travels; closures, resources, NaN and text that is not UTF-8
-         *     are refused
+         * @param mixed $data what `json_encode` makes of it travels; refused are closures, resources, NaN, and text
+         *     that is not UTF-8
          * @param ?string $name which handler runs it, 1 to 128 bytes
          * @param int|float|null $delay seconds until it is due
          * @param int|float|\DateTimeInterface|null $at when it is due, instead of `delay`; numbers are unix seconds
@@ -141,7 +141,7 @@ namespace Duly {
         /**
          * Puts any number of jobs in, 1,000 at a time: a generator of millions needs no memory.
          *
-         * @param iterable<NewJob> $jobs
+         * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids also give the ids, in the order of the jobs
          *
          * @return array{created: int, kept: int, replaced: int, duplicates: int, ids?: list<string>}
@@ -560,8 +560,8 @@ namespace Duly {
     final class LeaseKeeper
     {
         /**
-         * Every renewal sets leases to `lease` seconds, 10 if null; it renews every third of that. No thread runs before
-         * the first `hold`.
+         * Every renewal sets leases to `lease` seconds, 10 if null; it renews every third of that. No thread runs
+         * before the first `hold`.
          *
          * @throws Exception\InvalidArgumentException
          */

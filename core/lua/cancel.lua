@@ -6,15 +6,7 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
--- A foreign type under one of our keys stops it before the first write.
-redis.call('ZCARD', delayed)
-redis.call('ZCARD', reserved)
-redis.call('ZCARD', failed)
-redis.call('HLEN', leases)
-redis.call('HLEN', returned)
-redis.call('HLEN', keys)
-redis.call('HLEN', stale)
---- include: room_first, routing, delayed_member, remove, resolve
+--- include: routing, delayed_member, remove, resolve
 local lines = {}
 local removed = 0
 for at = first_item, #ARGV do

@@ -28,9 +28,6 @@ local function forget(ids)
   return removed
 end
 
--- The reads that fail on a foreign type come before the first write.
-redis.call('HLEN', keys)
-redis.call('HLEN', returned)
 local removed, seen = 0, 0
 if state == 'ready' then
   for level in string.gmatch(levels, '%d') do

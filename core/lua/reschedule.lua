@@ -24,7 +24,6 @@ if at then
   redis.call('ZADD', delayed, at, delayed_member(id, level))
   wake_for(at)
 elseif state == 'delayed' then
-  redis.call('LLEN', ready(level)) -- fails on a foreign type while nothing is moved yet
   leave_state(id, level, state)
   redis.call('RPUSH', ready(level), id)
   wake_one()

@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, ms until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, want + 100 promoted.
+-- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -40,7 +40,7 @@ if #ARGV >= first_item then
   end
   settled = table.concat(flags)
 end
-local promote_cap, reclaim_cap = want + 100, '100'
+local promote_cap, reclaim_cap = 2 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
@@ -68,7 +68,7 @@ if want > 0 and not paused then
     local level = string.sub(levels, i, i)
     local list = ready(level)
     local looked_at = 0
-    while granted < want and not left_behind and looked_at < 10 * want + 100 do
+    while granted < want and not left_behind do
       local asked = math.min(want - granted, READ_CHUNK)
       -- One more than asked for tells whether jobs are left behind.
       local entries = redis.call('LRANGE', list, '0', asked)
@@ -81,29 +81,40 @@ if want > 0 and not paused then
       end
       looked_at = looked_at + length
       local records = redis.call('HMGET', jobs, unpack(entries))
-      local fit = length
-      local whole = not some_stale
+      local is_stale = {}
+      if some_stale then
+        -- Known before bytes are counted: an entry that no longer counts must not hold back the job behind it.
+        local passed = {}
+        for k = 1, length do
+          local id = entries[k]
+          passed[id] = (passed[id] or 0) + 1
+          if passed[id] <= tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) then
+            is_stale[k], records[k] = true, false
+          end
+        end
+      end
+      local fit, gone = length, 0
       for k = 1, length do
         local record = records[k]
         if record then
           bytes = bytes + #record
-          if bytes > max_bytes and granted + k > 1 then
+          if bytes > max_bytes and granted + k - gone > 1 then
             fit = k - 1
             left_behind = true
             break
           end
         else
-          whole = false
+          gone = gone + 1
         end
       end
       if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
       redis.call('LTRIM', list, fit, '-1')
-      if fit < length or not whole then
+      if fit < length or gone > 0 then
         --- include: stale
         local kept_ids, kept_records = {}, {}
         for k = 1, fit do
-          local is_stale = some_stale and skip_stale(level, entries[k])
-          if not is_stale and records[k] then
+          if is_stale[k] then skip_stale(level, entries[k]) end
+          if records[k] then
             kept_ids[#kept_ids + 1] = entries[k]
             kept_records[#kept_records + 1] = records[k]
           end
@@ -124,7 +135,7 @@ if want > 0 and not paused then
         end
         granted = granted + count
       end
-      if granted == want and more then left_behind = true end
+      if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
       if not more then break end
     end
     if granted == want and not left_behind and i < #levels then
@@ -157,6 +168,13 @@ if granted > 0 then
 end
 
 reply[1] = paused and 'paused' or 'none'
+if left_behind then
+  -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
+  --- include: wake_one
+  reply[4] = 0
+  if #settled > 0 then answer(settled .. '  ') end
+  return reply
+end
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]

@@ -20,8 +20,8 @@ use crate::waiting::Waiting;
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 /// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
-/// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; who wants more asks
-/// again.
+/// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
+/// more takes two calls.
 const MAX_RESERVED_A_CALL: usize = 500;
 /// One reserve gives at most this many bytes of records (but always one job).
 const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
@@ -46,7 +46,7 @@ impl ReserveOptions {
         Self::default()
     }
 
-    /// At most this many jobs (1 to 1,000, default 1). One call gives 500 at the most.
+    /// At most this many jobs (1 to 1,000, default 1).
     #[must_use]
     pub fn max(mut self, max: usize) -> Self {
         self.max = max;
@@ -226,6 +226,20 @@ impl Queue {
     /// the connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        let mut jobs = self.reserve_some(options).await?;
+        while !jobs.is_empty() && jobs.len() % MAX_RESERVED_A_CALL == 0 && jobs.len() < options.max {
+            let rest = ReserveOptions { max: options.max - jobs.len(), wait: Duration::ZERO, ..options.clone() };
+            match self.reserve_some(&rest).await {
+                Ok(more) if !more.is_empty() => jobs.extend(more),
+                // What is leased already must reach the caller, whatever became of the rest.
+                _ => break,
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// What one script call gives at the most.
+    async fn reserve_some(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         while options.wait.is_zero() {
             let mut granted = self.reserve_now(options).await?;
             let granted_jobs = std::mem::take(&mut granted.jobs);
@@ -245,6 +259,9 @@ impl Queue {
             }
             if had_entries {
                 continue; // all of them were undecodable: there may be more
+            }
+            if reply.status == ReserveStatus::None && reply.next_in_ms == Some(0) {
+                continue; // one call does a bounded amount of work: this one did not reach what is ready
             }
             match waiting.pause(reply.next_in_ms, reply.promised, reply.status == ReserveStatus::Paused) {
                 Some(pause) => self.wait_for_wake(pause).await?,

@@ -89,6 +89,8 @@ mod inspect;
 mod json;
 mod keys;
 mod lease_keeper;
+#[cfg(test)]
+mod model;
 pub mod name;
 mod new_job;
 mod operate;

@@ -1,14 +1,13 @@
 //! `Duly\Client`.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use duly::{ClientBuilder, Durability, Selection, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
-use once_cell::sync::Lazy;
 
 use crate::convert;
 use crate::error::Fault;
@@ -18,7 +17,7 @@ use crate::queue::{Queue, reserve_options};
 use crate::when::span;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
-static CLIENTS: Lazy<Mutex<HashMap<String, Client>>> = Lazy::new(Mutex::default);
+static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
 
 /// The way to the queues of one server.
 #[php_class]

@@ -30,18 +30,16 @@ pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
     let encoded = call("json_encode", vec![value, &ENCODE, &DEPTH])?;
     let Some(json) = encoded.zend_str() else {
         let why = call("json_last_error_msg", Vec::new())?.string().unwrap_or_default();
-        let place = Search::new(|value| no_json_scalar(value)).place_in(value);
+        let place = Search::new(no_json_scalar).place_in(value);
         return Err(Fault::invalid(format!("{} cannot be JSON: {why}; nothing was sent", the_data(place))));
     };
     let json = json.as_bytes().to_vec();
     // PHP makes `{}` of a closure or a connection without a word: the worker would find nothing of it.
-    if json.windows(2).any(|two| two == b"{}") {
-        if let Some(place) = Search::new(|value| is_no_data(value)).place_in(value) {
-            let place = the_data(Some(place));
-            return Err(Fault::invalid(format!(
-                "{place} is an object that is no data, as a closure; nothing was sent"
-            )));
-        }
+    if json.windows(2).any(|two| two == b"{}")
+        && let Some(place) = Search::new(is_no_data).place_in(value)
+    {
+        let place = the_data(Some(place));
+        return Err(Fault::invalid(format!("{place} is an object that is no data, as a closure; nothing was sent")));
     }
     Ok(Data::from_json(json, usize::MAX)?)
 }
@@ -118,10 +116,10 @@ fn no_json_scalar(value: &Zval) -> bool {
 
 /// An object of PHP itself that PHP refuses to serialize: closure, generator, connection.
 fn is_no_data(value: &Zval) -> bool {
-    const INTERNAL: i8 = 1;
+    const INTERNAL: std::ffi::c_char = 1;
     value.object().is_some_and(|object| {
         let class = object.get_class_entry();
-        class.type_ as i8 == INTERNAL && class.flags().contains(ClassFlags::NotSerializable)
+        class.type_ == INTERNAL && class.flags().contains(ClassFlags::NotSerializable)
     })
 }
 

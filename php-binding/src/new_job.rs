@@ -73,6 +73,82 @@ impl Options<'_> {
     }
 }
 
+impl NewJob {
+    /// An item of `pushMany`: a `Duly\\NewJob`, or an array of its arguments by name.
+    pub fn from_item(item: &Zval) -> Result<duly::NewJob, Fault> {
+        let item = item.dereference();
+        if let Some(job) = item.extract::<&NewJob>() {
+            return Ok(job.job.clone());
+        }
+        let each = || Fault::invalid("each job must be a Duly\\NewJob or an array of its arguments by name");
+        from_array(item.array().ok_or_else(each)?)
+    }
+}
+
+fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
+    let null = Zval::null();
+    let mut options = Options {
+        data: &null,
+        name: None,
+        delay: None,
+        at: None,
+        id: None,
+        key: None,
+        priority: None,
+        maxRetries: None,
+        retry: None,
+        timeout: None,
+        headers: None,
+        onDuplicate: None,
+        rawJson: None,
+    };
+    let mut has_data = false;
+    let mut members = Iter::new(table);
+    while let Some((name, value)) = members.next_zval() {
+        let value = value.dereference();
+        let name = name.string().unwrap_or_default();
+        has_data |= name == "data" || name == "rawJson";
+        match name.as_str() {
+            "data" => options.data = value,
+            // As an argument that is left out.
+            _ if value.is_null() => {}
+            "name" => options.name = Some(text(&name, value)?),
+            "delay" => options.delay = Some(value),
+            "at" => options.at = Some(value),
+            "id" => options.id = Some(text(&name, value)?),
+            "key" => options.key = Some(text(&name, value)?),
+            "priority" => options.priority = Some(whole(&name, value)?),
+            "maxRetries" => options.maxRetries = Some(whole(&name, value)?),
+            "retry" => {
+                let policy = value.extract::<&RetryPolicy>();
+                options.retry = Some(policy.ok_or_else(|| Fault::invalid("retry must be a Duly\\RetryPolicy"))?);
+            }
+            "timeout" => options.timeout = Some(value),
+            "headers" => {
+                let table = value.array();
+                options.headers = Some(table.ok_or_else(|| Fault::invalid("headers must be an array"))?);
+            }
+            "onDuplicate" => options.onDuplicate = Some(text(&name, value)?),
+            "rawJson" => options.rawJson = Some(value),
+            _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
+        }
+    }
+    if !has_data {
+        return Err(Fault::invalid("each job needs data or rawJson"));
+    }
+    options.into_job()
+}
+
+fn text(name: &str, value: &Zval) -> Result<String, Fault> {
+    let text = if value.is_string() { value.string() } else { None };
+    text.ok_or_else(|| Fault::invalid(format!("{name} must be a string, in UTF-8")))
+}
+
+fn whole(name: &str, value: &Zval) -> Result<i64, Fault> {
+    let number = if value.is_long() { value.long() } else { None };
+    number.ok_or_else(|| Fault::invalid(format!("{name} must be an int")))
+}
+
 fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fault> {
     let strings = || Fault::invalid("headers must be an array of string => string, in UTF-8");
     let mut headers = BTreeMap::new();

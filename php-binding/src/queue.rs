@@ -50,15 +50,15 @@ impl Queue {
     fn push_all(&self, jobs: &Zval, collect: bool) -> Result<Table, Fault> {
         // Not by reference: a generator expression must do.
         let mut jobs = jobs.shallow_clone();
-        let mut iterable = jobs.iterable().ok_or_else(|| Fault::invalid("jobs must be an iterable of Duly\\NewJob"))?;
+        let mut iterable =
+            jobs.iterable().ok_or_else(|| Fault::invalid("jobs must be an iterable of Duly\\NewJob or arrays"))?;
         let mut items = iterable.iter().ok_or_else(|| Fault::invalid("jobs cannot be iterated"))?;
         let (mut created, mut kept, mut replaced, mut duplicates) = (0_i64, 0_i64, 0_i64, 0_i64);
         let mut ids = ZendHashTable::new();
         loop {
             let mut batch = Vec::new();
             for (_, item) in items.by_ref().take(duly::MAX_BATCH) {
-                let job = item.extract::<&NewJob>();
-                batch.push(job.ok_or_else(|| Fault::invalid("jobs must be an iterable of Duly\\NewJob"))?.job.clone());
+                batch.push(NewJob::from_item(&item)?);
             }
             if ExecutorGlobals::has_exception() {
                 return Err(Fault::Thrown);
@@ -146,7 +146,8 @@ impl Queue {
         Ok(pushed.id().to_owned())
     }
 
-    /// Puts any number of jobs in, 1,000 at a time. Gives `created`, `kept`, `replaced`, `duplicates` and, if asked, `ids`.
+    /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name. Gives
+    /// `created`, `kept`, `replaced`, `duplicates` and, if asked, `ids`.
     #[php(defaults(ids = false))]
     pub fn push_many(&self, jobs: &Zval, ids: bool) -> PhpResult<Table> {
         Ok(self.push_all(jobs, ids)?)
@@ -167,7 +168,7 @@ impl Queue {
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
         let jobs: Vec<&Job> = convert::values(jobs)
-            .map(|job| job.extract::<&Job>())
+            .map(Zval::extract::<&Job>)
             .collect::<Option<_>>()
             .ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))?;
         let reserved: Vec<blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();

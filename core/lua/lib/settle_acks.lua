@@ -22,9 +22,10 @@ if ack_count > 0 then
     if keyed == 1 then redis.call('HLEN', keys) end
     if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.call('ZREM', reserved, unpack(held))
-    redis.call('HDEL', leases, unpack(held))
+    -- An ack that is there twice in one call is answered twice and counted once.
+    local acked = redis.call('HDEL', leases, unpack(held))
     redis.call('HDEL', jobs, unpack(held))
-    redis.pcall('HINCRBY', stats, 'acked', #held)
+    redis.pcall('HINCRBY', stats, 'acked', acked)
   end
   next_item = last + ack_count + 1
   if keyed == 1 then

@@ -1,0 +1,86 @@
+//! The same random steps for the model and for the real scripts.
+//!
+//! `DULY_MODEL_CASES` sets how many sequences are run (default 400), `DULY_MODEL_SEED` repeats a run: a failing one prints
+//! its seed and the shortest sequence of steps that still fails, which belongs into `regressions.rs`.
+
+use std::cell::{Cell, RefCell};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
+
+use super::generate;
+use super::server::Server;
+use super::world::{self, Seen};
+
+const DEFAULT_CASES: u32 = 400;
+const MOST_STEPS: usize = 60;
+
+/// What a run must have come across, or it proves less than it claims.
+const SOMETIMES: &[&str] = &[
+    "a call was sent again",
+    "a call was superseded",
+    "a caller was told of levels",
+    "a duplicate was kept",
+    "a duplicate was refused",
+    "a failed job was trimmed",
+    "a job failed by reclaim",
+    "a job ran twice",
+    "a job was purged",
+    "a job was replaced",
+    "a job was requeued",
+    "a job was rescheduled",
+    "a late outcome was refused",
+    "a lease was extended",
+    "a newer format was refused",
+    "a paused queue gave nothing",
+    "a replay left out a job that was lost",
+    "a replay returned jobs",
+    "a reserve left jobs behind",
+    "a reserve reached its promote cap",
+    "a reserve reached its reclaim cap",
+    "a stale ack was refused",
+    "a waiter broke its promise",
+    "a waiter promised to come back",
+    "an answer was given again",
+    "meta was lost",
+    "stale entries were passed",
+];
+
+fn number_from(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
+}
+
+#[test]
+fn scripts_do_what_the_model_does() {
+    let cases = number_from("DULY_MODEL_CASES").map_or(DEFAULT_CASES, |cases| u32::try_from(cases).unwrap());
+    let seed = number_from("DULY_MODEL_SEED").unwrap_or_else(|| u64::from(std::process::id()) << 32 | 0x5eed);
+    // A mutant only has to be caught.
+    let is_mutant = std::env::var_os("DULY_MUTANT_FILE").is_some();
+    let config = Config {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        max_shrink_iters: if is_mutant { 0 } else { 4000 },
+        ..Config::default()
+    };
+    println!("DULY_MODEL_SEED={seed} DULY_MODEL_CASES={cases}");
+    let real = RefCell::new(Server::start());
+    let tally = RefCell::new(Seen::new());
+    let number = Cell::new(0);
+    let steps = generate::steps(MOST_STEPS);
+    let result = TestRunner::new(config).run(&steps, |list| {
+        number.set(number.get() + 1);
+        world::run(&mut real.borrow_mut(), &mut tally.borrow_mut(), number.get(), &list).map_err(TestCaseError::fail)
+    });
+    match result {
+        Ok(()) => {}
+        Err(TestError::Fail(why, steps)) => {
+            panic!("DULY_MODEL_SEED={seed}, after {} cases\n{why}\nsteps: {steps:#?}", number.get())
+        }
+        Err(abort) => panic!("DULY_MODEL_SEED={seed}: {abort}"),
+    }
+    let events = tally.borrow();
+    println!("{events:#?}");
+    let missing: Vec<_> = SOMETIMES.iter().filter(|event| !events.contains_key(**event)).collect();
+    assert!(missing.is_empty() || cases < DEFAULT_CASES, "never seen in {cases} cases (seed {seed}): {missing:?}");
+}

@@ -1,0 +1,304 @@
+//! What stands outside of the model: keys of a foreign type, and a server without memory.
+
+use crate::keys::{Key, Levels, QueueKeys};
+use crate::script::{By, Due, IfHeld, Verb};
+
+use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
+use super::dump::{self, Contents, Dump};
+use super::server::{Server, queue_keys};
+use super::state::{Record, Returned};
+
+const CLIENT: &str = "c0";
+const START: u64 = 1_790_000_000_000;
+
+struct Stage {
+    server: Server,
+    keys: QueueKeys,
+    next_number: u64,
+}
+
+fn record(key: Option<&str>) -> Record {
+    Record { level: 5, max_retries: 5, key: key.map(str::to_owned), body: "{}".to_owned() }
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { server: Server::start(), keys: queue_keys(0), next_number: 1 }
+    }
+
+    fn call(&mut self) -> CallId {
+        self.next_number += 1;
+        CallId { client: CLIENT.to_owned(), slot: 0, number: self.next_number, renew: true }
+    }
+
+    fn send(&mut self, command: Command) -> Result<Answer, String> {
+        self.server.answer(&self.keys, &Sent { command, levels: Levels::ALL })
+    }
+
+    fn push(&mut self, id: &str, key: Option<&str>, due: Due) {
+        let call = self.call();
+        let items = vec![(id.to_owned(), record(key), due, None)];
+        self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+    }
+
+    fn reserve(&mut self, want: usize, lease_ms: u64, outcomes: Vec<Outcome>) -> Command {
+        let call = self.call();
+        let (wait_ms, max_bytes, promise) = (0, 1 << 20, 0);
+        Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, outcomes })
+    }
+
+    fn lease_one(&mut self, lease_ms: u64) -> u64 {
+        let reserve = self.reserve(1, lease_ms, Vec::new());
+        match self.send(reserve) {
+            Ok(Answer::Reserved(reply)) if reply.jobs.len() == 1 => reply.token,
+            other => panic!("no job: {other:?}"),
+        }
+    }
+
+    /// A queue with jobs in every state; gives the tokens of the jobs `held` and `over`, the latter past its lease.
+    fn fill(&mut self) -> (u64, u64) {
+        self.server.command(&["FLUSHDB"]);
+        self.server.set_clock(&self.keys, START);
+        self.push("failed", Some("f"), Due::Now);
+        let token = self.lease_one(1000);
+        let failed = outcome("failed", token, Some("f"), Verb::Failed);
+        let call = self.call();
+        self.send(Command::Settle { call, outcomes: vec![failed] }).unwrap();
+        self.push("held", Some("h"), Due::Now);
+        let held = self.lease_one(100_000);
+        self.push("over", Some("o"), Due::Now);
+        let over = self.lease_one(10);
+        let last = Record { max_retries: 0, ..record(None) };
+        let (call, items) = (self.call(), vec![("last".to_owned(), last, Due::Now, None)]);
+        self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        self.lease_one(10);
+        self.push("ready", Some("r"), Due::Now);
+        self.push("due", Some("d"), Due::After(5));
+        self.push("later", Some("l"), Due::After(5000));
+        self.push("gone", None, Due::Now);
+        let call = self.call();
+        self.send(Command::Cancel { call, by: By::Id, names: vec!["gone".to_owned()] }).unwrap();
+        self.server.set_clock(&self.keys, START + 20);
+        (held, over)
+    }
+
+    /// One call of each script, such that each does something.
+    fn commands(&mut self, held: u64) -> Vec<Command> {
+        let back = |verb| vec![outcome("held", held, Some("h"), verb)];
+        let ack = vec![Outcome { became: Became::Done, ..outcome("held", held, Some("h"), Verb::Retry) }];
+        let new = |id: &str, key| (id.to_owned(), record(key));
+        let unique = |id: &str, key, due| (id.to_owned(), record(key), due, None);
+        let id = |id: &str| vec![id.to_owned()];
+        let item = |due| vec![unique("ready", Some("l"), due)];
+        let (failed_max, failed_age_ms) = (5, 5);
+        vec![
+            Command::Push { call: self.call(), level: 5, due: Due::Now, items: vec![new("n1", None), new("n2", None)] },
+            Command::Push { call: self.call(), level: 5, due: Due::After(50), items: vec![new("n1", None)] },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Refuse,
+                items: vec![unique("n1", Some("n"), Due::Now)],
+            },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Keep,
+                items: vec![unique("n1", None, Due::After(9))],
+            },
+            Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::Now) },
+            Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::After(9)) },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Refuse,
+                items: vec![unique("n1", None, Due::Now), unique("n2", Some("n"), Due::After(9))],
+            },
+            Command::PushUnique {
+                call: self.call(),
+                if_held: IfHeld::Refuse,
+                items: vec![("n1".to_owned(), record(None), Due::Now, Some(Returned::default()))],
+            },
+            self.reserve(5, 100, Vec::new()),
+            self.reserve(5, 100, ack.clone()),
+            self.reserve(5, 100, back(Verb::Retry)),
+            Command::Settle { call: self.call(), outcomes: ack },
+            Command::Settle { call: self.call(), outcomes: back(Verb::Retry) },
+            Command::Settle { call: self.call(), outcomes: back(Verb::Failed) },
+            Command::Extend { lease_ms: 7, leases: vec![("held".to_owned(), held)] },
+            Command::Cancel { call: self.call(), by: By::Id, names: id("ready") },
+            Command::Cancel { call: self.call(), by: By::Key, names: id("h") },
+            Command::Cancel { call: self.call(), by: By::Id, names: id("failed") },
+            Command::Cancel { call: self.call(), by: By::Id, names: id("later") },
+            Command::Reschedule { call: self.call(), by: By::Id, name: "ready".to_owned(), due: Due::After(7) },
+            Command::Reschedule { call: self.call(), by: By::Key, name: "l".to_owned(), due: Due::Now },
+            Command::Requeue { call: self.call(), ids: id("failed") },
+            Command::Purge { call: self.call(), state: "ready", cap: 9 },
+            Command::Purge { call: self.call(), state: "delayed", cap: 9 },
+            Command::Purge { call: self.call(), state: "failed", cap: 9 },
+            Command::Promote { cap: 9 },
+            Command::Reclaim { cap: 9 },
+            Command::Pause { call: self.call(), pause: true },
+            Command::Pause { call: self.call(), pause: false },
+            Command::Configure { call: self.call(), failed_max, failed_age_ms },
+        ]
+    }
+
+    fn dump_without(&mut self, key: &str) -> Dump {
+        let mut dump = dump::read_without(&mut self.server, &self.keys, &[CLIENT], key);
+        dump.remove(key);
+        dump
+    }
+}
+
+fn outcome(id: &str, token: u64, key: Option<&str>, verb: Verb) -> Outcome {
+    let became = Became::Back { verb, delay_ms: 0, error: "boom".to_owned(), rewritten: None };
+    Outcome { id: id.to_owned(), token, key: key.map(str::to_owned), became }
+}
+
+/// Every job that had a place and is still there has one place; what is gone has none. An ack may stand although what came
+/// behind it in the same call failed.
+fn is_whole(before: &Dump, after: &Dump) -> bool {
+    let records = |dump: &Dump| match dump.get("jobs") {
+        Some(Contents::Hash(jobs)) => jobs.keys().cloned().collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let (known, there) = (records(before), records(after));
+    let nothing_stored = there.iter().all(|id| known.contains(id));
+    // A call that fails has stored and granted nothing.
+    let reserved = |dump: &Dump| match dump.get("reserved") {
+        Some(Contents::Sorted(members)) => members.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(),
+        _ => Vec::new(),
+    };
+    let held = reserved(before);
+    let nothing_granted = reserved(after).iter().all(|id| held.contains(id));
+    nothing_stored
+        && nothing_granted
+        && known.iter().all(|id| match places(before, id) {
+            0 => true, // in the place that cannot be read
+            _ if there.contains(id) => places(after, id) == 1,
+            _ => places(after, id) == 0,
+        })
+}
+
+fn places(dump: &Dump, id: &str) -> usize {
+    let sets = ["delayed", "reserved", "failed"].into_iter().filter_map(|name| dump.get(name));
+    let in_sets = sets.filter(|set| matches!(set, Contents::Sorted(members) if members.iter().any(|(m, _)| m == id)));
+    let ready = dump.get("ready:5");
+    in_sets.count() + usize::from(matches!(ready, Some(Contents::List(ids)) if ids.iter().any(|ready| ready == id)))
+}
+
+#[test]
+fn a_foreign_type_loses_no_job() {
+    let mut stage = Stage::new();
+    let mut names: Vec<String> = Key::FIXED.iter().map(|key| key.name().to_owned()).collect();
+    names.extend(["ready:5".to_owned(), format!("call:{CLIENT}")]);
+    let mut half_done = Vec::new();
+    for name in names.iter().filter(|name| *name != "meta") {
+        for place in 0.. {
+            let (held, _) = stage.fill();
+            let Some(command) = stage.commands(held).into_iter().nth(place / 2) else { break };
+            if place % 2 == 1 {
+                // Before anything is due or over.
+                stage.server.set_clock(&stage.keys, START + 1);
+            }
+            let key = stage.keys.spell(Key::Jobs).replace("jobs", name);
+            stage.server.command(&["SET", &key, "foreign"]);
+            let before = stage.dump_without(name);
+            let shown = format!("{command:?}");
+            let result = stage.send(command);
+            let after = stage.dump_without(name);
+            if result.is_err() && !is_whole(&before, &after) {
+                half_done.push(format!("{name}: {shown}\n{}", dump::difference(&before, &after)));
+            }
+            if name == "wake" || name == "stats" {
+                assert!(result.is_ok(), "{name} is only a hint and must not fail a call: {shown}: {result:?}");
+            }
+        }
+    }
+    assert!(half_done.is_empty(), "{} calls:\n{}", half_done.len(), half_done.join("\n"));
+}
+
+#[test]
+fn a_full_server_still_lets_work_end() {
+    let mut stage = Stage::new();
+    let ends_work = |command: &Command| {
+        !matches!(
+            command,
+            Command::Push { .. }
+                | Command::PushUnique { .. }
+                | Command::Reschedule { .. }
+                | Command::Requeue { .. }
+                | Command::Pause { .. }
+                | Command::Configure { .. }
+        )
+    };
+    for place in 0.. {
+        let (held, _) = stage.fill();
+        let Some(command) = stage.commands(held).into_iter().nth(place) else { break };
+        let ends_work = ends_work(&command);
+        let shown = format!("{command:?}");
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let before = stage.dump_without("");
+        let result = stage.send(command);
+        let after = stage.dump_without("");
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        assert!(!ends_work || result.is_ok(), "{shown}: {result:?}");
+        assert!(result.is_ok() || before == after, "{shown}\n{}", dump::difference(&before, &after));
+    }
+}
+
+impl Stage {
+    fn key(&self, key: Key) -> String {
+        self.keys.spell(key)
+    }
+
+    fn contents(&mut self, key: Key) -> Option<Contents> {
+        self.dump_without("").remove(key.name())
+    }
+
+    fn holder(&mut self, key: &str) -> Option<String> {
+        match self.contents(Key::Keys)? {
+            Contents::Hash(holders) => holders.get(key).cloned(),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn a_key_that_another_job_holds_is_not_freed() {
+    for verb in [None, Some(Verb::Failed)] {
+        let mut stage = Stage::new();
+        let (held, _) = stage.fill();
+        stage.server.command(&["HSET", &stage.key(Key::Keys), "h", "ready"]);
+        let back = outcome("held", held, Some("h"), verb.unwrap_or(Verb::Retry));
+        let outcomes = vec![if verb.is_none() { Outcome { became: Became::Done, ..back } } else { back }];
+        let call = stage.call();
+        assert_eq!(stage.send(Command::Settle { call, outcomes }), Ok(Answer::Text("1".to_owned())));
+        assert_eq!(stage.holder("h").as_deref(), Some("ready"));
+    }
+}
+
+#[test]
+fn a_key_whose_job_is_gone_blocks_nobody() {
+    let mut stage = Stage::new();
+    stage.fill();
+    stage.server.command(&["HDEL", &stage.key(Key::Jobs), "later"]);
+    let items = vec![("n".to_owned(), record(Some("l")), Due::Now, None)];
+    let call = stage.call();
+    let push = Command::PushUnique { call, if_held: IfHeld::Refuse, items };
+    assert_eq!(stage.send(push), Ok(Answer::Text("created".to_owned())));
+    assert_eq!(stage.holder("l").as_deref(), Some("n"));
+}
+
+#[test]
+fn a_missing_record_holds_up_nobody() {
+    let mut stage = Stage::new();
+    stage.fill();
+    stage.server.command(&["HDEL", &stage.key(Key::Jobs), "over", "ready", "due"]);
+    stage.push("n", None, Due::Now);
+    let reserve = stage.reserve(5, 1000, Vec::new());
+    let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
+    let granted: Vec<_> = reply.jobs.iter().map(|job| job.id.as_str()).collect();
+    assert_eq!(granted, ["n"]);
+    assert_eq!(stage.contents(Key::Ready), None);
+    let Some(Contents::Hash(leases)) = stage.contents(Key::Leases) else { panic!("no leases") };
+    assert_eq!(leases.keys().collect::<Vec<_>>(), ["held", "n"]);
+}

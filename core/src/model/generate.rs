@@ -1,0 +1,393 @@
+//! Random steps. A step says what somebody wants in terms that always make sense (the third job known, the lease granted
+//! last); `world.rs` makes commands of it. So a shrunk sequence is as sensible as the one that failed.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::script::{IfHeld, Verb};
+
+/// Who calls: few, so that they meet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Who {
+    pub(super) client: usize,
+    pub(super) slot: usize,
+    pub(super) renew: bool,
+    pub(super) knows: Knows,
+}
+
+/// The levels that a caller passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Knows {
+    /// What it used or was told.
+    Learnt,
+    All,
+    /// Only what this call needs.
+    Little,
+}
+
+/// A job: one of those that users name, or one that was pushed.
+pub(super) type Pick = usize;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum When {
+    Now,
+    After(u64),
+    /// Milliseconds before (negative) or after the clock.
+    At(i64),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct NewRecord {
+    pub(super) level: u8,
+    pub(super) max_retries: u64,
+    pub(super) key: Option<&'static str>,
+    pub(super) padding: usize,
+    /// How often it has failed, where an import says so.
+    pub(super) failures: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Deed {
+    Ack,
+    Back { verb: Verb, delay_ms: u64, error: &'static str, rewrite: bool },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Ending {
+    /// Counted back from the lease granted last.
+    pub(super) lease: usize,
+    pub(super) wrong_token: bool,
+    pub(super) deed: Deed,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Endings {
+    Some(Vec<Ending>),
+    /// Of all jobs that the last reserve granted.
+    OfLastBatch(Deed),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Names {
+    Ids(Vec<Pick>),
+    Keys(Vec<&'static str>),
+    /// All jobs that were pushed last in one call.
+    LastPushed,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Advance(u64),
+    /// Waiting workers take what is in the wake list.
+    TakeWakes,
+    /// The server's clock is set back.
+    SetBack(u64),
+    Push {
+        who: Who,
+        count: usize,
+        record: NewRecord,
+        when: When,
+    },
+    PushUnique {
+        who: Who,
+        if_held: IfHeld,
+        items: Vec<(Pick, NewRecord, When)>,
+    },
+    Reserve {
+        who: Who,
+        want: usize,
+        lease_ms: u64,
+        wait_ms: u64,
+        max_bytes: usize,
+        keeps_promise: bool,
+        endings: Endings,
+    },
+    Settle {
+        who: Who,
+        endings: Endings,
+    },
+    Extend {
+        lease_ms: u64,
+        leases: Vec<(usize, bool)>,
+    },
+    Cancel {
+        who: Who,
+        names: Names,
+    },
+    Reschedule {
+        who: Who,
+        by_key: Option<&'static str>,
+        pick: Pick,
+        when: When,
+    },
+    Requeue {
+        who: Who,
+        picks: Vec<Pick>,
+        all_failed: bool,
+    },
+    Purge {
+        who: Who,
+        state: &'static str,
+        cap: usize,
+    },
+    Promote {
+        who: Who,
+        cap: usize,
+    },
+    Reclaim {
+        who: Who,
+        cap: usize,
+    },
+    Pause {
+        who: Who,
+        pause: bool,
+    },
+    Configure {
+        who: Who,
+        failed_max: u64,
+        failed_age_ms: u64,
+    },
+    Counts,
+    Peek {
+        state: &'static str,
+        offset: usize,
+        limit: usize,
+    },
+    Find {
+        by_key: Option<&'static str>,
+        pick: Pick,
+    },
+    /// An earlier call, exactly as it was sent.
+    Resend {
+        back: usize,
+    },
+    /// The same request anew: another number, perhaps from another slot.
+    Repeat {
+        back: usize,
+        who: Who,
+    },
+    /// The remembered calls of a client come near the end of their lifetime.
+    AgeCalls {
+        client: usize,
+    },
+    /// The worker forgets its leases, and so does not settle them.
+    Crash {
+        client: usize,
+    },
+    LoseMeta,
+    /// Somebody wrote the queue in a newer format; nothing works until that is undone.
+    NewerFormat {
+        who: Who,
+    },
+}
+
+fn who() -> impl Strategy<Value = Who> {
+    let knows = prop_oneof![8 => Just(Knows::Learnt), 2 => Just(Knows::All), 1 => Just(Knows::Little)];
+    (0..2_usize, 0..2_usize, prop::bool::weighted(0.2), knows).prop_map(|(client, slot, renew, knows)| Who {
+        client,
+        slot,
+        renew,
+        knows,
+    })
+}
+
+fn record() -> impl Strategy<Value = NewRecord> {
+    let level = prop_oneof![5 => Just(5_u8), 1 => Just(0), 2 => Just(3), 1 => Just(9)];
+    let max_retries = prop_oneof![2 => Just(5_u64), 2 => Just(0), 1 => Just(1)];
+    let key = prop_oneof![4 => Just(None), 3 => Just(Some("k")), 1 => Just(Some("k;2{"))];
+    let failures = prop::option::weighted(0.15, 0..3_u64);
+    let all = (level, max_retries, key, select(vec![0_usize, 0, 40]), failures);
+    all.prop_map(|(level, max_retries, key, padding, failures)| NewRecord {
+        level,
+        max_retries,
+        key,
+        padding,
+        failures,
+    })
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        4 => Just(When::Now),
+        3 => select(vec![0, 1, 10, 100, 1000]).prop_map(When::After),
+        2 => select(vec![-5, 0, 1, 10, 500]).prop_map(When::At),
+    ]
+}
+
+fn key() -> impl Strategy<Value = &'static str> {
+    select(vec!["k", "k", "k;2{", "none"])
+}
+
+fn by_key() -> impl Strategy<Value = Option<&'static str>> {
+    prop::option::weighted(0.3, key())
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let verb = select(vec![Verb::Retry, Verb::Again, Verb::Release, Verb::Failed]);
+    let delay_ms = select(vec![0, 0, 1, 10, 100]);
+    let back = (verb, delay_ms, select(vec!["", "boom", "7;8;odd"]), prop::bool::weighted(0.2));
+    prop_oneof![
+        2 => Just(Deed::Ack),
+        3 => back.prop_map(|(verb, delay_ms, error, rewrite)| Deed::Back { verb, delay_ms, error, rewrite }),
+    ]
+}
+
+fn lease() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 0..2_usize, 1 => 0..8_usize]
+}
+
+fn endings() -> impl Strategy<Value = Endings> {
+    let one = (lease(), prop::bool::weighted(0.1), deed());
+    let one = one.prop_map(|(lease, wrong_token, deed)| Ending { lease, wrong_token, deed });
+    prop_oneof![
+        3 => prop::collection::vec(one, 1..4).prop_map(Endings::Some),
+        1 => deed().prop_map(Endings::OfLastBatch),
+    ]
+}
+
+fn reserve() -> impl Strategy<Value = Step> {
+    let want = prop_oneof![6 => 1..4_usize, 1 => Just(0), 1 => Just(60), 1 => Just(300)];
+    let lease_ms = select(vec![1_u64, 10, 100, 1000]);
+    let wait_ms = select(vec![0_u64, 5, 200]);
+    let max_bytes = prop_oneof![4 => Just(4 << 20), 1 => Just(1), 2 => Just(70)];
+    let handed_along = prop_oneof![3 => Just(Endings::Some(Vec::new())), 2 => endings()];
+    (who(), want, lease_ms, wait_ms, max_bytes, prop::bool::weighted(0.6), handed_along).prop_map(
+        |(who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings)| Step::Reserve {
+            who,
+            want,
+            lease_ms,
+            wait_ms,
+            max_bytes,
+            keeps_promise,
+            endings,
+        },
+    )
+}
+
+fn names() -> impl Strategy<Value = Names> {
+    prop_oneof![
+        4 => prop::collection::vec(0..8_usize, 1..3).prop_map(Names::Ids),
+        2 => prop::collection::vec(key(), 1..3).prop_map(Names::Keys),
+        1 => Just(Names::LastPushed),
+    ]
+}
+
+/// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
+fn phrase() -> impl Strategy<Value = Vec<Step>> {
+    let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+    let plain = NewRecord { level: 5, max_retries: 0, key: None, padding: 0, failures: None };
+    let take = move |want, lease_ms| Step::Reserve {
+        who: me,
+        want,
+        lease_ms,
+        wait_ms: 0,
+        max_bytes: 4 << 20,
+        keeps_promise: false,
+        endings: Endings::Some(Vec::new()),
+    };
+    let settle = |who, deed| Step::Settle { who, endings: Endings::OfLastBatch(deed) };
+    let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let push = move |count, when| Step::Push { who: me, count, record: plain.clone(), when };
+    let many = (105..230_usize, select(vec![0_usize, 1, 2, 3, 4]), 0..4_u64);
+    let many = many.prop_map(move |(count, kind, limit)| match kind {
+        0 => vec![push(count, When::Now), take(300, 10), Step::Advance(10), take(1, 10), Step::Advance(10)],
+        1 => vec![push(count, When::After(10)), Step::Advance(10), take(1, 100)],
+        2 => vec![
+            push(count, When::Now),
+            Step::Cancel { who: me, names: Names::LastPushed },
+            push(1, When::Now),
+            take(1, 10),
+        ],
+        3 => vec![
+            Step::Configure { who: me, failed_max: limit, failed_age_ms: 1_000_000 },
+            push(count, When::Now),
+            take(300, 100),
+            settle(me, fail.clone()),
+        ],
+        _ => vec![
+            push(count, When::Now),
+            take(300, 100),
+            settle(me, fail.clone()),
+            Step::Advance(100),
+            Step::Configure { who: me, failed_max: 10_000, failed_age_ms: 50 },
+            push(1, When::Now),
+            take(1, 100),
+            settle(me, fail.clone()),
+        ],
+    });
+    let item = (0..4_usize, record(), when());
+    let run = (who(), item, reserve(), endings()).prop_map(|(who, item, reserve, endings)| {
+        vec![Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] }, reserve, Step::Settle { who, endings }]
+    });
+    let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
+        vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
+    });
+    let with_key = move |pick, max_retries| {
+        let record = NewRecord { level: 5, max_retries, key: Some("k"), padding: 0, failures: None };
+        Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
+    };
+    let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let last = prop_oneof![
+        Just(Step::Cancel { who: me, names: Names::Ids(vec![0]) }),
+        Just(Step::Purge { who: me, state: "failed", cap: 9 }),
+        Just(Step::Requeue { who: me, picks: vec![0], all_failed: false }),
+    ];
+    let two_of_one_key = last
+        .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
+    prop_oneof![1 => many, 12 => run, 12 => again, 2 => two_of_one_key]
+}
+
+/// Steps, each as often as it is interesting.
+pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let some = prop_oneof![8 => step().prop_map(|step| vec![step]), 1 => phrase()];
+    prop::collection::vec(some, 1..most).prop_map(|phrases| phrases.into_iter().flatten().collect())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let count = prop_oneof![30 => 1..4_usize, 1 => 105..230_usize];
+    let cap = prop_oneof![3 => 1..4_usize, 1 => Just(1000)];
+    let if_held = select(vec![IfHeld::Refuse, IfHeld::Keep, IfHeld::Replace, IfHeld::Replace]);
+    let item = (0..4_usize, record(), when());
+    let moving = prop_oneof![
+        9 => prop_oneof![3 => Just(1), 3 => Just(10), 2 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
+        8 => Just(Step::TakeWakes),
+        1 => select(vec![1, 50]).prop_map(Step::SetBack),
+        10 => (who(), count, record(), when())
+            .prop_map(|(who, count, record, when)| Step::Push { who, count, record, when }),
+        16 => (who(), if_held, prop::collection::vec(item, 1..4))
+            .prop_map(|(who, if_held, items)| Step::PushUnique { who, if_held, items }),
+        28 => reserve(),
+        18 => (who(), endings()).prop_map(|(who, endings)| Step::Settle { who, endings }),
+        4 => (select(vec![1, 100]), prop::collection::vec((lease(), prop::bool::weighted(0.1)), 1..4))
+            .prop_map(|(lease_ms, leases)| Step::Extend { lease_ms, leases }),
+    ];
+    let operating = prop_oneof![
+        7 => (who(), names()).prop_map(|(who, names)| Step::Cancel { who, names }),
+        6 => (who(), by_key(), 0..8_usize, when())
+            .prop_map(|(who, by_key, pick, when)| Step::Reschedule { who, by_key, pick, when }),
+        4 => (who(), prop::collection::vec(0..8_usize, 1..3), any::<bool>())
+            .prop_map(|(who, picks, all_failed)| Step::Requeue { who, picks, all_failed }),
+        3 => (who(), select(vec!["ready", "delayed", "failed"]), cap.clone())
+            .prop_map(|(who, state, cap)| Step::Purge { who, state, cap }),
+        3 => (who(), cap.clone()).prop_map(|(who, cap)| Step::Promote { who, cap }),
+        3 => (who(), cap).prop_map(|(who, cap)| Step::Reclaim { who, cap }),
+        2 => (who(), prop::bool::weighted(0.4)).prop_map(|(who, pause)| Step::Pause { who, pause }),
+        2 => (who(), select(vec![0, 1, 2, 10_000]), select(vec![20, 200, 1_000_000]))
+            .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
+    ];
+    let looking = prop_oneof![
+        Just(Step::Counts),
+        (select(vec!["ready", "delayed", "reserved", "failed"]), 0..4_usize, select(vec![1, 2, 5, 300]))
+            .prop_map(|(state, offset, limit)| Step::Peek { state, offset, limit }),
+        (by_key(), 0..8_usize).prop_map(|(by_key, pick)| Step::Find { by_key, pick }),
+    ];
+    let failing = prop_oneof![
+        12 => (0..6_usize).prop_map(|back| Step::Resend { back }),
+        8 => ((0..6_usize), who()).prop_map(|(back, who)| Step::Repeat { back, who }),
+        2 => (0..2_usize).prop_map(|client| Step::AgeCalls { client }),
+        1 => (0..2_usize).prop_map(|client| Step::Crash { client }),
+        1 => Just(Step::LoseMeta),
+        1 => who().prop_map(|who| Step::NewerFormat { who }),
+    ];
+    prop_oneof![12 => moving, 4 => operating, 2 => looking, 4 => failing]
+}

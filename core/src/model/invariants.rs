@@ -1,0 +1,197 @@
+//! What must be true of a queue after every step, and of every step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::script::{ReserveReply, ReserveStatus};
+
+use super::command::{Answer, Became, Command, Outcome, Sent};
+use super::state::{Place, State};
+
+/// What only the past can tell.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// The largest token that a job was ever granted.
+    tokens: BTreeMap<String, u64>,
+    /// Jobs that were acked, and not pushed again since.
+    acked: BTreeSet<String>,
+    /// Jobs that made place for another.
+    replaced: u64,
+}
+
+macro_rules! ensure {
+    ($condition:expr, $($why:tt)*) => {
+        if !$condition {
+            return Err(format!($($why)*));
+        }
+    };
+}
+
+impl History {
+    /// One step took the queue from `before` to `after`.
+    pub(super) fn check(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+        check_places(after)?;
+        check_keys(after)?;
+        check_remains(after)?;
+        check_counts_of_failures(before, sent, after)?;
+        check_bounds(before, sent, after)?;
+        check_twice(sent, answer, after)?;
+        if let Command::PushUnique { items, .. } = &sent.command {
+            let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
+            self.replaced += before.records.len() as u64 + pushed - after.records.len() as u64;
+            for (id, _, _, _) in items.iter().filter(|(id, _, _, _)| after.records.contains_key(id)) {
+                self.acked.remove(id);
+            }
+        }
+        self.check_conservation(after)?;
+        // An answer that is given again may be about a job that was pushed anew since.
+        if sent.command.call().is_some_and(|call| matches!(before.earlier(call), Ok(None))) {
+            self.note_acks(sent, answer);
+        }
+        ensure!(
+            !after.records.keys().any(|id| self.acked.contains(id)),
+            "I4: a job that was acked is still there: {:?}",
+            self.acked
+        );
+        if let Answer::Reserved(reply) = answer {
+            self.check_grants(before, sent, reply, after)?;
+        }
+        Ok(())
+    }
+
+    fn note_acks(&mut self, sent: &Sent, answer: &Answer) {
+        let flags = match answer {
+            Answer::Reserved(reply) => reply.settled.as_str(),
+            answer => answer.text(),
+        };
+        if flags.chars().any(|flag| flag != '0' && flag != '1') {
+            return; // refused
+        }
+        for (outcome, flag) in sent.command.outcomes().iter().zip(flags.chars()) {
+            if flag == '1' && matches!(outcome.became, Became::Done) {
+                self.acked.insert(outcome.id.clone());
+            }
+        }
+    }
+
+    fn check_grants(&mut self, before: &State, sent: &Sent, reply: &ReserveReply, after: &State) -> Result<(), String> {
+        let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
+        let is_again = before.earlier(&reserve.call).ok().flatten().is_some();
+        let mut levels = Vec::new();
+        for job in &reply.jobs {
+            let id = &job.id;
+            let lease = after.leases.get(id).ok_or_else(|| format!("{id} was granted and has no lease"))?;
+            ensure!(lease.token == reply.token, "{id} was granted under another token");
+            ensure!(!self.acked.contains(id), "I4: {id} was acked and runs again");
+            if is_again {
+                continue;
+            }
+            let highest = self.tokens.insert(id.clone(), reply.token).unwrap_or(0);
+            ensure!(reply.token > highest, "I2: {id} had token {highest} and now {}", reply.token);
+            let held = before.leases.get(id).filter(|lease| lease.ends > before.clock);
+            let let_go = reserve.outcomes.iter().any(|o| &o.id == id && held.is_some_and(|l| l.token == o.token));
+            ensure!(held.is_none() || let_go, "I3: {id} was under a lease");
+            let due = before.delayed.iter().find(|((delayed, _), _)| delayed == id).map(|(_, &due)| due);
+            ensure!(due.is_none_or(|due| due <= before.clock), "{id} runs before it is due");
+            levels.push(after.records[id].level);
+        }
+        ensure!(levels.is_sorted(), "I7: {levels:?} is not the order of the levels");
+        let is_ready = after.indexed().iter().any(|(_, place)| *place == Place::Ready);
+        let is_idle = reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
+        ensure!(!is_idle || !is_ready || reply.next_in_ms == Some(0), "a worker is told to wait while a job is ready");
+        Ok(())
+    }
+
+    /// Every job that was pushed is there, or left in one of the ways to leave.
+    fn check_conservation(&self, after: &State) -> Result<(), String> {
+        let stat = |name| after.stats.get(name).copied().unwrap_or(0);
+        let gone = stat("acked") + stat("cancelled") + stat("purged") + stat("trimmed") + self.replaced;
+        let live = after.records.len() as u64;
+        ensure!(stat("pushed") == live + gone, "{} were pushed, {live} are there, {gone} have left", stat("pushed"));
+        Ok(())
+    }
+}
+
+/// I1: every job is in exactly one place, and every entry that counts has a job.
+fn check_places(after: &State) -> Result<(), String> {
+    let indexed = after.indexed();
+    for (id, place) in &indexed {
+        ensure!(after.records.contains_key(*id), "I1: {id} is {place:?} and has no record");
+        let places = indexed.iter().filter(|(other, _)| other == id).count();
+        ensure!(places == 1 || indexed.len() > 100, "I1: {id} is in {places} places");
+    }
+    ensure!(indexed.len() == after.records.len(), "I1: {} entries, {} jobs", indexed.len(), after.records.len());
+    for (id, level) in after.delayed.keys() {
+        ensure!(after.records[id].level == *level, "{id} is delayed under another level");
+    }
+    Ok(())
+}
+
+/// A key means one live job: held by the job that has it, unless that has failed.
+fn check_keys(after: &State) -> Result<(), String> {
+    for (key, id) in &after.keys {
+        let record = after.records.get(id).ok_or_else(|| format!("the key {key} is held by {id}, which is gone"))?;
+        ensure!(record.key.as_ref() == Some(key), "{id} holds the key {key}, which is not its own");
+        ensure!(!after.failed.contains_key(id), "{id} has failed and holds the key {key}");
+    }
+    for (id, record) in after.records.iter().filter(|(id, _)| !after.failed.contains_key(*id)) {
+        let Some(key) = &record.key else { continue };
+        ensure!(after.keys.get(key) == Some(id), "{id} is live and does not hold its key {key}");
+    }
+    Ok(())
+}
+
+/// I9: nothing stays behind of a job that is gone.
+fn check_remains(after: &State) -> Result<(), String> {
+    ensure!(after.returned.keys().all(|id| after.records.contains_key(id)), "I9: a note of a job that is gone");
+    ensure!(after.wakes <= 2, "I9: {} wake-ups", after.wakes);
+    Ok(())
+}
+
+/// I5: failures are only forgotten by requeue, or with the job.
+fn check_counts_of_failures(before: &State, sent: &Sent, after: &State) -> Result<(), String> {
+    if matches!(sent.command, Command::Requeue { .. } | Command::PushUnique { .. }) {
+        return Ok(());
+    }
+    // A failure hook may set them.
+    let is_set = |id: &String| {
+        let rewrites = |o: &Outcome| &o.id == id && matches!(o.became, Became::Back { rewritten: Some(_), .. });
+        sent.command.outcomes().iter().any(rewrites)
+    };
+    for (id, note) in
+        before.returned.iter().filter(|(id, _)| !is_set(id)).filter(|(id, _)| after.records.contains_key(*id))
+    {
+        let now = after.returned.get(id).map_or(0, |note| note.attempts);
+        ensure!(now >= note.attempts, "I5: {id} had failed {} times and now {now} times", note.attempts);
+    }
+    Ok(())
+}
+
+/// I8: the work of one call is bounded, whatever the backlog.
+fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String> {
+    let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
+    let settled = reserve.outcomes.len();
+    let promoted = before.delayed.keys().filter(|member| !after.delayed.contains_key(*member)).count();
+    ensure!(promoted <= 2 * reserve.want + 100, "I8: one reserve promoted {promoted}");
+    let ended = before.leases.iter().filter(|(id, old)| after.leases.get(*id) != Some(old)).count();
+    ensure!(ended <= 100 + settled, "I8: one reserve ended {ended} leases");
+    let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();
+    let popped = (entries(before) + promoted + ended).saturating_sub(entries(after));
+    ensure!(popped <= 10 * (11 * reserve.want + 100), "I8: one reserve took {popped} entries");
+    Ok(())
+}
+
+/// I6: the same call sent twice changes nothing the second time, and is answered as the first was.
+fn check_twice(sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+    let Some(call) = sent.command.call() else { return Ok(()) };
+    let Ok(Some(_)) = after.earlier(call) else { return Ok(()) };
+    let mut twice = after.clone();
+    let again = twice.step(sent);
+    ensure!(&twice == after, "I6: the second sending changed something");
+    match (answer, &again) {
+        (Answer::Reserved(first), Answer::Reserved(second)) => {
+            ensure!(first.jobs == second.jobs && first.settled == second.settled, "I6: {first:?}, then {second:?}");
+        }
+        (first, second) => ensure!(first == second, "I6: {first:?}, then {second:?}"),
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! A second queue, in plain Rust: what the scripts must do, said without Lua and without Redis.
+//!
+//! `state.rs` holds what a queue is, `step_*.rs` what each script does to it, written from the contracts above the scripts
+//! and not from their code. `differential.rs` sends the same random commands to this model and to the real scripts on a real
+//! server and compares every reply and, after every step, every key. `invariants.rs` says what must be true of both.
+//! `docs/mutants.md` lists the guards of the scripts and proves that none can be taken away unnoticed.
+
+mod command;
+mod differential;
+mod dump;
+mod foreign;
+mod generate;
+mod invariants;
+mod regressions;
+mod server;
+mod state;
+mod step_operate;
+mod step_push;
+mod step_reserve;
+mod step_settle;
+mod world;

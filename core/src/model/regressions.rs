@@ -1,0 +1,64 @@
+//! Sequences that once failed, shortened, each with the name of what it taught.
+
+use crate::script::IfHeld;
+
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
+use super::server::Server;
+use super::world::{self, Seen};
+
+const ME: Who = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+const MANY_BYTES: usize = 1 << 20;
+
+fn holds(steps: &[Step]) {
+    let result = world::run(&mut Server::start(), &mut Seen::new(), 0, steps);
+    assert_eq!(result, Ok(()));
+}
+
+fn push(count: usize) -> Step {
+    Step::Push { who: ME, count, record: PLAIN, when: When::Now }
+}
+
+fn reserve(want: usize, max_bytes: usize) -> Step {
+    let endings = Endings::Some(Vec::new());
+    Step::Reserve { who: ME, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, endings }
+}
+
+fn ending(lease: usize, deed: Deed) -> Ending {
+    Ending { lease, wrong_token: false, deed }
+}
+
+#[test]
+fn an_ack_twice_in_one_call_is_counted_once() {
+    let twice = Endings::Some(vec![ending(0, Deed::Ack), ending(0, Deed::Ack)]);
+    holds(&[push(1), reserve(1, MANY_BYTES), Step::Settle { who: ME, endings: twice }]);
+}
+
+#[test]
+fn a_cancelled_entry_does_not_hold_back_the_job_behind_it() {
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let large = NewRecord { padding: 90, ..PLAIN };
+    holds(&[push(1), cancel, Step::Push { who: ME, count: 1, record: large, when: When::Now }, reserve(2, 40)]);
+}
+
+#[test]
+fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    holds(&[push(150), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}
+
+#[test]
+fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
+    let a = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
+    let promote = Step::Promote { who: ME, cap: 9 };
+    let peek = Step::Peek { state: "ready", offset: 1, limit: 5 };
+    holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
+}
+
+#[test]
+fn a_purge_keeps_to_its_cap_across_levels() {
+    let urgent = NewRecord { level: 0, ..PLAIN };
+    let push_urgent = Step::Push { who: ME, count: 2, record: urgent, when: When::Now };
+    holds(&[push_urgent, push(3), Step::Purge { who: ME, state: "ready", cap: 3 }]);
+}

@@ -1,0 +1,284 @@
+//! What a queue is: its keys as Rust collections.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::keys::Levels;
+use crate::script::Due;
+
+/// The level of a record that does not say.
+pub(super) const DEFAULT_LEVEL: u8 = 5;
+/// How many failed jobs go at once, for each of the two limits.
+const TRIM_CAP: usize = 100;
+/// A wake list is never longer.
+const MOST_WAKES: usize = 2;
+
+/// A stored job: what a script may know of it, and the bytes that it may not look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) level: u8,
+    pub(super) max_retries: u64,
+    pub(super) key: Option<String>,
+    pub(super) body: String,
+}
+
+impl Record {
+    /// As it is stored: routing values in front unless all are the default.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let key = self.key.as_deref().unwrap_or("");
+        if self.level == DEFAULT_LEVEL && self.max_retries == 5 && key.is_empty() {
+            return self.body.clone().into_bytes();
+        }
+        format!("{};{};{};{key}{}", self.level, self.max_retries, key.len(), self.body).into_bytes()
+    }
+}
+
+/// One element of a ready list. An entry whose job was cancelled or moved stays where it is and does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) id: String,
+    pub(super) counts: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) ends: u64,
+    pub(super) token: u64,
+}
+
+/// What is kept beside the record of a job that came back.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Returned {
+    pub(super) attempts: u64,
+    pub(super) returns: u64,
+    pub(super) error: String,
+}
+
+impl Returned {
+    pub(super) fn text(&self) -> String {
+        format!("{};{};{}", self.attempts, self.returns, self.error)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Meta {
+    pub(super) format: Option<u64>,
+    pub(super) levels: Option<Levels>,
+    pub(super) paused: bool,
+    /// When the one waiter that promised it comes back.
+    pub(super) timer: Option<u64>,
+    pub(super) token: Option<u64>,
+    pub(super) failed_max: Option<u64>,
+    pub(super) failed_age_ms: Option<u64>,
+}
+
+/// A client's remembered calls: slot -> number and answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Calls {
+    pub(super) slots: BTreeMap<usize, (u64, String)>,
+    /// Was its lifetime set anew since a test shortened it?
+    pub(super) is_fresh: bool,
+}
+
+/// Where a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Delayed,
+    Ready,
+    Reserved,
+    Failed,
+}
+
+impl Place {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::Ready => "ready",
+            Self::Reserved => "reserved",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct State {
+    pub(super) clock: u64,
+    pub(super) records: BTreeMap<String, Record>,
+    pub(super) delayed: BTreeMap<(String, u8), u64>,
+    pub(super) ready: BTreeMap<u8, VecDeque<Entry>>,
+    pub(super) leases: BTreeMap<String, Lease>,
+    pub(super) failed: BTreeMap<String, u64>,
+    pub(super) returned: BTreeMap<String, Returned>,
+    pub(super) keys: BTreeMap<String, String>,
+    pub(super) wakes: usize,
+    pub(super) meta: Meta,
+    pub(super) stats: BTreeMap<String, u64>,
+    pub(super) calls: BTreeMap<String, Calls>,
+}
+
+/// The member of `delayed` that stands for this job.
+pub(super) fn delayed_member(id: &str, level: u8) -> String {
+    if level == DEFAULT_LEVEL { id.to_owned() } else { format!("{id}\t{level}") }
+}
+
+impl State {
+    /// When a job is due, unless that is now or over.
+    pub(super) fn due_at(&self, due: Due) -> Option<u64> {
+        match due {
+            Due::Now => None,
+            Due::After(ms) => Some(self.clock + ms),
+            Due::At(ms) => Some(ms),
+        }
+        .filter(|&at| at > self.clock)
+    }
+
+    pub(super) fn count(&mut self, what: &str, by: usize) {
+        if by > 0 {
+            *self.stats.entry(what.to_owned()).or_default() += by as u64;
+        }
+    }
+
+    /// Entries of the ready lists that no longer count.
+    pub(super) fn stale_entries(&self) -> BTreeMap<(u8, String), usize> {
+        let mut stale = BTreeMap::new();
+        for (&level, list) in &self.ready {
+            for entry in list.iter().filter(|entry| !entry.counts) {
+                *stale.entry((level, entry.id.clone())).or_default() += 1;
+            }
+        }
+        stale
+    }
+
+    /// The index that the job is in.
+    pub(super) fn place_of(&self, id: &str) -> Place {
+        if self.delayed.keys().any(|(delayed, _)| delayed == id) {
+            Place::Delayed
+        } else if self.leases.contains_key(id) {
+            Place::Reserved
+        } else if self.failed.contains_key(id) {
+            Place::Failed
+        } else {
+            Place::Ready
+        }
+    }
+
+    pub(super) fn put_at_tail(&mut self, level: u8, id: &str) {
+        self.ready.entry(level).or_default().push_back(Entry { id: id.to_owned(), counts: true });
+    }
+
+    pub(super) fn put_at_head(&mut self, level: u8, id: &str) {
+        self.ready.entry(level).or_default().push_front(Entry { id: id.to_owned(), counts: true });
+    }
+
+    /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts.
+    pub(super) fn leave_place(&mut self, id: &str, level: u8, place: Place) {
+        match place {
+            Place::Delayed => {
+                self.delayed.remove(&(id.to_owned(), level));
+            }
+            Place::Reserved => {
+                self.leases.remove(id);
+            }
+            Place::Failed => {
+                self.failed.remove(id);
+            }
+            Place::Ready => {
+                let list = self.ready.entry(level).or_default();
+                let entry = list.iter_mut().find(|entry| entry.counts && entry.id == id);
+                entry.expect("a job that is nowhere else is in its ready list").counts = false;
+            }
+        }
+    }
+
+    /// Removes a job for good and says where it was.
+    pub(super) fn remove(&mut self, id: &str) -> Option<Place> {
+        let record = self.records.get(id)?.clone();
+        let place = self.place_of(id);
+        self.leave_place(id, record.level, place);
+        self.records.remove(id);
+        self.returned.remove(id);
+        self.free_key(record.key.as_deref(), id);
+        Some(place)
+    }
+
+    /// A key is only ever taken from the job that holds it.
+    pub(super) fn free_key(&mut self, key: Option<&str>, id: &str) {
+        if let Some(key) = key.filter(|&key| self.keys.get(key).is_some_and(|holder| holder == id)) {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Notes that a job came back; gives its failures so far.
+    pub(super) fn came_back(&mut self, id: &str, is_failure: bool, error: &str) -> u64 {
+        let note = self.returned.entry(id.to_owned()).or_default();
+        note.attempts += u64::from(is_failure);
+        note.returns += 1;
+        if !error.is_empty() {
+            error.clone_into(&mut note.error);
+        }
+        note.attempts
+    }
+
+    /// A failed job keeps no key: a key means one live job.
+    pub(super) fn enter_failed(&mut self, id: &str, key: Option<&str>) {
+        self.failed.insert(id.to_owned(), self.clock);
+        self.free_key(key, id);
+    }
+
+    /// Lets the oldest failed jobs go: those above the limit, then those that are too old.
+    pub(super) fn trim_failed(&mut self) {
+        let most = usize::try_from(self.meta.failed_max.unwrap_or(10_000)).unwrap();
+        let surplus = self.failed.len().saturating_sub(most);
+        self.forget_oldest_failed(surplus, u64::MAX);
+        let too_old = self.clock.saturating_sub(self.meta.failed_age_ms.unwrap_or(180 * 24 * 3600 * 1000));
+        self.forget_oldest_failed(usize::MAX, too_old);
+    }
+
+    fn forget_oldest_failed(&mut self, most: usize, failed_by: u64) {
+        let mut oldest: Vec<_> = self.failed.iter().map(|(id, &at)| (at, id.clone())).collect();
+        oldest.sort();
+        oldest.retain(|&(at, _)| at <= failed_by);
+        oldest.truncate(most.min(TRIM_CAP));
+        for (_, id) in &oldest {
+            self.failed.remove(id);
+            self.records.remove(id);
+            self.returned.remove(id);
+        }
+        self.count("trimmed", oldest.len());
+    }
+
+    pub(super) fn wake_one(&mut self) {
+        self.wakes = (self.wakes + 1).min(MOST_WAKES);
+    }
+
+    /// Has a waiter promised to come back after now, and not later than this?
+    pub(super) fn is_awaited(&self, due: u64) -> bool {
+        self.meta.timer.is_some_and(|timer| timer > self.clock && timer <= due)
+    }
+
+    pub(super) fn wake_for(&mut self, due: u64) {
+        if !self.is_awaited(due) {
+            self.wake_one();
+        }
+    }
+
+    /// Writes down format and levels, as every call does that puts a job into a ready list or `delayed` from outside.
+    pub(super) fn note_use(&mut self, passed: Levels) {
+        self.meta.format = Some(1);
+        self.meta.levels = Some(passed);
+    }
+
+    /// All ids that some index names, each as often as it is named.
+    pub(super) fn indexed(&self) -> Vec<(&str, Place)> {
+        let delayed = self.delayed.keys().map(|(id, _)| (id.as_str(), Place::Delayed));
+        let ready = self.ready.values().flatten().filter(|entry| entry.counts);
+        let ready = ready.map(|entry| (entry.id.as_str(), Place::Ready));
+        let reserved = self.leases.keys().map(|id| (id.as_str(), Place::Reserved));
+        let failed = self.failed.keys().map(|id| (id.as_str(), Place::Failed));
+        delayed.chain(ready).chain(reserved).chain(failed).collect()
+    }
+
+    /// The ids of all jobs, for tests that pick some.
+    pub(super) fn ids(&self) -> BTreeSet<&str> {
+        self.records.keys().map(String::as_str).collect()
+    }
+}

@@ -1,0 +1,259 @@
+//! What operators do, and the scripts that only look.
+
+use crate::keys::Levels;
+use crate::script::{By, CountsReply, Due, FoundReply, PeekedReply};
+
+use super::command::{Answer, CallId, Refused};
+use super::state::{Place, State, delayed_member};
+
+impl State {
+    pub(super) fn cancel(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        by: By,
+        names: &[String],
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let mut cancelled = 0;
+        let mut lines = Vec::new();
+        for name in names {
+            let found = self.resolve(by, name).and_then(|id| Some((self.remove(&id)?, id)));
+            cancelled += usize::from(found.is_some());
+            lines.push(found.map_or("absent".to_owned(), |(place, id)| format!("{} {id}", place.name())));
+        }
+        self.count("cancelled", cancelled);
+        let reply = lines.join("\n");
+        if cancelled > 0 { Ok(self.remember(call, reply)) } else { Ok(Answer::Text(reply)) }
+    }
+
+    fn resolve(&self, by: By, name: &str) -> Option<String> {
+        match by {
+            By::Id => Some(name.to_owned()),
+            By::Key => self.keys.get(name).cloned(),
+        }
+    }
+
+    pub(super) fn reschedule(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        by: By,
+        name: &str,
+        due: Due,
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let id = self.resolve(by, name).filter(|id| self.records.contains_key(id));
+        let Some(id) = id else { return Ok(Answer::Text("absent".to_owned())) };
+        let level = self.records[&id].level;
+        let place = self.place_of(&id);
+        match (place, self.due_at(due)) {
+            (Place::Reserved | Place::Failed, _) => return Ok(Answer::Text(format!("{} {id}", place.name()))),
+            (Place::Ready, None) => {}
+            (_, Some(at)) => {
+                self.leave_place(&id, level, place);
+                self.delayed.insert((id.clone(), level), at);
+                self.wake_for(at);
+            }
+            (Place::Delayed, None) => {
+                self.leave_place(&id, level, place);
+                self.put_at_tail(level, &id);
+                self.wake_one();
+            }
+        }
+        Ok(self.remember(call, format!("moved {id}")))
+    }
+
+    pub(super) fn requeue(&mut self, passed: Levels, call: &CallId, ids: &[String]) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let mut requeued = 0;
+        let mut lines = Vec::new();
+        for id in ids {
+            let record = self.records.get(id).filter(|_| self.failed.contains_key(id)).cloned();
+            let Some(record) = record else {
+                lines.push("absent".to_owned());
+                continue;
+            };
+            let holder = record.key.as_ref().and_then(|key| self.keys.get(key));
+            if let Some(holder) = holder.filter(|holder| *holder != id) {
+                lines.push(format!("duplicate {holder}"));
+                continue;
+            }
+            if let Some(key) = record.key {
+                self.keys.insert(key, id.clone());
+            }
+            self.failed.remove(id);
+            self.returned.remove(id);
+            self.put_at_tail(record.level, id);
+            requeued += 1;
+            lines.push("requeued".to_owned());
+        }
+        let reply = lines.join("\n");
+        if requeued == 0 {
+            return Ok(Answer::Text(reply));
+        }
+        self.count("requeued", requeued);
+        self.note_use(passed);
+        self.wake_one();
+        Ok(self.remember(call, reply))
+    }
+
+    pub(super) fn purge(&mut self, passed: Levels, call: &CallId, state: &str, cap: usize) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        let used = self.admit(passed)?;
+        let mut seen = 0;
+        let mut ids = Vec::new();
+        match state {
+            "ready" => {
+                for level in used.iter() {
+                    let list = self.ready.entry(level).or_default();
+                    let entries: Vec<_> = list.drain(..list.len().min(cap - seen)).collect();
+                    seen += entries.len();
+                    ids.extend(entries.into_iter().filter(|entry| entry.counts).map(|entry| entry.id));
+                }
+            }
+            "delayed" => {
+                let mut all: Vec<_> = self
+                    .delayed
+                    .iter()
+                    .map(|((id, level), at)| (at, delayed_member(id, *level), (id, *level)))
+                    .collect();
+                all.sort();
+                let first: Vec<_> = all.into_iter().take(cap).map(|(_, _, (id, level))| (id.clone(), level)).collect();
+                seen = first.len();
+                for member in first {
+                    self.delayed.remove(&member);
+                    ids.push(member.0);
+                }
+            }
+            _ => {
+                let mut all: Vec<_> = self.failed.iter().map(|(id, at)| (*at, id.clone())).collect();
+                all.sort();
+                all.truncate(cap);
+                seen = all.len();
+                for (_, id) in all {
+                    self.failed.remove(&id);
+                    ids.push(id);
+                }
+            }
+        }
+        let mut removed = 0;
+        for id in ids {
+            if let Some(record) = self.records.remove(&id) {
+                self.free_key(record.key.as_deref(), &id);
+                removed += 1;
+            }
+            self.returned.remove(&id);
+        }
+        self.count("purged", removed);
+        let reply = format!("{removed} {seen}");
+        if seen > 0 { Ok(self.remember(call, reply)) } else { Ok(Answer::Text(reply)) }
+    }
+
+    pub(super) fn pause(&mut self, passed: Levels, call: &CallId, pause: bool) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        self.note_use(passed);
+        self.meta.paused = pause;
+        if !pause {
+            self.wake_one();
+        }
+        Ok(self.remember(call, "ok".to_owned()))
+    }
+
+    pub(super) fn configure(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        failed_max: u64,
+        failed_age_ms: u64,
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        self.note_use(passed);
+        self.meta.failed_max = Some(failed_max);
+        self.meta.failed_age_ms = Some(failed_age_ms);
+        Ok(self.remember(call, "ok".to_owned()))
+    }
+
+    pub(super) fn counts(&self) -> CountsReply {
+        let number = |n: u64| i64::try_from(n).unwrap();
+        let length = |n: usize| i64::try_from(n).unwrap();
+        let lists = || Levels::ALL.iter().map(|level| self.ready.get(&level));
+        let heads = lists().flatten().filter_map(|list| list.front());
+        CountsReply {
+            now: number(self.clock),
+            delayed: length(self.delayed.len()),
+            ready: length(self.ready.values().flatten().filter(|entry| entry.counts).count()),
+            reserved: length(self.leases.len()),
+            failed: length(self.failed.len()),
+            next_due: self.delayed.values().min().map(|&at| number(at)),
+            next_lease_end: self.leases.values().map(|lease| number(lease.ends)).min(),
+            paused: self.meta.paused,
+            format: number(self.meta.format.unwrap_or(0)),
+            entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
+            heads: heads.filter_map(|entry| Some((entry.id.clone(), self.records.get(&entry.id)?.bytes()))).collect(),
+            stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
+        }
+    }
+
+    pub(super) fn peek(&self, state: &str, offset: usize, limit: usize) -> Vec<PeekedReply> {
+        let scored = |mut all: Vec<(u64, String, String)>| {
+            all.sort();
+            all.into_iter().map(|(at, _, id)| (id, Some(at), true)).collect::<Vec<_>>()
+        };
+        let all: Vec<(String, Option<u64>, bool)> = match state {
+            "ready" => self.ready.values().flatten().map(|entry| (entry.id.clone(), None, entry.counts)).collect(),
+            "delayed" => scored(
+                self.delayed.iter().map(|((id, level), &at)| (at, delayed_member(id, *level), id.clone())).collect(),
+            ),
+            "reserved" => scored(self.leases.iter().map(|(id, l)| (l.ends, id.clone(), id.clone())).collect()),
+            _ => scored(self.failed.iter().map(|(id, &at)| (at, id.clone(), id.clone())).collect()),
+        };
+        let page = all.into_iter().filter(|(_, _, counts)| *counts).skip(offset).take(limit);
+        page.filter_map(|(id, at, _)| self.peeked(&id, at)).collect()
+    }
+
+    fn peeked(&self, id: &str, at: Option<u64>) -> Option<PeekedReply> {
+        Some(PeekedReply {
+            id: id.to_owned(),
+            score: at.map(|at| i64::try_from(at).unwrap()),
+            record: self.records.get(id)?.bytes(),
+            came_back: self.returned.get(id).map(|note| note.text().into_bytes()).unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn find(&self, by: By, name: &str) -> Option<FoundReply> {
+        let id = self.resolve(by, name)?;
+        let level = self.records.get(&id)?.level;
+        let place = self.place_of(&id);
+        let at = match place {
+            Place::Delayed => self.delayed.get(&(id.clone(), level)).copied(),
+            Place::Reserved => Some(self.leases[&id].ends),
+            Place::Failed => Some(self.failed[&id]),
+            Place::Ready => None,
+        };
+        Some(FoundReply {
+            state: place.name().to_owned(),
+            job: self.peeked(&id, at)?,
+            token: self.leases.get(&id).map(|lease| lease.token),
+            now: i64::try_from(self.clock).unwrap(),
+            paused: self.meta.paused,
+        })
+    }
+}

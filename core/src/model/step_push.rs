@@ -1,0 +1,112 @@
+//! `push` and `push_unique`.
+
+use crate::keys::Levels;
+use crate::script::{Due, IfHeld};
+
+use super::command::{Answer, CallId, Refused, UniqueItem};
+use super::state::{Record, State};
+
+impl State {
+    pub(super) fn push(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        level: u8,
+        due: Due,
+        items: &[(String, Record)],
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let at = self.due_at(due);
+        for (id, record) in items {
+            self.records.insert(id.clone(), record.clone());
+            match at {
+                Some(at) => {
+                    self.delayed.insert((id.clone(), level), at);
+                }
+                None => self.put_at_tail(level, id),
+            }
+        }
+        self.note_use(passed);
+        match at {
+            Some(at) => self.wake_for(at),
+            None => self.wake_one(),
+        }
+        self.count("pushed", items.len());
+        Ok(self.remember(call, "created".to_owned()))
+    }
+
+    pub(super) fn push_unique(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        if_held: IfHeld,
+        items: &[UniqueItem],
+    ) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let mut lines = Vec::new();
+        let mut is_some_ready = false;
+        let mut dues = Vec::new();
+        let mut stored = 0;
+        for (id, record, due, note) in items {
+            let mut line = "created".to_owned();
+            if let Some(holder) = self.holder_of(id, record.key.as_deref()) {
+                match if_held {
+                    IfHeld::Refuse => line = format!("duplicate {holder}"),
+                    IfHeld::Keep => line = format!("kept {holder}"),
+                    IfHeld::Replace => {
+                        // The id may be held by one job and the key by another: both go, the last is named.
+                        while let Some(holder) = self.holder_of(id, record.key.as_deref()) {
+                            self.remove(&holder);
+                            line = format!("replaced {holder}");
+                        }
+                    }
+                }
+            }
+            if self.holder_of(id, record.key.as_deref()).is_none() {
+                self.records.insert(id.clone(), record.clone());
+                if let Some(note) = note {
+                    self.returned.insert(id.clone(), note.clone());
+                }
+                if let Some(key) = &record.key {
+                    self.keys.insert(key.clone(), id.clone());
+                }
+                if let Some(at) = self.due_at(*due) {
+                    self.delayed.insert((id.clone(), record.level), at);
+                    dues.push(at);
+                } else {
+                    self.put_at_tail(record.level, id);
+                    is_some_ready = true;
+                }
+                stored += 1;
+            }
+            lines.push(line);
+        }
+        let reply = lines.join("\n");
+        if stored == 0 {
+            return Ok(Answer::Text(reply));
+        }
+        self.note_use(passed);
+        if is_some_ready {
+            self.wake_one();
+        }
+        if let Some(&earliest) = dues.iter().min() {
+            self.wake_for(earliest);
+        }
+        self.count("pushed", stored);
+        Ok(self.remember(call, reply))
+    }
+
+    /// Who has this id, or else this key.
+    fn holder_of(&self, id: &str, key: Option<&str>) -> Option<String> {
+        if self.records.contains_key(id) {
+            return Some(id.to_owned());
+        }
+        self.keys.get(key?).filter(|holder| self.records.contains_key(*holder)).cloned()
+    }
+}

@@ -1,0 +1,196 @@
+//! `reserve`, and the rounds that it makes on the way: `promote` and `reclaim`.
+
+use crate::keys::Levels;
+use crate::script::{GrantedJob, ReserveReply, ReserveStatus};
+
+use super::command::{Answer, Refused, ReserveCall};
+use super::state::{Lease, State, delayed_member};
+
+const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
+/// The most leases that one reserve takes back.
+const RECLAIM_CAP: usize = 100;
+/// The most due jobs that one reserve promotes above twice what it wants.
+const PROMOTE_CAP: usize = 100;
+/// A ready list is read in chunks of at most this many entries.
+const CHUNK: usize = 50;
+
+impl State {
+    pub(super) fn reserve(&mut self, passed: Levels, reserve: &ReserveCall) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(&reserve.call)? {
+            return Ok(Answer::Reserved(self.granted_again(&earlier)));
+        }
+        let used = self.admit(passed)?;
+        let settled = self.settle_outcomes(&reserve.outcomes);
+        self.reclaim_ended(RECLAIM_CAP);
+        self.promote_due(2 * reserve.want + PROMOTE_CAP);
+        let (ids, is_stopped) = if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve) };
+        if ids.is_empty() {
+            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
+        }
+        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids)))
+    }
+
+    /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
+    fn granted_again(&self, earlier: &str) -> ReserveReply {
+        let mut parts = earlier.splitn(3, ' ');
+        let settled = parts.next().unwrap().to_owned();
+        let token = parts.next().unwrap().parse().unwrap_or(0);
+        let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
+        let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
+        let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
+        ReserveReply { status, settled, token, next_in_ms: None, promised: 0, jobs }
+    }
+
+    fn granted_job(&self, id: &str) -> GrantedJob {
+        GrantedJob {
+            id: id.to_owned(),
+            record: self.records[id].bytes(),
+            came_back: self.returned.get(id).map(|note| note.text().into_bytes()).unwrap_or_default(),
+        }
+    }
+
+    /// Takes entries from the heads of the ready lists, level 0 first, each list from its head: skips what no longer
+    /// counts, stops at `want` jobs, before the job that would make more than `max_bytes` (but always takes one), and when
+    /// it has looked at many entries of a list; says whether this last thing stopped it.
+    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall) -> (Vec<String>, bool) {
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        for level in used.iter() {
+            let mut looked_at = 0;
+            while taken.len() < reserve.want {
+                let list = self.ready.entry(level).or_default();
+                let chunk = list.len().min(CHUNK).min(reserve.want - taken.len());
+                if chunk == 0 {
+                    break;
+                }
+                if looked_at >= 10 * reserve.want + 100 {
+                    return (taken, true);
+                }
+                looked_at += chunk;
+                for _ in 0..chunk {
+                    let list = self.ready.entry(level).or_default();
+                    let entry = list.front().unwrap();
+                    if let Some(record) = self.records.get(&entry.id).filter(|_| entry.counts) {
+                        let more = record.bytes().len();
+                        if !taken.is_empty() && bytes + more > reserve.max_bytes {
+                            return (taken, false);
+                        }
+                        bytes += more;
+                        taken.push(entry.id.clone());
+                    }
+                    list.pop_front();
+                }
+            }
+        }
+        (taken, false)
+    }
+
+    fn grant(&mut self, used: Levels, reserve: &ReserveCall, settled: String, ids: &[String]) -> ReserveReply {
+        // Larger than every token before, and following the clock.
+        let token = (self.clock * 1000).max(self.meta.token.unwrap_or(0) + 1);
+        self.meta.token = Some(token);
+        let lease = Lease { ends: self.clock + reserve.lease_ms, token };
+        for id in ids {
+            self.leases.insert(id.clone(), lease);
+        }
+        // Whoever promised to come back is busy now.
+        if reserve.promise > 0 && self.meta.timer == Some(reserve.promise) {
+            self.meta.timer = None;
+        }
+        let left_behind = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
+        let next_due = self.delayed.values().min().copied();
+        let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
+        if left_behind || unawaited {
+            self.wake_one();
+        }
+        let jobs = ids.iter().map(|id| self.granted_job(id)).collect();
+        self.remember(&reserve.call, format!("{settled} {token} {}", ids.join("\n")));
+        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in_ms: None, promised: 0, jobs }
+    }
+
+    fn reserve_nothing(&mut self, reserve: &ReserveCall, settled: String, is_stopped: bool) -> ReserveReply {
+        let status = if self.meta.paused { ReserveStatus::Paused } else { ReserveStatus::None };
+        let next_end = self.leases.values().map(|lease| lease.ends).min();
+        let next = self.delayed.values().min().copied().into_iter().chain(next_end).min();
+        let mut promised = 0;
+        let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
+        if is_stopped {
+            self.wake_one();
+        } else if let Some(next) = next.filter(|&next| reserve.wait_ms > 0 && (ours || !self.is_awaited(next))) {
+            // The first waiter that sees the next moment promises to be back for it.
+            promised = next.min(self.clock + reserve.wait_ms).max(self.clock + 1);
+            self.meta.timer = Some(promised);
+        }
+        if !is_stopped && promised == 0 && ours {
+            // It leaves, or has nothing to come back for: nobody must count on it.
+            self.meta.timer = None;
+            if reserve.wait_ms == 0 {
+                self.wake_one();
+            }
+        }
+        if !settled.is_empty() {
+            self.remember(&reserve.call, format!("{settled}  "));
+        }
+        let next = if is_stopped { Some(self.clock) } else { next };
+        let next_in_ms = next.map(|next| next.saturating_sub(self.clock));
+        ReserveReply { status, settled, token: 0, next_in_ms, promised, jobs: Vec::new() }
+    }
+
+    pub(super) fn promote(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
+        self.admit(passed)?;
+        let promoted = self.promote_due(cap);
+        if promoted > 0 {
+            self.wake_one();
+        }
+        Ok(Answer::Count(promoted as u64))
+    }
+
+    /// Due jobs to the tails of their ready lists, the oldest due first.
+    fn promote_due(&mut self, cap: usize) -> usize {
+        let due = self.delayed.iter().filter(|&(_, &at)| at <= self.clock);
+        let mut due: Vec<_> =
+            due.map(|((id, level), &at)| (at, delayed_member(id, *level), id.clone(), *level)).collect();
+        due.sort();
+        due.truncate(cap);
+        for (_, _, id, level) in &due {
+            self.delayed.remove(&(id.clone(), *level));
+            self.put_at_tail(*level, id);
+        }
+        due.len()
+    }
+
+    pub(super) fn reclaim(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
+        self.admit(passed)?;
+        let reclaimed = self.reclaim_ended(cap);
+        if reclaimed > 0 {
+            self.wake_one();
+        }
+        Ok(Answer::Count(reclaimed as u64))
+    }
+
+    /// Leases that are over, the oldest first, back to the heads of their lists in that order; each counts as a failure,
+    /// and a job with no retries left has failed.
+    fn reclaim_ended(&mut self, cap: usize) -> usize {
+        let ended = self.leases.iter().filter(|(_, lease)| lease.ends <= self.clock);
+        let mut ended: Vec<_> = ended.map(|(id, lease)| (lease.ends, id.clone())).collect();
+        ended.sort();
+        ended.truncate(cap);
+        let mut gave_up = 0;
+        for (_, id) in ended.iter().rev() {
+            self.leases.remove(id);
+            let Some(record) = self.records.get(id).cloned() else { continue };
+            if self.came_back(id, true, WORKER_LOST) > record.max_retries {
+                self.enter_failed(id, record.key.as_deref());
+                gave_up += 1;
+            } else {
+                self.put_at_head(record.level, id);
+            }
+        }
+        self.count("reclaimed", ended.len());
+        self.count("failed", gave_up);
+        if gave_up > 0 {
+            self.trim_failed();
+        }
+        ended.len()
+    }
+}

@@ -1,0 +1,94 @@
+//! `settle` and `extend`.
+
+use crate::keys::Levels;
+use crate::script::Verb;
+
+use super::command::{Answer, Became, CallId, Outcome, Refused};
+use super::state::{DEFAULT_LEVEL, State};
+
+impl State {
+    pub(super) fn settle(&mut self, passed: Levels, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(Answer::Text(earlier));
+        }
+        self.admit(passed)?;
+        let flags = self.settle_outcomes(outcomes);
+        // A call that changed nothing need not be remembered: it would change nothing again.
+        if flags.contains('1') { Ok(self.remember(call, flags)) } else { Ok(Answer::Text(flags)) }
+    }
+
+    /// One flag an outcome. All acks of a call look at the leases as they were before it, so that an ack which is there
+    /// twice is right twice and counted once; the others see what came before them.
+    pub(super) fn settle_outcomes(&mut self, outcomes: &[Outcome]) -> String {
+        let before = self.leases.clone();
+        let mut flags = String::new();
+        let mut failed = 0;
+        for outcome in outcomes {
+            let leases = if matches!(outcome.became, Became::Done) { &before } else { &self.leases };
+            let is_held = leases.get(&outcome.id).is_some_and(|lease| lease.token == outcome.token);
+            flags.push(if is_held { '1' } else { '0' });
+            if !is_held {
+                continue;
+            }
+            let was_there = self.leases.remove(&outcome.id).is_some();
+            match &outcome.became {
+                Became::Done => {
+                    self.records.remove(&outcome.id);
+                    self.returned.remove(&outcome.id);
+                    self.free_key(outcome.key.as_deref(), &outcome.id);
+                    self.count("acked", usize::from(was_there));
+                }
+                Became::Back { verb, delay_ms, error, rewritten } => {
+                    let level = self.records.get(&outcome.id).map_or(DEFAULT_LEVEL, |record| record.level);
+                    if let Some((failures, record)) = rewritten {
+                        // A failure hook may also set how often the job has failed.
+                        self.records.insert(outcome.id.clone(), record.clone());
+                        self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
+                    }
+                    let is_failure = matches!(verb, Verb::Retry | Verb::Failed);
+                    self.came_back(&outcome.id, is_failure, error);
+                    if matches!(verb, Verb::Failed) {
+                        self.enter_failed(&outcome.id, outcome.key.as_deref());
+                        failed += 1;
+                    } else if *delay_ms > 0 {
+                        let at = self.clock + delay_ms;
+                        self.delayed.insert((outcome.id.clone(), level), at);
+                        self.wake_for(at);
+                    } else {
+                        match verb {
+                            Verb::Release => self.put_at_head(level, &outcome.id),
+                            _ => self.put_at_tail(level, &outcome.id),
+                        }
+                        self.wake_one();
+                    }
+                    let counter = match verb {
+                        Verb::Retry => "retried",
+                        Verb::Failed => "failed",
+                        Verb::Again | Verb::Release => "released",
+                    };
+                    self.count(counter, 1);
+                }
+            }
+        }
+        if failed > 0 {
+            self.trim_failed();
+        }
+        flags
+    }
+
+    pub(super) fn extend(&mut self, lease_ms: u64, leases: &[(String, u64)]) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        let ends = self.clock + lease_ms;
+        let mut flags = String::new();
+        for (id, token) in leases {
+            let now = self.clock;
+            // A lease that is over is never brought back to life, even when nobody has taken the job yet.
+            let held = self.leases.get_mut(id).filter(|lease| lease.token == *token && lease.ends > now);
+            flags.push(if held.is_some() { '1' } else { '0' });
+            if let Some(lease) = held {
+                lease.ends = ends;
+            }
+        }
+        Ok(Answer::Text(flags))
+    }
+}

@@ -1,0 +1,474 @@
+//! Clients, workers and operators around a queue: makes commands of steps, sends them to the model and to the server, and
+//! compares.
+
+use std::collections::BTreeMap;
+
+use crate::keys::{Key, Levels, QueueKeys};
+use crate::script::{By, Due, IfHeld, ReserveStatus};
+
+use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
+use super::dump::{self, difference};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, When, Who};
+use super::invariants::History;
+use super::server::{Server, queue_keys};
+use super::state::{Meta, Record, Returned, State};
+
+const CLIENTS: [&str; 2] = ["c0", "c1"];
+const USERS_IDS: [&str; 3] = ["a", "b", "c"];
+/// As many digits as a real one: numbers of this size are written as text by Lua.
+const START: u64 = 1_790_000_000_000;
+
+/// How often something worth seeing was seen.
+pub(super) type Seen = BTreeMap<&'static str, u64>;
+
+struct Granted {
+    client: usize,
+    id: String,
+    token: u64,
+    record: Record,
+}
+
+pub(super) struct World<'a> {
+    server: &'a mut Server,
+    keys: QueueKeys,
+    state: State,
+    history: History,
+    seen: &'a mut Seen,
+    sent: Vec<Sent>,
+    granted: Vec<Granted>,
+    last_batch: usize,
+    last_pushed: Vec<String>,
+    learnt: [Levels; 2],
+    promises: [u64; 2],
+    next_number: u64,
+    next_id: u64,
+    latest: u64,
+}
+
+/// Runs steps from an empty queue on; the first difference or broken invariant is the error.
+pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step]) -> Result<(), String> {
+    let keys = queue_keys(case);
+    let state = State { clock: START, ..State::default() };
+    server.set_clock(&keys, START);
+    let mut world = World {
+        server,
+        keys,
+        state,
+        history: History::default(),
+        seen,
+        sent: Vec::new(),
+        granted: Vec::new(),
+        last_batch: 0,
+        last_pushed: Vec::new(),
+        learnt: [Levels::one(5); 2],
+        promises: [0; 2],
+        next_number: 1,
+        next_id: 0,
+        latest: START,
+    };
+    let mut result = Ok(());
+    for (place, step) in steps.iter().enumerate() {
+        result = world.apply(step).map_err(|why| format!("step {place}, {step:?}: {why}"));
+        if result.is_err() {
+            break;
+        }
+    }
+    world.forget_keys();
+    result
+}
+
+impl World<'_> {
+    fn apply(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Advance(ms) => self.set_clock(self.state.clock + ms),
+            Step::SetBack(ms) => self.set_clock(self.state.clock - ms),
+            Step::TakeWakes => {
+                self.state.wakes = 0;
+                self.server.command(&["DEL", &self.keys.spell(Key::Wake)]);
+            }
+            Step::AgeCalls { client } => {
+                let key = format!("{}:{}", self.keys.spell(Key::Call), CLIENTS[*client]);
+                self.server.command(&["PEXPIRE", &key, &dump::AGED_MS.to_string()]);
+                if let Some(calls) = self.state.calls.get_mut(CLIENTS[*client]) {
+                    calls.is_fresh = false;
+                }
+            }
+            Step::Crash { client } => {
+                self.granted.retain(|granted| granted.client != *client);
+                self.last_batch = 0;
+            }
+            Step::LoseMeta => self.lose_meta(),
+            Step::NewerFormat { who } => return self.use_newer_format(*who),
+            Step::Resend { back } => {
+                let Some(place) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let sent = self.sent[place].clone();
+                self.see("a call was sent again");
+                self.send(&sent)?;
+            }
+            Step::Repeat { back, who } => {
+                let Some(place) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let mut command = self.sent[place].command.clone();
+                // The ids of `push` are new in every call.
+                if !matches!(command, Command::Push { .. }) {
+                    if let Some(call) = command.call_mut() {
+                        *call = self.next_call(*who);
+                    }
+                    return self.call(*who, command);
+                }
+            }
+            step => {
+                let (who, command) = self.command_of(step);
+                return self.call(who, command);
+            }
+        }
+        Ok(())
+    }
+
+    fn command_of(&mut self, step: &Step) -> (Who, Command) {
+        let nobody = Who { client: 0, slot: 0, renew: false, knows: Knows::All };
+        match step {
+            Step::Push { who, count, record, when } => {
+                let record = NewRecord { key: None, ..record.clone() };
+                let items: Vec<_> = (0..*count).map(|_| (self.fresh_id(), self.record(&record))).collect();
+                self.last_pushed = items.iter().map(|(id, _)| id.clone()).collect();
+                let call = self.next_call(*who);
+                (*who, Command::Push { call, level: record.level, due: self.due(*when), items })
+            }
+            Step::PushUnique { who, if_held, items } => {
+                let mut list = Vec::new();
+                for (pick, record, when) in items {
+                    let id = USERS_IDS.get(*pick).map_or_else(|| self.fresh_id(), |id| (*id).to_owned());
+                    let note = record.failures.map(|attempts| Returned {
+                        attempts,
+                        returns: attempts + 1,
+                        error: "7;odd".to_owned(),
+                    });
+                    list.push((id, self.record(record), self.due(*when), note));
+                }
+                (*who, Command::PushUnique { call: self.next_call(*who), if_held: *if_held, items: list })
+            }
+            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings } => {
+                let promise = if *keeps_promise { self.promises[who.client] } else { 0 };
+                let outcomes = self.outcomes(endings);
+                let reserve = ReserveCall {
+                    call: self.next_call(*who),
+                    want: *want,
+                    lease_ms: *lease_ms,
+                    wait_ms: *wait_ms,
+                    max_bytes: *max_bytes,
+                    promise,
+                    outcomes,
+                };
+                (*who, Command::Reserve(reserve))
+            }
+            Step::Settle { who, endings } => {
+                (*who, Command::Settle { call: self.next_call(*who), outcomes: self.outcomes(endings) })
+            }
+            Step::Extend { lease_ms, leases } => {
+                let leases = leases.iter().map(|&(lease, wrong)| {
+                    let (id, token, _) = self.lease(lease);
+                    (id, token + u64::from(wrong))
+                });
+                (nobody, Command::Extend { lease_ms: *lease_ms, leases: leases.collect() })
+            }
+            Step::Cancel { who, names } => {
+                let (by, names) = match names {
+                    Names::Ids(picks) => (By::Id, picks.iter().map(|&pick| self.pick(pick)).collect()),
+                    Names::Keys(keys) => (By::Key, keys.iter().map(|&key| key.to_owned()).collect()),
+                    Names::LastPushed if self.last_pushed.is_empty() => (By::Id, vec!["a".to_owned()]),
+                    Names::LastPushed => (By::Id, self.last_pushed.clone()),
+                };
+                (*who, Command::Cancel { call: self.next_call(*who), by, names })
+            }
+            Step::Reschedule { who, by_key, pick, when } => {
+                let (by, name) = self.name(*by_key, *pick);
+                (*who, Command::Reschedule { call: self.next_call(*who), by, name, due: self.due(*when) })
+            }
+            Step::Requeue { who, picks, all_failed } => {
+                let mut ids: Vec<_> = picks.iter().map(|&pick| self.pick(pick)).collect();
+                if *all_failed {
+                    ids.extend(self.state.failed.keys().cloned());
+                }
+                (*who, Command::Requeue { call: self.next_call(*who), ids })
+            }
+            Step::Purge { who, state, cap } => (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap }),
+            Step::Promote { who, cap } => (*who, Command::Promote { cap: *cap }),
+            Step::Reclaim { who, cap } => (*who, Command::Reclaim { cap: *cap }),
+            Step::Pause { who, pause } => (*who, Command::Pause { call: self.next_call(*who), pause: *pause }),
+            Step::Configure { who, failed_max, failed_age_ms } => {
+                let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
+                (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
+            }
+            Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
+            Step::Find { by_key, pick } => {
+                let (by, name) = self.name(*by_key, *pick);
+                (nobody, Command::Find { by, name })
+            }
+            _ => (nobody, Command::Counts),
+        }
+    }
+
+    /// As a client does: passes the levels that it knows of, learns of others and then calls again under the same number.
+    fn call(&mut self, who: Who, command: Command) -> Result<(), String> {
+        let needed = match &command {
+            Command::Push { level, .. } => Levels::one(*level),
+            Command::PushUnique { items, .. } => {
+                items.iter().fold(Levels::from_bits(0), |levels, (_, r, _, _)| levels.with(Levels::one(r.level)))
+            }
+            _ => Levels::one(5),
+        };
+        let only_looks = matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. });
+        let levels = match who.knows {
+            _ if only_looks => Levels::ALL,
+            Knows::Learnt => self.learnt[who.client].with(needed),
+            Knows::All => Levels::ALL,
+            Knows::Little => needed,
+        };
+        let mut sent = Sent { command, levels };
+        for _ in 0..3 {
+            if !only_looks {
+                self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
+            }
+            self.sent.push(sent.clone());
+            let answer = self.send(&sent)?;
+            let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else { return Ok(()) };
+            self.see("a caller was told of levels");
+            sent.levels = sent.levels.with(more);
+        }
+        Err("the script asks for levels again and again".to_owned())
+    }
+
+    /// Sends it to both and compares all that can be seen.
+    fn send(&mut self, sent: &Sent) -> Result<Answer, String> {
+        let before = self.state.clone();
+        let answer = self.state.step(sent);
+        let real = self.server.answer(&self.keys, sent);
+        if real.as_ref() != Ok(&answer) {
+            return Err(format!("{sent:?}\n model answers: {answer:?}\nserver answers: {real:?}"));
+        }
+        let (expected, found) = (self.state.dump(), dump::read(self.server, &self.keys, &CLIENTS));
+        if expected != found {
+            return Err(format!("{sent:?}\nanswer: {answer:?}\n{}", difference(&expected, &found)));
+        }
+        self.history.check(&before, sent, &answer, &self.state).map_err(|why| format!("{sent:?}: {why}"))?;
+        self.note(&before, sent, &answer);
+        Ok(answer)
+    }
+
+    fn note(&mut self, before: &State, sent: &Sent, answer: &Answer) {
+        self.see_events(before, sent, answer);
+        let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) else { return };
+        let client = CLIENTS.iter().position(|name| *name == reserve.call.client).unwrap();
+        if reply.promised > 0 {
+            self.promises[client] = reply.promised;
+        }
+        if !reply.jobs.is_empty() {
+            self.last_batch = reply.jobs.len();
+        }
+        for job in &reply.jobs {
+            let record = self.state.records[&job.id].clone();
+            self.granted.push(Granted { client, id: job.id.clone(), token: reply.token, record });
+        }
+    }
+
+    fn see_events(&mut self, before: &State, sent: &Sent, answer: &Answer) {
+        let after = &self.state;
+        let grew = |name| after.stats.get(name) > before.stats.get(name);
+        let is_earlier = |call: &CallId| before.earlier(call).ok().flatten().is_some();
+        let was_answered = sent.command.call().is_some_and(is_earlier);
+        let stale = |state: &State| state.stale_entries().values().sum::<usize>();
+        let text = answer.text();
+        let mut events = vec![
+            ("a call was superseded", text == "superseded"),
+            ("an answer was given again", was_answered),
+            ("a duplicate was refused", text.contains("duplicate")),
+            ("a duplicate was kept", text.contains("kept")),
+            ("a job was replaced", text.contains("replaced")),
+            ("a job was requeued", text.contains("requeued")),
+            ("a job was rescheduled", text.contains("moved")),
+            ("a job failed by reclaim", grew("failed") && grew("reclaimed")),
+            ("a failed job was trimmed", grew("trimmed")),
+            ("stale entries were passed", stale(after) < stale(before)),
+            ("a job was purged", grew("purged")),
+            ("a lease was extended", matches!(sent.command, Command::Extend { .. }) && text.contains('1')),
+        ];
+        let settled = match answer {
+            Answer::Reserved(reply) => reply.settled.as_str(),
+            _ => text,
+        };
+        let acks = sent.command.outcomes().iter().zip(settled.chars());
+        let stale_ack = acks.clone().any(|(outcome, flag)| flag == '0' && matches!(outcome.became, Became::Done));
+        events.push(("a stale ack was refused", stale_ack));
+        events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
+        if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
+            let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
+            let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
+            events.extend([
+                ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
+                ("a replay left out a job that was lost", was_answered && reply.token > 0 && reply.jobs.is_empty()),
+                ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
+                ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
+                ("a waiter promised to come back", reply.promised > 0),
+                ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
+                ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
+                ("a reserve reached its promote cap", due > 2 * reserve.want + 100 && !was_answered),
+                ("a reserve left jobs behind", !reply.jobs.is_empty() && after.indexed().len() > after.leases.len()),
+            ]);
+        }
+        for (event, happened) in events {
+            if happened {
+                self.see(event);
+            }
+        }
+    }
+
+    fn see(&mut self, event: &'static str) {
+        *self.seen.entry(event).or_default() += 1;
+    }
+
+    fn set_clock(&mut self, now: u64) {
+        self.state.clock = now;
+        self.latest = self.latest.max(now);
+        self.server.set_clock(&self.keys, now);
+    }
+
+    /// Only where no stale entries are counted: how many there are is known from `meta` alone.
+    fn lose_meta(&mut self) {
+        if self.state.stale_entries().is_empty() {
+            self.server.command(&["DEL", &self.keys.spell(Key::Meta)]);
+            self.state.meta = Meta::default();
+            // Tokens follow the clock then, so it must not stand still.
+            self.set_clock(self.latest + 1000);
+            self.see("meta was lost");
+        }
+    }
+
+    /// Everything that could write is refused, and nothing is written.
+    fn use_newer_format(&mut self, who: Who) -> Result<(), String> {
+        let meta = self.keys.spell(Key::Meta);
+        let old = self.state.meta.format;
+        self.state.meta.format = Some(2);
+        self.server.command(&["HSET", &meta, "format", "2"]);
+        let plain = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+        let last = || Endings::OfLastBatch(Deed::Ack);
+        let steps = [
+            Step::Push { who, count: 1, record: plain.clone(), when: When::Now },
+            Step::PushUnique { who, if_held: IfHeld::Replace, items: vec![(0, plain, When::After(5))] },
+            Step::Reserve {
+                who,
+                want: 1,
+                lease_ms: 10,
+                wait_ms: 0,
+                max_bytes: 1,
+                keeps_promise: false,
+                endings: last(),
+            },
+            Step::Settle { who, endings: last() },
+            Step::Extend { lease_ms: 100, leases: vec![(0, false)] },
+            Step::Cancel { who, names: Names::Ids(vec![0, 1, 2]) },
+            Step::Reschedule { who, by_key: None, pick: 0, when: When::After(5) },
+            Step::Requeue { who, picks: vec![0], all_failed: true },
+            Step::Purge { who, state: "ready", cap: 10 },
+            Step::Promote { who, cap: 10 },
+            Step::Reclaim { who, cap: 10 },
+            Step::Pause { who, pause: true },
+            Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
+        ];
+        for step in &steps {
+            self.apply(step)?;
+        }
+        self.see("a newer format was refused");
+        self.state.meta.format = old;
+        match old {
+            Some(format) => self.server.command(&["HSET", &meta, "format", &format.to_string()]),
+            None => self.server.command(&["HDEL", &meta, "format"]),
+        };
+        Ok(())
+    }
+
+    fn next_call(&mut self, who: Who) -> CallId {
+        let number = self.next_number;
+        self.next_number += 1;
+        CallId { client: CLIENTS[who.client].to_owned(), slot: who.slot, number, renew: who.renew }
+    }
+
+    fn fresh_id(&mut self) -> String {
+        self.next_id += 1;
+        format!("f{:04}", self.next_id)
+    }
+
+    fn record(&mut self, new: &NewRecord) -> Record {
+        self.next_id += 1;
+        let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
+        Record { level: new.level, max_retries: new.max_retries, key: new.key.map(str::to_owned), body }
+    }
+
+    fn due(&self, when: When) -> Due {
+        match when {
+            When::Now => Due::Now,
+            When::After(ms) => Due::After(ms),
+            When::At(ms) => Due::At(self.state.clock.saturating_add_signed(ms)),
+        }
+    }
+
+    fn pick(&self, pick: Pick) -> String {
+        let ids = self.state.ids();
+        let latest = ids.iter().rev().take(5).copied();
+        let known: Vec<&str> = USERS_IDS.into_iter().chain(latest).collect();
+        known[pick % known.len()].to_owned()
+    }
+
+    fn name(&self, by_key: Option<&str>, pick: Pick) -> (By, String) {
+        by_key.map_or_else(|| (By::Id, self.pick(pick)), |key| (By::Key, key.to_owned()))
+    }
+
+    /// The lease that was granted so many grants ago.
+    fn lease(&self, back: usize) -> (String, u64, Option<Record>) {
+        let place = self.granted.len().checked_sub(1 + back);
+        place.map_or(("a".to_owned(), 1, None), |place| {
+            let granted = &self.granted[place];
+            (granted.id.clone(), granted.token, Some(granted.record.clone()))
+        })
+    }
+
+    fn outcomes(&mut self, endings: &Endings) -> Vec<Outcome> {
+        let endings = match endings {
+            Endings::Some(endings) => endings.clone(),
+            Endings::OfLastBatch(deed) => {
+                let all = 0..self.last_batch.min(self.granted.len());
+                all.map(|lease| Ending { lease, wrong_token: false, deed: deed.clone() }).collect()
+            }
+        };
+        let mut outcomes: Vec<_> = endings.iter().map(|ending| self.outcome(ending)).collect();
+        outcomes.sort_by_key(|outcome| !matches!(outcome.became, Became::Done));
+        outcomes
+    }
+
+    fn outcome(&mut self, ending: &Ending) -> Outcome {
+        let (id, token, record) = self.lease(ending.lease);
+        let became = match &ending.deed {
+            Deed::Ack => Became::Done,
+            Deed::Back { verb, delay_ms, error, rewrite } => {
+                // A failure hook changes what it may: not the level, not the key.
+                let rewritten = record.clone().filter(|_| *rewrite).map(|record| {
+                    self.next_id += 1;
+                    (
+                        self.next_id % 3,
+                        Record { body: format!("{{\"new\":{}}}", self.next_id), max_retries: 1, ..record },
+                    )
+                });
+                Became::Back { verb: *verb, delay_ms: *delay_ms, error: (*error).to_owned(), rewritten }
+            }
+        };
+        Outcome { id, token: token + u64::from(ending.wrong_token), key: record.and_then(|record| record.key), became }
+    }
+
+    fn forget_keys(&mut self) {
+        let ready = Levels::ALL.iter().map(|level| self.keys.spell_ready(level));
+        let calls = CLIENTS.iter().map(|client| format!("{}:{client}", self.keys.spell(Key::Call)));
+        let all: Vec<String> = Key::FIXED.iter().map(|&key| self.keys.spell(key)).chain(ready).chain(calls).collect();
+        let mut words = vec!["UNLINK"];
+        words.extend(all.iter().map(String::as_str));
+        self.server.command(&words);
+    }
+}

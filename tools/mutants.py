@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Takes each guard out of the scripts in turn and expects a test to notice.
+
+    tools/mutants.py                  all of them
+    tools/mutants.py once reserve     those of these files
+    tools/mutants.py --write          writes docs/mutants.md from the list below
+
+The scripts' text is altered when a test assembles it, so nothing is built anew. A text that is no longer in its file, or
+there more than once, is an error at once: the list follows the scripts.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LUA = ROOT / "core" / "lua"
+DOC = ROOT / "docs" / "mutants.md"
+
+EARLIER = "if earlier then return earlier end"
+REFUSED = "if refused then return refused end"
+
+# (file, the guard's text, what stands there instead, what the guard prevents)
+MUTANTS: list[tuple[str, str, str, str]] = [
+    ("once", "if last_number == call_number then", "if false then", "a call sent again is executed again"),
+    ("once", "elseif tonumber(last_number) > tonumber(call_number) then", "elseif false then",
+     "a late copy of a call is executed after its client went on"),
+    ("once", "tonumber(last_number) > tonumber(call_number)", "last_number > call_number",
+     "call 10 is taken for a late copy, being less than 9 as text"),
+    ("once", "if is_new or call_renew == '1' then", "if call_renew == '1' then",
+     "the answers of a client that is gone stay for ever"),
+    ("once", "if is_new or call_renew == '1' then", "if is_new then", "the answers of a busy client vanish after 20 minutes"),
+    ("meta", "if known[1] and tonumber(known[1]) > tonumber(FORMAT) then", "if false then",
+     "an old client writes into a queue of a newer format"),
+    ("meta", "if not string.find(passed_levels, level, 1, true) then refused = 'levels ' .. levels end", "",
+     "a caller that does not know of a level hides its jobs"),
+    ("meta", "redis.call('EXISTS', jobs) == 1 and '0123456789' or passed_levels", "passed_levels",
+     "a queue that lost its meta hides the jobs of other levels"),
+    ("first_use", "if not known[1] or levels ~= passed_levels then", "if not known[1] then",
+     "a level that came into use is not written down"),
+    ("first_use", "if not known[1] or levels ~= passed_levels then", "if levels ~= passed_levels then",
+     "a queue without a format"),
+    ("routing", "if length ~= '0' then", "do", "jobs without a key fight for the empty key"),
+    ("delayed_member", "if level == '5' then return id end", "", "the member is spelled in another way than other scripts do"),
+    ("due", "if ms <= now then return nil end", "", "a due job is delayed"),
+    ("wake", "if timer <= now or due < timer then wake_one() end", "wake_one()", "every delayed push wakes a worker"),
+    ("wake", "timer <= now or ", "", "a broken promise keeps workers asleep"),
+    ("wake", " or due < timer", "", "a job that is due before the promised look starts late"),
+    ("wake_one", "waking < 2", "true", "the wake list grows with every push"),
+    ("wake_one", "redis.pcall('LLEN', wake)", "redis.call('LLEN', wake)", "a foreign type under `wake` fails every push"),
+    ("wake_one", "type(waking) == 'number' and ", "", "a foreign type under `wake` fails every push"),
+    ("came_back", "if err == '' then err = last_error end", "", "a release forgets the last error"),
+    ("failed_set", "math.min(surplus, TRIM_CAP)", "surplus", "one failure trims a backlog of any size"),
+    ("failed_set", "'-inf', oldest, 'LIMIT', 0, TRIM_CAP)", "'-inf', oldest)", "one failure trims a backlog of any size"),
+    ("failed_set", "if surplus > 0 then", "do", "jobs within the limit are trimmed"),
+    ("failed_set", " and redis.call('HGET', keys, key) == id then", " then", "a failed job frees a key that another job holds"),
+    ("failed_set", "  free_key(key, id)\n", "", "a failed job blocks its key"),
+    ("remove", "if redis.call('ZSCORE', delayed, delayed_member(id, level)) then return 'delayed', level, key end\n  if redis.call('HEXISTS'", "if redis.call('HEXISTS'",
+     "a cancelled delayed job stays in `delayed`"),
+    ("remove", "if redis.call('HEXISTS', leases, id) == 1 then return 'reserved', level, key end", "",
+     "a cancelled job's worker keeps its lease"),
+    ("remove", "if redis.call('ZSCORE', failed, id) then return 'failed', level, key end", "", "a cancelled failed job stays in `failed`"),
+    ("remove", "if not record then return nil end", "", "cancelling what is not there stops the script"),
+    ("remove", "if key and redis.call('HGET', keys, key) == id then", "if key then",
+     "cancelling a failed job frees a key that another job holds"),
+    ("remove", "redis.call('HINCRBY', stale, level .. ':' .. id, 1)", "", "a job that comes again runs twice"),
+    ("remove", "redis.call('HDEL', returned, id)", "", "notes of jobs that are gone stay for ever"),
+    ("stale", "if count == 0 then return false end", "", "a job that counts is skipped and lost"),
+    ("stale", "if count == 1 then redis.call('HDEL', stale, field) else redis.call('HINCRBY', stale, field, -1) end", "",
+     "a job that comes again is skipped and lost"),
+    ("promote_due", "'LIMIT', '0', promote_cap)", "'LIMIT', '0', '100000')", "a million jobs due at once stall the server"),
+    ("reclaim_expired", "'LIMIT', '0', reclaim_cap)", "'LIMIT', '0', '100000')", "a million ended leases stall the server"),
+    ("reclaim_expired", "> max_retries then", "> max_retries + 1 then", "a job that kills its workers gets one more"),
+    ("reclaim_expired", "redis.call('HDEL', leases, unpack(expired))", "", "a worker that lost its lease acks the job"),
+    ("reclaim_expired", "for i = #expired, 1, -1 do", "for i = 1, #expired do", "the job that waited longest goes last"),
+    ("reclaim_expired", "    if record then\n", "    do\n", "a lease without a record stops every reserve"),
+    ("settle_acks", "tokens[i] and tokens[i] == ARGV[last + i]", "tokens[i]", "a late ack removes a job that another runs"),
+    ("settle_acks", "flags[i] == '1' and key ~= ''", "key ~= ''", "a late ack frees the key of a live job"),
+    ("settle_acks", " and redis.call('HGET', keys, key) == id then", " then", "an ack frees a key that another job holds"),
+    ("settle_acks", "local acked = redis.call('HDEL', leases, unpack(held))",
+     "redis.call('HDEL', leases, unpack(held)) local acked = #held", "an ack that is there twice is counted twice"),
+    ("settle_others", "if redis.call('HGET', leases, id) ~= token then", "if not redis.call('HGET', leases, id) then",
+     "a late fail or release takes a job from its worker"),
+    ("settle_others", "if redis.call('HGET', leases, id) ~= token then", "if false then",
+     "a late fail or release brings back a job that is gone"),
+    ("settle_others", "if record ~= '' then", "do", "a failure without a hook empties the record"),
+    ("settle_others", "(verb == 'retry' or verb == 'failed') and 1 or 0", "1", "a release counts as a failure"),
+    ("settle_others", "verb == 'release' and 'LPUSH' or 'RPUSH'", "'RPUSH'", "a released job goes behind younger ones"),
+    ("settle_others", "if entered_failed > 0 then trim_failed() end", "", "failed jobs pile up without bound"),
+    ("extend", "if format > 1 then", "if false then", "an old client writes into a queue of a newer format"),
+    ("extend", "redis.call('HGET', leases, id) == token and ", "", "a worker that lost its lease extends another's"),
+    ("extend", " and tonumber(redis.call('ZSCORE', reserved, id) or 0) > now", "", "a lease that is over comes back to life"),
+    ("reserve", "if earlier == 'superseded' then return earlier end", "",
+     "a late copy of a reserve stops the script, or gives jobs to nobody"),
+    ("reserve", "if earlier then\n", "if false then\n", "a reserve sent again leases other jobs"),
+    ("reserve", "    if redis.call('HGET', leases, id) == token then", "    do",
+     "a reserve sent again gives a job that another worker has"),
+    ("reserve", REFUSED, "", "a reserve passes over levels and formats that it does not know"),
+    ("reserve", "if want > 0 and not paused then", "if want > 0 then", "a paused queue hands out jobs"),
+    ("reserve", "math.max(now_us, tonumber(known[5] or 0) + 1)", "now_us", "two leases have the same token"),
+    ("reserve", "math.max(now_us, tonumber(known[5] or 0) + 1)", "tonumber(known[5] or 0) + 1",
+     "a failover that forgot the last tokens grants them again"),
+    ("reserve", "local some_stale = tonumber(known[6] or 0) > 0", "local some_stale = false",
+     "a job runs before its new due time, or twice"),
+    ("reserve", "if bytes > max_bytes and granted + k - gone > 1 then", "if bytes > max_bytes then",
+     "a job larger than the limit is never handed out"),
+    ("reserve", "granted + k - gone > 1", "granted + k > 1", "a cancelled entry holds back the large job behind it"),
+    ("reserve", "if bytes > max_bytes and", "if false and", "a reply of any size"),
+    ("reserve", "          if records[k] then\n", "          do\n", "entries of jobs that are gone are handed out"),
+    ("reserve", " or looked_at >= 10 * want + 100", "", "one reserve walks through any number of cancelled entries"),
+    ("reserve", "  reply[4] = 0\n", "", "a worker sleeps while a job is ready behind cancelled ones"),
+    ("reserve", "local wake_next = left_behind", "local wake_next = false", "jobs are left behind and nobody is woken"),
+    ("reserve", "  if promise > 0 and timer == promise then\n    redis.call('HDEL', meta, 'timer')\n    timer = 0\n  end\n", "",
+     "the waiter that promised to come back is busy, and nobody else comes"),
+    ("reserve", "if wait_ms > 0 and not wake_next then", "if false then", "nobody comes back for the next due job"),
+    ("reserve", "timer <= now or tonumber(next_due) < timer", "true", "a worker is woken though another comes back"),
+    ("reserve", "math.max(now + 1, math.min(next_at, now + wait_ms))", "next_at",
+     "a waiter promises to come back when it will be gone"),
+    ("reserve", "math.max(now + 1, ", "math.max(now, ", "a promise for now, which nobody can keep"),
+    ("reserve", "if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then", "if wait_ms > 0 then",
+     "every waiter comes back at the next due time"),
+    ("reserve", "if reply[5] == 0 and promise > 0 and timer == promise then", "if false then",
+     "a waiter that leaves takes its promise with it"),
+    ("reserve", "answer(settled .. '  ') end\nreturn reply\n", "end\nreturn reply\n",
+     "outcomes that were handed along are refused when sent again"),
+    ("reserve", "redis.call('HLEN', leases)\n", "", "a foreign type under `leases` loses the jobs that were popped"),
+    ("settle", EARLIER, "", "an ack sent again is told that the lease was lost"),
+    ("settle", REFUSED, "", "outcomes are written into levels and formats that the caller does not know"),
+    ("cancel", EARLIER, "", "a cancel sent again removes the job that was pushed since"),
+    ("cancel", REFUSED, "", "an old client writes into a queue of a newer format"),
+    ("extend", "clock, room_first", "clock", "a server without memory lets leases end"),
+    ("push", EARLIER, "", "a push sent again puts the jobs in twice"),
+    ("push", REFUSED, "", "jobs are pushed into levels and formats that others do not see"),
+    ("push", "if at and timer > now and timer <= at then wake = nil end", "", "every delayed push wakes a worker"),
+    ("push", "timer > now and ", "", "a broken promise keeps workers asleep"),
+    ("push", "for i = first_item, last_item, 2 do redis.call('HDEL', jobs, ARGV[i]) end", "",
+     "a foreign type under a list leaves records that nobody hands out"),
+    ("push_unique", EARLIER, "", "a push sent again finds its own job as the duplicate"),
+    ("push_unique", REFUSED, "", "jobs are pushed into levels and formats that others do not see"),
+    ("push_unique", "if redis.call('HEXISTS', jobs, id) == 1 then return id end", "", "one id means two jobs"),
+    ("push_unique", "if holder and redis.call('HEXISTS', jobs, holder) == 1 then return holder end", "",
+     "one key means two live jobs"),
+    ("push_unique", "if holder and redis.call('HEXISTS', jobs, holder) == 1 then return holder end",
+     "if holder then return holder end", "a key whose job is gone blocks for ever"),
+    ("push_unique", "if holder and if_held ~= 'replace' then", "if false then", "a duplicate replaces the job that is there"),
+    ("push_unique", "holder = holder_of(id, key)\n      end", "holder = nil\n      end",
+     "of two jobs that hold the id and the key, one stays"),
+    ("push_unique", "redis.call('ZCARD', delayed)", "", "a foreign type under `delayed` leaves a record that nobody hands out"),
+    ("push_unique", "do redis.call('LLEN', ready(used)) end", "do end",
+     "a foreign type under a list leaves a record that nobody hands out"),
+    ("push_unique", "redis.call('HLEN', keys)\n", "",
+     "a foreign type under `keys` leaves a record that nobody hands out"),
+    ("push_unique", "if some_ready then wake_one() end", "", "a waiting worker does not hear of a new job"),
+    ("push_unique", "if earliest then wake_for(earliest) end", "", "a waiting worker does not hear of a nearer due time"),
+    ("requeue", EARLIER, "", "a requeue sent again requeues the job that failed again since"),
+    ("requeue", REFUSED, "", "jobs are requeued into levels and formats that the caller does not know"),
+    ("requeue", "redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)", "redis.call('HGET', jobs, id)",
+     "requeueing a job that has not failed puts it in twice"),
+    ("requeue", "if holder and holder ~= id then", "if false then", "requeueing makes two live jobs of one key"),
+    ("reschedule", EARLIER, "", "a reschedule sent again moves the job that somebody else moved since"),
+    ("reschedule", REFUSED, "", "a job goes into levels and formats that the caller does not know"),
+    ("reschedule", "if not record then return 'absent' end", "", "rescheduling what is not there stops the script"),
+    ("reschedule", "if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end", "",
+     "a job that runs is also delayed"),
+    ("reschedule", "if state == 'ready' then leave_state(id, level, state) end", "", "a rescheduled job runs at once, too"),
+    ("purge", EARLIER, "", "a purge sent again removes the jobs that came since"),
+    ("purge", REFUSED, "", "an old client writes into a queue of a newer format"),
+    ("purge", "if not skip_stale(level, id) then ids[#ids + 1] = id end", "ids[#ids + 1] = id",
+     "purging ready jobs removes one that has been rescheduled"),
+    ("purge", "if key and redis.call('HGET', keys, key) == ids[i] then", "if key then",
+     "purging failed jobs frees a key that a live job holds"),
+    ("purge", "0, cap - seen - 1)", "0, cap - 1)", "a purge removes more than its cap"),
+    ("promote", REFUSED, "", "jobs are promoted into levels and formats that the caller does not know"),
+    ("reclaim", REFUSED, "", "jobs are taken back into levels and formats that the caller does not know"),
+    ("reclaim_expired", "redis.call('HLEN', returned)\n", "",
+     "a foreign type under `returned` loses the jobs that were taken back"),
+    ("reclaim_expired", "  redis.call('ZCARD', failed)\n", "", "a foreign type under `failed` loses the jobs that have failed"),
+    ("reclaim_expired", "do redis.call('LLEN', ready(used)) end", "do end",
+     "a foreign type under a list loses the jobs that were taken back"),
+    ("promote_due", "do redis.call('LLEN', ready(level)) end", "do end",
+     "a foreign type under a list loses the jobs that were due"),
+    ("settle_others", "redis.call('HLEN', returned)\n", "",
+     "a foreign type under `returned` loses the jobs that came back"),
+    ("settle_others", "redis.call('ZCARD', failed)\n", "",
+     "a foreign type under `failed` loses the jobs that failed"),
+    ("settle_others", "do redis.call('LLEN', ready(used)) end", "do end",
+     "a foreign type under a list loses the jobs that came back"),
+    ("requeue", "redis.call('HLEN', returned)\n", "",
+     "a foreign type under `returned` loses the requeued jobs"),
+    ("requeue", "do redis.call('LLEN', ready(used)) end", "do end", "a foreign type under a list loses the requeued jobs"),
+    ("purge", "redis.call('HLEN', returned)\n", "",
+     "a foreign type under `returned` leaves records that nobody hands out"),
+    ("reschedule", "do redis.call('LLEN', ready(used)) end", "do end", "a foreign type under a list loses the rescheduled job"),
+    ("reserve", "do redis.call('LLEN', ready(level)) end", "do end", "a foreign type under a list loses the jobs that were popped"),
+    ("purge", "redis.call('HLEN', jobs)\n", "", "a foreign type under `jobs` leaves jobs that nobody hands out"),
+    ("purge", "do redis.call('LLEN', ready(level)) end", "do end", "a foreign type under a list stops a purge in its middle"),
+    ("push_unique", "if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end", "",
+     "an imported job forgets how often it failed"),
+    ("push_unique", "redis.call('HLEN', returned)\n", "",
+     "a foreign type under `returned` leaves an imported record that nobody hands out"),
+    ("reserve", "want + 100, '100'", "100000, '100'", "a million jobs due at once stall the server"),
+    ("pause", EARLIER, "", "a late copy of a pause undoes the resume after it"),
+    ("configure", EARLIER, "", "a late copy of a limit undoes the one set after it"),
+    ("pause", REFUSED, "", "an old client writes into a queue of a newer format"),
+    ("configure", REFUSED, "", "an old client writes into a queue of a newer format"),
+    ("peek", "if (skipped[id] or 0) < stale_count then", "if false then", "a page shows a cancelled entry as a job"),
+    ("peek", "if skip > 0 and (not some_stale or walk <= 0) then", "if skip > 0 then",
+     "a page hides the job that came again behind its own stale entry"),
+]
+
+
+def path_of(name: str) -> pathlib.Path:
+    script = LUA / f"{name}.lua"
+    return script if script.exists() else LUA / "lib" / f"{name}.lua"
+
+
+def check() -> None:
+    """Every guard is where the list says."""
+    wrong = []
+    for file, text, _, _ in MUTANTS:
+        found = path_of(file).read_text().count(text) if path_of(file).exists() else 0
+        if found != 1:
+            wrong.append(f"{file}.lua has this {found} times: {text!r}")
+    if wrong:
+        sys.exit("the list of mutants does not fit the scripts:\n  " + "\n  ".join(wrong))
+
+
+def write() -> None:
+    lines = [
+        "# Mutants",
+        "",
+        "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other and runs the",
+        "tests of `core/src/model` against the altered script on a real server; a mutant that no test notices fails the run.",
+        "This list is written by `tools/mutants.py --write`.",
+        "",
+        "| file | guard | without it |",
+        "|---|---|---|",
+    ]
+    for file, text, replacement, prevents in MUTANTS:
+        guard = " ".join(text.split())
+        shown = f"`{guard}`" + (f" becomes `{' '.join(replacement.split())}`" if replacement.strip() else "")
+        lines.append(f"| {file} | {shown} | {prevents} |".replace("||", "\\|\\|"))
+    DOC.write_text("\n".join(lines) + "\n")
+
+
+def test_program(folder: str) -> str:
+    built = subprocess.run(
+        ["cargo", "test", "-p", "duly", "--lib", "--no-run", "--message-format", "json"],
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+    programs = [message.get("executable") for message in messages if message.get("reason") == "compiler-artifact"]
+    # A copy, because the next build would replace it in the middle of the run.
+    built_program = next(program for program in reversed(programs) if program)
+    return shutil.copy(built_program, folder)
+
+
+def run(program: str, file: str, text: str, replacement: str) -> tuple[bool, str, float]:
+    """Was it caught, by what, and how long that took."""
+    altered = {"DULY_MUTANT_FILE": file, "DULY_MUTANT_TEXT": text, "DULY_MUTANT_WITH": replacement}
+    started = time.monotonic()
+    done = subprocess.run([program, "model::"], env=os.environ | altered | {"RUST_BACKTRACE": "0"}, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("test ") and line.endswith("FAILED")]
+    if done.returncode != 0 and not failed:
+        sys.exit(f"the tests did not run:\n{done.stdout}")
+    return bool(failed), ", ".join(name.rsplit("::", 1)[1] for name in failed), time.monotonic() - started
+
+
+def main() -> None:
+    check()
+    if "--write" in sys.argv:
+        write()
+        return
+    files = set(sys.argv[1:])
+    chosen = [mutant for mutant in MUTANTS if not files or mutant[0] in files]
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        program = test_program(folder)
+        for file, text, replacement, prevents in chosen:
+            caught, by, seconds = run(program, file, text, replacement)
+            if not caught:
+                survivors.append((file, text))
+            guard = " ".join(text.split())[:70]
+            print(f"{'caught  ' if caught else 'SURVIVED'} {seconds:5.1f} s  {file:15} {guard:70}  {by or prevents}", flush=True)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants were caught")
+    if survivors:
+        sys.exit("not caught:\n  " + "\n  ".join(f"{file}: {text!r}" for file, text in survivors))
+
+
+if __name__ == "__main__":
+    main()
