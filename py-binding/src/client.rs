@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use duly::{ClientBuilder, blocking};
+use duly::{ClientBuilder, Selection, blocking};
 use pyo3::prelude::*;
+use pyo3::types::{PyMapping, PyString};
 
 use crate::convert;
 use crate::error::{Failure, OrRaise as _, invalid};
-use crate::queue::Queue;
-use crate::waiting::wait;
+use crate::job::Job;
+use crate::queue::{Queue, reserve_options};
+use crate::waiting::{Signals, wait};
 
 /// The way to the queues of one server. Nothing is sent until the first call.
 #[pyclass(frozen, module = "duly")]
@@ -21,6 +23,24 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn builder(&self) -> ClientBuilder {
         self.builder.clone()
+    }
+
+    /// A mapping gives weights; the order of anything else is strict.
+    fn selected(&self, given: &Bound<'_, PyAny>) -> Result<(Vec<(blocking::Queue, u32)>, Selection), Failure> {
+        if let Ok(weights) = given.cast::<PyMapping>() {
+            let weighted = |item: Bound<'_, PyAny>| {
+                let (name, weight): (String, Bound<'_, PyAny>) = item.extract()?;
+                Ok((self.client.queue(&name)?, convert::whole("weight", &weight, u32::MAX)?))
+            };
+            let queues: Result<_, Failure> = weights.items()?.iter().map(weighted).collect();
+            return Ok((queues?, Selection::Weighted));
+        }
+        if given.is_instance_of::<PyString>() {
+            return Err(invalid("queues must be a list of names, such as ['orders'], or a dict of weights").into());
+        }
+        let strict = |name: PyResult<Bound<'_, PyAny>>| Ok((self.client.queue(&name?.extract::<String>()?)?, 1));
+        let queues: Result<_, Failure> = given.try_iter()?.map(strict).collect();
+        Ok((queues?, Selection::Strict))
     }
 }
 
@@ -79,6 +99,27 @@ impl Client {
     /// The queue of this name. Nothing is sent.
     fn queue(&self, name: &str) -> PyResult<Queue> {
         self.client.queue(name).map(Queue::new).or_raise()
+    }
+
+    /// Leases jobs that are ready in any of these queues, up to `max` together.
+    #[pyo3(signature = (queues, *, max=1, wait=None, lease=None))]
+    fn reserve_from(
+        &self,
+        py: Python<'_>,
+        queues: &Bound<'_, PyAny>,
+        max: usize,
+        wait: Option<&Bound<'_, PyAny>>,
+        lease: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Py<Job>>> {
+        let options = reserve_options(max, wait, lease)?;
+        let (queues, selection) = self.selected(queues)?;
+        let reserve = |signals: &mut Signals| self.client.reserve_from(&queues, selection, &options, signals);
+        let jobs = crate::waiting::wait(py, reserve)?;
+        let with_queue = |job: blocking::Job| {
+            let queue = Py::new(py, Queue::new(job.queue().clone()))?;
+            Job::new(py, job, queue.into_any())
+        };
+        jobs.into_iter().map(with_queue).collect()
     }
 
     #[expect(clippy::unused_self, reason = "settings may hold a password, so nothing of them is shown")]

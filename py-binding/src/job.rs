@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use duly::{Envelope, Millis, Next, Outcome, blocking};
+use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::convert;
-use crate::error::{Failure, invalid};
+use crate::error::{Failure, OrRaise as _, invalid};
 use crate::waiting::wait;
 
 pub(crate) enum Held {
@@ -193,16 +193,41 @@ impl Job {
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
-    #[pyo3(signature = (error, *, retry_after=None, counted=true, r#final=false))]
+    #[pyo3(signature = (
+        error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn fail(
         slf: &Bound<'_, Self>,
         error: &Bound<'_, PyAny>,
         retry_after: Option<&Bound<'_, PyAny>>,
         counted: bool,
         r#final: bool,
+        #[pyo3(from_py_with = given)] data: Option<Bound<'_, PyAny>>,
+        attempts: Option<&Bound<'_, PyAny>>,
+        max_retries: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<f64>> {
         let failed = failure(retry_after, counted, r#final)?;
-        settle(slf, failed, &error_text(error)?).map(wait_of)
+        let error = error_text(error)?;
+        if data.is_none() && attempts.is_none() && max_retries.is_none() {
+            return settle(slf, failed, &error).map(wait_of);
+        }
+        let reserved = slf.as_super().get();
+        let mut changed = reserved.envelope().clone();
+        changed.error = error;
+        if let Some(data) = data {
+            changed.data = Data::from_json(convert::to_json(&data).map_err(Failure::from)?, usize::MAX).or_raise()?;
+        }
+        if let Some(attempts) = attempts {
+            changed.attempts = convert::whole("attempts", attempts, u32::MAX).map_err(Failure::from)?;
+        }
+        if let Some(max_retries) = max_retries {
+            changed.max_attempts = convert::whole("max_retries", max_retries, u32::MAX).map_err(Failure::from)?;
+        }
+        let job = reserved.blocking()?;
+        let next = wait(slf.py(), |signals| job.settle_rewritten(failed, changed, signals))?;
+        reserved.note_settled();
+        Ok(wait_of(next))
     }
 
     /// Gives it back without counting a failure.
@@ -217,6 +242,16 @@ impl Job {
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals))
     }
+}
+
+/// The default of an argument of which None is a value.
+fn unchanged<'py>() -> Option<Bound<'py, PyAny>> {
+    None
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the form that pyo3 calls")]
+fn given<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    Ok(Some(value.clone()))
 }
 
 pub(crate) fn release(after: Option<&Bound<'_, PyAny>>) -> Result<Outcome, Failure> {

@@ -3,6 +3,7 @@
 //! Importing it starts no thread and opens no connection: the first call of a client connects.
 
 mod aio;
+mod audit;
 mod client;
 mod convert;
 mod error;
@@ -31,6 +32,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<inspect::Found>()?;
     module.add_class::<operate::Cancelled>()?;
     module.add_class::<operate::Requeued>()?;
+    module.add_class::<audit::AuditReport>()?;
+    module.add_class::<audit::Finding>()?;
     module.add_class::<retry::RetryPolicy>()?;
     module.add_class::<lease_keeper::LeaseKeeper>()?;
     module.add_class::<aio::AsyncClient>()?;

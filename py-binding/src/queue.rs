@@ -2,10 +2,11 @@
 
 use std::sync::Mutex;
 
-use duly::{MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
+use duly::{AuditOptions, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 
+use crate::audit::AuditReport;
 use crate::convert;
 use crate::error::{Failure, invalid};
 use crate::inspect::{Counts, Found, JobView};
@@ -229,6 +230,13 @@ impl Queue {
             By::Key(key) => wait(py, |signals| self.queue.find_key(key, signals)),
         };
         found?.map(|found| Found::new(py, found)).transpose()
+    }
+
+    /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+    #[pyo3(signature = (*, repair=false))]
+    fn audit(&self, py: Python<'_>, repair: bool) -> PyResult<AuditReport> {
+        let options = AuditOptions::new().repair(repair);
+        wait(py, |signals| self.queue.audit(options, signals)).and_then(|report| AuditReport::new(py, report))
     }
 
     /// For tests: moves the clock of a client made with `manual_clock=True`.

@@ -4,9 +4,11 @@ Importing it starts nothing; the first call of a client connects.
 """
 
 from duly._core import (
+    AuditReport,
     Cancelled,
     Client,
     Counts,
+    Finding,
     Found,
     Job,
     JobView,
@@ -45,6 +47,7 @@ from duly.errors import (
 from duly.worker import Worker
 
 __all__ = [
+    "AuditReport",
     "AuthenticationFailedError",
     "BusyError",
     "Cancelled",
@@ -57,6 +60,7 @@ __all__ = [
     "DuplicateError",
     "EmbeddedError",
     "EvictionPolicyError",
+    "Finding",
     "FormatTooNewError",
     "Found",
     "InternalError",

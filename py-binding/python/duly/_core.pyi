@@ -48,6 +48,20 @@ class Client:
     def queue(self, name: str) -> Queue:
         """Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`."""
 
+    def reserve_from(
+        self,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        max: int = 1,
+        wait: _Span | None = None,
+        lease: _Span | None = None,
+    ) -> list[Job]:
+        """Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+
+        A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
+        weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+        """
+
 @final
 class Queue:
     """One queue of a client. Made by `client.queue(name)`; safe to share among threads."""
@@ -89,7 +103,7 @@ class Queue:
         """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
 
     def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> list[Job]:
-        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+        """Lease up to `max` jobs (1 to 1,000; one call gives at most 500); an empty list if none came within `wait`."""
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> list[bool]:
         """Ack many jobs with few calls; True where the lease was still held."""
@@ -139,6 +153,9 @@ class Queue:
 
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Say where a job is and why it is not running; None if there is no such job."""
+
+    def audit(self, *, repair: bool = False) -> AuditReport:
+        """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
     def set_clock(self, now: datetime | float) -> None:
         """For tests: move the clock of a client made with `manual_clock=True`."""
@@ -233,12 +250,21 @@ class Job(ReservedJob):
         """Done: the job leaves the queue."""
 
     def fail(
-        self, error: str | BaseException, *, retry_after: _Span | None = None, counted: bool = True, final: bool = False
+        self,
+        error: str | BaseException,
+        *,
+        retry_after: _Span | None = None,
+        counted: bool = True,
+        final: bool = False,
+        data: _Json = ...,
+        attempts: int | None = None,
+        max_retries: int | None = None,
     ) -> float | None:
         """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
 
         The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-        `final=True` allows no further run.
+        `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
+        `max_retries` change the job before that is decided.
         """
 
     def release(self, after: _Span | None = None) -> None:
@@ -383,6 +409,52 @@ class Requeued:
         """The job that holds the key now, of a duplicate."""
 
 @final
+class Finding:
+    """One broken invariant."""
+
+    @property
+    def invariant(self) -> str:
+        """Which one, in one word such as `record` or `one_state`."""
+
+    @property
+    def id(self) -> str:
+        """The job; empty when it is about the queue as a whole."""
+
+    @property
+    def detail(self) -> str:
+        """What is wrong."""
+
+    @property
+    def repaired(self) -> bool:
+        """True if it was mended."""
+
+@final
+class AuditReport:
+    """What an audit found, and how much it looked at."""
+
+    @property
+    def findings(self) -> list[Finding]: ...
+    @property
+    def jobs(self) -> int:
+        """Records that were looked at."""
+
+    @property
+    def entries(self) -> int:
+        """Entries of ready lists that were looked at."""
+
+    @property
+    def suspects(self) -> int:
+        """What looked wrong at first, nearly all of it jobs that were on the move."""
+
+    @property
+    def pages(self) -> int:
+        """Calls that were made."""
+
+    @property
+    def clean(self) -> bool:
+        """True if nothing is broken."""
+
+@final
 class RetryPolicy:
     """How long to wait before each retry. Without one: `linear(5)`, so 5, 10, 15, 20, 25 seconds."""
 
@@ -496,7 +568,7 @@ class AsyncQueue:
     def reserve_many(
         self, max: int, *, wait: _Span | None = None, lease: _Span | None = None
     ) -> Future[list[AsyncJob]]:
-        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+        """Lease up to `max` jobs (1 to 1,000; one call gives at most 500); an empty list if none came within `wait`."""
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> Future[list[bool]]:
         """Ack many jobs with few calls; True where the lease was still held."""

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[[Job], Any]
 """What runs a job: it takes the job, and what it returns does not matter."""
+FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
+"""Gives the arguments of `job.fail` that it wants changed, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 log = logging.getLogger("duly.worker")
 
 _LONGEST_LOOK_S = 0.5
 """How long one wait for a job may keep the worker from seeing that it must stop."""
-_LOOK_AMONG_SEVERAL_S = 0.1
-"""The same while several queues take turns: a job waits at most this long for the worker to look at its queue."""
 _STOP_LOOK_S = 0.1
 """How long any other wait may keep it from seeing that."""
 _FIRST_PAUSE_S = 0.1
@@ -40,26 +40,44 @@ _LONGEST_PAUSE_S = 5.0
 
 
 class Worker:
-    """Reserves jobs of some queues, the first queue first, and runs their handlers in threads.
+    """Reserves jobs of some queues and runs their handlers in threads.
+
+    A list of queues is a strict order, the first queue first; a mapping gives each queue a weight.
 
     A handler takes the job. If it returns, the job is acked; if it raises, the job fails and its policy decides. A job
     that its handler settled (`job.ack()`, `job.fail(...)`, `job.release(...)`) is left alone. Leases are renewed from
     a native thread, also while a handler keeps the GIL, up to the job's `timeout`.
+
+    `on_failure` is called with a job whose handler raised, and the exception, before the failure is stored. It may give
+    a dict of what `job.fail` is to take: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
     """
 
     def __init__(
-        self, client: Client, queues: Iterable[str], *, concurrency: int = 1, lease: float = 10.0, grace: float = 30.0
+        self,
+        client: Client,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: int = 1,
+        lease: float = 10.0,
+        grace: float = 30.0,
+        on_failure: FailureHook | None = None,
     ) -> None:
         """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds."""
         if isinstance(queues, str):
             raise InvalidArgumentError("queues must be a list of names, such as ['orders']")
-        self._queues = [client.queue(name) for name in queues]
+        self._queues = dict(queues) if isinstance(queues, Mapping) else list(queues)
+        for name in self._queues:
+            client.queue(name)  # refuses a wrong name
         if not self._queues:
             raise InvalidArgumentError("a worker needs at least one queue")
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             raise InvalidArgumentError("concurrency must be a whole number, 1 or more")
         if isinstance(grace, bool) or not grace >= 0:
             raise InvalidArgumentError("grace must be 0 or more seconds")
+        if on_failure is not None and (not callable(on_failure) or inspect.iscoroutinefunction(on_failure)):
+            raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
+        self._client = client
+        self._on_failure = on_failure
         self._concurrency = concurrency
         self._lease = lease
         self._grace = grace
@@ -122,7 +140,7 @@ class Worker:
                 self._wait_for_end(_STOP_LOOK_S)
                 continue
             try:
-                jobs = self._reserve(free)
+                jobs = self._client.reserve_from(self._queues, max=free, wait=_LONGEST_LOOK_S, lease=self._lease)
             except DulyError as error:
                 if not error.transient:
                     raise
@@ -148,18 +166,6 @@ class Worker:
                 log.warning(
                     "the lease of job %s of queue %s is lost: another worker may run it", job.id, job.queue.name
                 )
-
-    def _reserve(self, most: int) -> list[Job]:
-        if len(self._queues) == 1:
-            return self._queues[0].reserve_many(most, wait=_LONGEST_LOOK_S, lease=self._lease)
-        for queue in self._queues:
-            if jobs := queue.reserve_many(most, lease=self._lease):
-                return jobs
-        return self._wait_among_several(most)
-
-    def _wait_among_several(self, most: int) -> list[Job]:
-        queue = random.choice(self._queues)
-        return queue.reserve_many(most, wait=_LOOK_AMONG_SEVERAL_S, lease=self._lease)
 
     def _wait_for_end(self, longest: float) -> None:
         """Wait until a job has ended, or until it is time to look whether the worker must stop."""
@@ -196,11 +202,29 @@ class Worker:
             if job.settled:
                 log.exception("job %s of queue %s was settled, and then its handler raised", job.id, job.queue.name)
                 return
-            text = _describe(error)
-            self._settle(job, lambda: job.fail(text))
+            self._fail(job, error)
         else:
             if not job.settled:
                 self._settle(job, job.ack)
+
+    def _fail(self, job: Job, raised: BaseException) -> None:
+        text = _describe(raised)
+        changes: dict[str, Any] = {}
+        try:
+            changes = dict(self._on_failure(job, raised) or {}) if self._on_failure else {}
+        except BaseException:  # the job has failed all the same
+            log.exception("on_failure raised for job %s of queue %s", job.id, job.queue.name)
+        if job.settled:
+            return
+
+        def fail() -> None:
+            try:
+                job.fail(**{"error": text, **changes})
+            except (TypeError, ValueError):
+                log.exception("on_failure gave for job %s what job.fail does not take", job.id)
+                job.fail(text)
+
+        self._settle(job, fail)
 
     def _settle(self, job: Job, verb: Callable[[], Any]) -> None:
         """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
