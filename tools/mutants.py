@@ -501,9 +501,9 @@ def write() -> None:
     lines = [
         "# Mutants",
         "",
-        "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other and runs",
-        "the tests of `core/src/model` against the altered script on a real server; a mutant that no test notices fails",
-        "the run. This list is written by `tools/mutants.py --write`.",
+        "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other",
+        "and runs the tests of `core/src/model` against the altered script on a real server; a mutant that no test",
+        "notices fails the run. This list is written by `tools/mutants.py --write`.",
         "",
         "| file | guard | without it |",
         "|---|---|---|",
