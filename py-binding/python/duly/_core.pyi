@@ -103,7 +103,7 @@ class Queue:
         """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
 
     def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> list[Job]:
-        """Lease up to `max` jobs (1 to 1,000; one call gives at most 500); an empty list if none came within `wait`."""
+        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> list[bool]:
         """Ack many jobs with few calls; True where the lease was still held."""
@@ -568,7 +568,7 @@ class AsyncQueue:
     def reserve_many(
         self, max: int, *, wait: _Span | None = None, lease: _Span | None = None
     ) -> Future[list[AsyncJob]]:
-        """Lease up to `max` jobs (1 to 1,000; one call gives at most 500); an empty list if none came within `wait`."""
+        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> Future[list[bool]]:
         """Ack many jobs with few calls; True where the lease was still held."""
