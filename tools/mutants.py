@@ -254,6 +254,18 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reserve", "if bytes > max_bytes and", "if false and", "a reply of any size"),
     ("reserve", "          if records[k] then\n", "          do\n", "entries of jobs that are gone are handed out"),
     ("reserve", " or looked_at >= 10 * want + 100", "", "one reserve walks through any number of cancelled entries"),
+    (
+        "reserve",
+        "math.ceil(next_at) * 1000 - now_us",
+        "math.ceil(next_at - now) * 1000",
+        "a waiter starts a job up to a millisecond late",
+    ),
+    (
+        "reserve",
+        "math.ceil(next_at) * 1000 - now_us",
+        "math.floor(next_at - now_us / 1000) * 1000",
+        "a waiter comes back before the job is due, and goes round until it is",
+    ),
     ("reserve", "  reply[4] = 0\n", "", "a worker sleeps while a job is ready behind cancelled ones"),
     ("reserve", "local wake_next = left_behind", "local wake_next = false", "jobs are left behind and nobody is woken"),
     (

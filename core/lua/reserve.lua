@@ -1,6 +1,6 @@
 -- Settles the outcomes handed along, promotes due jobs, reclaims ended leases, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
--- Replies: {status, settled flags, token, ms until something is due or -1, promised, ids, records, came back, ids, ...} with
+-- Replies: {status, settled flags, token, us until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
 --- include: once
@@ -181,7 +181,8 @@ local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
 local timer = tonumber(known[3] or 0)
 if next_at < math.huge then
-  reply[4] = math.max(0, math.ceil(next_at - now))
+  -- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides, `now`.
+  reply[4] = math.max(0, math.ceil(next_at) * 1000 - now_us)
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.

@@ -260,10 +260,10 @@ impl Queue {
             if had_entries {
                 continue; // all of them were undecodable: there may be more
             }
-            if reply.status == ReserveStatus::None && reply.next_in_ms == Some(0) {
+            if reply.status == ReserveStatus::None && reply.next_in == Some(Duration::ZERO) {
                 continue; // one call does a bounded amount of work: this one did not reach what is ready
             }
-            match waiting.pause(reply.next_in_ms, reply.promised, reply.status == ReserveStatus::Paused) {
+            match waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused) {
                 Some(pause) => self.wait_for_wake(pause).await?,
                 None => return Ok(Vec::new()),
             }

@@ -159,7 +159,7 @@ async fn look_at_all(
             let reply = turn.queue.reserve_once(&asked, &turn.waiting, &Outcomes::default()).await?;
             let found = !reply.jobs.is_empty();
             let paused = reply.status == ReserveStatus::Paused;
-            let pause = turn.waiting.pause(reply.next_in_ms, reply.promised, paused);
+            let pause = turn.waiting.pause(reply.next_in, reply.promised, paused);
             if found {
                 // The script has taken back what was promised.
                 turn.waiting.forget_promise();

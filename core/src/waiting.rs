@@ -44,7 +44,7 @@ impl Waiting {
 
     /// How long to wait before looking again; nothing when the wait is over. The last look is made without promising
     /// anything, so that a promise still open goes to another waiter.
-    pub(crate) fn pause(&mut self, next_in_ms: Option<u64>, promised: u64, paused: bool) -> Option<Duration> {
+    pub(crate) fn pause(&mut self, next_in: Option<Duration>, promised: u64, paused: bool) -> Option<Duration> {
         if self.over {
             return None;
         }
@@ -56,9 +56,9 @@ impl Waiting {
         }
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
         let look_again = Duration::from_millis(LOOK_AGAIN_MS - u64::from(nanos / 1000) % SPREAD_MS);
-        let pause = match next_in_ms {
+        let pause = match next_in {
             // Ours to take: no other waiter comes back for it.
-            Some(ms) if promised > 0 && !paused => Duration::from_millis(ms).min(look_again),
+            Some(next_in) if promised > 0 && !paused => next_in.min(look_again),
             _ => look_again,
         };
         Some(pause.min(left))

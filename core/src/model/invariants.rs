@@ -1,6 +1,7 @@
 //! What must be true of a queue after every step, and of every step.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::script::{ReserveReply, ReserveStatus};
 
@@ -97,7 +98,10 @@ impl History {
         ensure!(levels.is_sorted(), "I7: {levels:?} is not the order of the levels");
         let is_ready = after.indexed().iter().any(|(_, place)| *place == Place::Ready);
         let is_idle = reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
-        ensure!(!is_idle || !is_ready || reply.next_in_ms == Some(0), "a worker is told to wait while a job is ready");
+        ensure!(
+            !is_idle || !is_ready || reply.next_in == Some(Duration::ZERO),
+            "a worker is told to wait while a job is ready"
+        );
         Ok(())
     }
 

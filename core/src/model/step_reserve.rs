@@ -1,5 +1,7 @@
 //! `reserve`, and the rounds that it makes on the way: `promote` and `reclaim`.
 
+use std::time::Duration;
+
 use crate::keys::Levels;
 use crate::script::{GrantedJob, ReserveReply, ReserveStatus};
 
@@ -38,7 +40,7 @@ impl State {
         let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
-        ReserveReply { status, settled, token, next_in_ms: None, promised: 0, jobs }
+        ReserveReply { status, settled, token, next_in: None, promised: 0, jobs }
     }
 
     fn granted_job(&self, id: &str) -> GrantedJob {
@@ -105,7 +107,7 @@ impl State {
         }
         let jobs = ids.iter().map(|id| self.granted_job(id)).collect();
         self.remember(&reserve.call, format!("{settled} {token} {}", ids.join("\n")));
-        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in_ms: None, promised: 0, jobs }
+        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in: None, promised: 0, jobs }
     }
 
     fn reserve_nothing(&mut self, reserve: &ReserveCall, settled: String, is_stopped: bool) -> ReserveReply {
@@ -132,8 +134,8 @@ impl State {
             self.remember(&reserve.call, format!("{settled}  "));
         }
         let next = if is_stopped { Some(self.clock) } else { next };
-        let next_in_ms = next.map(|next| next.saturating_sub(self.clock));
-        ReserveReply { status, settled, token: 0, next_in_ms, promised, jobs: Vec::new() }
+        let next_in = next.map(|next| Duration::from_millis(next.saturating_sub(self.clock)));
+        ReserveReply { status, settled, token: 0, next_in, promised, jobs: Vec::new() }
     }
 
     pub(super) fn promote(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {

@@ -1,5 +1,7 @@
 //! `reserve.lua`: jobs out, with everything that is due on the way.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::declare::{Digits, script};
@@ -36,8 +38,8 @@ pub(crate) struct ReserveReply {
     /// One character per outcome handed along.
     pub(crate) settled: String,
     pub(crate) token: u64,
-    /// Milliseconds until a job is due or a lease ends; `None` when nothing is on its way.
-    pub(crate) next_in_ms: Option<u64>,
+    /// How long until a job is due or a lease ends, to the microsecond; `None` when nothing is on its way.
+    pub(crate) next_in: Option<Duration>,
     /// The server time at which this waiter promised to come back, 0 for no promise.
     pub(crate) promised: u64,
     pub(crate) jobs: Vec<GrantedJob>,
@@ -60,7 +62,8 @@ impl ReserveReply {
         let settled = utf8(next(&mut items, "settled flags")?)?;
         let token = utf8(next(&mut items, "a token")?)?;
         let token = if token.is_empty() { 0 } else { token.parse().map_err(|_| unexpected("a token"))? };
-        let next_in_ms = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
+        let next_in_us = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
+        let next_in = next_in_us.map(Duration::from_micros);
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
         let mut jobs = Vec::new();
         while let Some(ids) = items.next() {
@@ -81,6 +84,6 @@ impl ReserveReply {
                 });
             }
         }
-        Ok(Self { status, settled, token, next_in_ms, promised, jobs })
+        Ok(Self { status, settled, token, next_in, promised, jobs })
     }
 }
