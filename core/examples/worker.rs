@@ -4,7 +4,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use duly::{Client, Job, Worker};
+use duly::Client;
+use duly::worker::{Context, Job, Worker};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -22,9 +23,8 @@ async fn main() -> Result<(), duly::Error> {
 }
 
 /// `Ok` acks the job; `Err` and a panic are failures, and the job's retry policy decides.
-async fn send_letter(job: Job) -> Result<(), String> {
-    let data: Value = serde_json::from_str(job.envelope.data.as_str()).map_err(|error| error.to_string())?;
-    let about = format!("letter {}", data["letter"]);
+async fn send_letter(job: Job<Value>, _: Context) -> Result<(), String> {
+    let about = format!("letter {}", job.data["letter"]);
     let line = json!({ "job": job.id(), "attempt": job.attempt(), "token": job.token(), "about": about });
     tell("started", line.clone());
     tokio::time::sleep(Duration::from_millis(1)).await; // a quick mail server

@@ -19,6 +19,8 @@ use crate::time::Millis;
 
 /// What a key begins with unless the builder says otherwise.
 pub const DEFAULT_PREFIX: &str = "duly:";
+/// A worker says that the server does not answer when a call has been tried for this long.
+const WORKER_DEADLINE: Duration = Duration::from_secs(2);
 const DEFAULT_URL: &str = "redis://127.0.0.1:6379";
 
 /// The way to the queues of one server. Cheap to clone; clones share their connections.
@@ -44,6 +46,7 @@ pub(crate) struct Shared {
 }
 
 /// Where an embedded server keeps its data.
+#[derive(Clone)]
 enum EmbeddedFolder {
     Default,
     Given(PathBuf),
@@ -100,6 +103,29 @@ impl Client {
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
         Ok(Queue::new(self.clone(), name.to_owned()))
+    }
+
+    /// A client with the same settings and connections of its own, for the thread of a worker: its calls fail early, and the
+    /// worker makes them again.
+    pub(crate) fn for_worker(&self) -> Result<Self, Error> {
+        let shared = &self.shared;
+        let mut settings = shared.settings.clone();
+        settings.deadline = settings.deadline.min(WORKER_DEADLINE);
+        settings.command_timeout = settings.command_timeout.min(WORKER_DEADLINE);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                settings,
+                embedded: shared.embedded.clone(),
+                server_hint: shared.server_hint.clone(),
+                backend: OnceCell::new(),
+                prefix: shared.prefix.clone(),
+                ids: IdGenerator::new(),
+                session: Session::new()?,
+                clock: shared.clock,
+                max_data_bytes: shared.max_data_bytes,
+                durability: Durability::None,
+            }),
+        })
     }
 
     /// One round trip to the server.

@@ -26,6 +26,21 @@ const MAX_RESERVED_A_CALL: usize = 500;
 /// One reserve gives at most this many bytes of records (but always one job).
 const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
+/// One call of the reserve script.
+pub(crate) struct ReserveCall {
+    pub(crate) want: usize,
+    pub(crate) lease: Duration,
+    /// How long the caller waits for a job: until then it can promise to come back.
+    pub(crate) wait: Duration,
+    /// The server time at which it promised to come back, 0 for no promise.
+    pub(crate) promise: u64,
+}
+
+impl ReserveCall {
+    /// The most jobs that one call leases.
+    pub(crate) const MOST: usize = MAX_RESERVED_A_CALL;
+}
+
 /// What to reserve.
 #[derive(Debug, Clone)]
 pub struct ReserveOptions {
@@ -106,6 +121,10 @@ pub struct Job {
 }
 
 impl Job {
+    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue) -> Self {
+        Self { envelope, returns, token, queue: queue.clone() }
+    }
+
     /// The job's id.
     pub fn id(&self) -> &str {
         &self.envelope.id
@@ -312,19 +331,36 @@ impl Queue {
         waiting: &Waiting,
         outcomes: &Outcomes,
     ) -> Result<ReserveReply, Error> {
+        let call = ReserveCall {
+            want: options.max.min(ReserveCall::MOST),
+            lease: options.lease,
+            wait: waiting.left(),
+            promise: waiting.promise(),
+        };
+        self.reserve_call(&call, outcomes, &|_| false).await
+    }
+
+    /// One call of the reserve script, made as the same call again after an outage for as long as `keep_trying` says.
+    pub(crate) async fn reserve_call(
+        &self,
+        reserve: &ReserveCall,
+        outcomes: &Outcomes,
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+    ) -> Result<ReserveReply, Error> {
         let declare = |call: &CallNumber<'_>| Reserve {
             call_slot: call.slot,
             call_number: Digits(call.number),
             call_renew: Digits(u64::from(call.renew)),
-            want: options.max.min(MAX_RESERVED_A_CALL),
-            lease_ms: whole_ms(options.lease),
-            wait_ms: whole_ms(waiting.left()),
+            want: reserve.want,
+            lease_ms: whole_ms(reserve.lease),
+            wait_ms: whole_ms(reserve.wait),
             max_bytes: MAX_RESERVE_BYTES,
-            promise: waiting.promise(),
+            promise: reserve.promise,
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),
         };
-        let reply = self.run_numbered("reserve", Durability::None, declare, |out| outcomes.append(out)).await?;
+        let items = |out: &mut ByteStrings| outcomes.append(out);
+        let reply = self.run_numbered_until("reserve", Durability::None, declare, items, keep_trying).await?;
         ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))
     }
 
@@ -350,7 +386,7 @@ impl Queue {
         for job in granted {
             let decoded = decode(&job.id, &job.record, &job.came_back);
             match decoded {
-                Ok((envelope, returns)) => jobs.push(Job { envelope, returns, token, queue: self.clone() }),
+                Ok((envelope, returns)) => jobs.push(Job::granted(envelope, returns, token, self)),
                 Err(error) => {
                     let reason = format!("undecodable record: {error}");
                     undecodable.other(Verb::Failed, &job.id, token, None, 0, cut_error(&reason), None);
@@ -395,13 +431,19 @@ impl Queue {
 
     /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
     pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
+        let leases: Vec<_> = jobs.iter().map(|job| (job.id().to_owned(), job.token)).collect();
+        self.extend_leases(&leases, lease).await
+    }
+
+    /// The same for leases given as (id, token).
+    pub(crate) async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
         check_lease(lease).map_err(|error| error.during("extend").in_queue(self.name()))?;
-        let mut held = Vec::with_capacity(jobs.len());
-        for batch in jobs.chunks(MAX_BATCH) {
+        let mut held = Vec::with_capacity(leases.len());
+        for batch in leases.chunks(MAX_BATCH) {
             let items = |out: &mut ByteStrings| {
-                for job in batch {
-                    out.push(job.id().as_bytes());
-                    out.push_display(job.token);
+                for (id, token) in batch {
+                    out.push(id.as_bytes());
+                    out.push_display(token);
                 }
             };
             let reply = self.run_plain("extend", Extend { lease_ms: whole_ms(lease) }, items).await?;
@@ -496,7 +538,7 @@ pub(crate) fn decode(id: &str, record: &[u8], came_back: &[u8]) -> Result<(Envel
 }
 
 /// Lets the policy decide and writes down what the script is to do.
-fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
+pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
     let Settlement { job, outcome, error, rewritten } = settlement;
     let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
     let record = match rewritten {

@@ -73,6 +73,7 @@
 //!
 //! [`blocking`] has the same words for programs without a runtime of their own; it is safe after a fork.
 
+mod alarm;
 mod audit;
 pub mod blocking;
 mod client;
@@ -106,7 +107,7 @@ mod session;
 mod several;
 mod time;
 mod waiting;
-mod worker;
+pub mod worker;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};

@@ -273,9 +273,21 @@ impl Queue {
         declare: impl Fn(&CallNumber<'_>) -> D,
         items: impl Fn(&mut ByteStrings),
     ) -> Result<Value, Error> {
+        self.run_numbered_until(operation, durability, declare, items, &|_| false).await
+    }
+
+    /// The same, with the call made again under its number after an error that passes, as long as `keep_trying` says.
+    pub(crate) async fn run_numbered_until<D: Declared>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        declare: impl Fn(&CallNumber<'_>) -> D,
+        items: impl Fn(&mut ByteStrings),
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+    ) -> Result<Value, Error> {
         let session = &self.client.shared.session;
         let number = session.next_call(self.name());
-        let reply = self.run_levels(operation, durability, &declare(&number), &items).await?;
+        let reply = self.run_levels(operation, durability, &declare(&number), &items, keep_trying).await?;
         if !script::says_none(&reply) {
             session.was_kept(self.name(), &number);
         }
@@ -289,7 +301,7 @@ impl Queue {
         declared: D,
         items: impl Fn(&mut ByteStrings),
     ) -> Result<Value, Error> {
-        self.run_levels(operation, Durability::None, &declared, &items).await
+        self.run_levels(operation, Durability::None, &declared, &items, &|_| false).await
     }
 
     async fn run_levels<D: Declared>(
@@ -298,6 +310,7 @@ impl Queue {
         durability: Durability,
         declared: &D,
         items: &impl Fn(&mut ByteStrings),
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
     ) -> Result<Value, Error> {
         let client = &self.client.shared;
         loop {
@@ -311,6 +324,7 @@ impl Queue {
             );
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
+                Err(error) if error.is_transient() && keep_trying(&error) => continue,
                 reply => reply?,
             };
             match script::wanted_levels(&reply) {

@@ -112,7 +112,7 @@ pub(crate) async fn reserve_several(
     loop {
         let order = match selection {
             Selection::Strict => (0..turns.len()).collect(),
-            Selection::Weighted => weighted_order(&turns)?,
+            Selection::Weighted => weighted_order(&turns.iter().map(|turn| turn.weight).collect::<Vec<_>>())?,
         };
         let round = look_at_all(&mut turns, &order, options).await;
         let (jobs, all_undecodable) = match round {
@@ -227,13 +227,13 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
 }
 
 /// A new order, in which each place goes to one of those left with a chance in proportion to its weight.
-fn weighted_order(turns: &[Turn<'_>]) -> Result<Vec<usize>, Error> {
+pub(crate) fn weighted_order(weights: &[u32]) -> Result<Vec<usize>, Error> {
     let mut random = getrandom::u64()
         .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
-    let mut left: Vec<usize> = (0..turns.len()).collect();
-    let mut order = Vec::with_capacity(turns.len());
+    let mut left: Vec<usize> = (0..weights.len()).collect();
+    let mut order = Vec::with_capacity(weights.len());
     while !left.is_empty() {
-        let total: u64 = left.iter().map(|&place| u64::from(turns[place].weight)).sum();
+        let total: u64 = left.iter().map(|&place| u64::from(weights[place])).sum();
         // The finalizer of splitmix64 (Steele, Lea, Flood 2014).
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut drawn = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -241,7 +241,7 @@ fn weighted_order(turns: &[Turn<'_>]) -> Result<Vec<usize>, Error> {
         drawn = (drawn ^ (drawn >> 31)) % total;
         let mut chosen = 0;
         for (at, &place) in left.iter().enumerate() {
-            let weight = u64::from(turns[place].weight);
+            let weight = u64::from(weights[place]);
             if drawn < weight {
                 chosen = at;
                 break;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use duly::{
-    Client, Job, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State, Worker, WorkerBuilder, WorkerReport,
-};
+use duly::worker::{Job, Worker, WorkerBuilder, WorkerReport};
+use duly::{Client, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
+use serde_json::Value;
 use support::Server;
 use tokio::sync::Notify;
 
@@ -43,7 +43,7 @@ async fn jobs_run_and_are_acked() {
     queue.push_many((0..50).map(|_| job("count")), |_| {}).await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&runs);
-    let worker = worker(&client).concurrency(8).handler("count", move |_: Job| {
+    let worker = worker(&client).concurrency(8).handler("count", move |_: Job<Value>, _| {
         let runs = Arc::clone(&counted);
         async move {
             runs.fetch_add(1, Ordering::SeqCst);
@@ -67,10 +67,10 @@ async fn failures_and_panics_are_retried_and_end_in_failed() {
     ];
     let worker = worker(&client)
         .concurrency(2)
-        .handler("twice", |job: Job| async move { if job.attempt() < 3 { Err("not yet") } else { Ok(()) } })
-        .handler("always", |_: Job| async { Err("never") })
-        .handler("slow", |_: Job| std::future::pending::<Result<(), String>>())
-        .handler("panic", |job: Job| async move {
+        .handler("twice", |job: Job<Value>, _| async move { if job.attempt() < 3 { Err("not yet") } else { Ok(()) } })
+        .handler("always", |_: Job<Value>, _| async { Err("never") })
+        .handler("slow", |_: Job<Value>, _| std::future::pending::<Result<(), String>>())
+        .handler("panic", |job: Job<Value>, _| async move {
             assert!(job.id().is_empty(), "at the disco");
             Ok::<(), String>(())
         });
@@ -90,7 +90,7 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     let (client, queue) = (server.client(), server.queue("orders"));
     queue.push(job("long")).await.unwrap();
     let other = server.queue("orders");
-    let worker = worker(&client).lease(Duration::from_millis(150)).handler("long", move |_: Job| {
+    let worker = worker(&client).lease(Duration::from_millis(150)).handler("long", move |_: Job<Value>, _| {
         let other = other.clone();
         async move {
             // Three leases long, another worker looks for it.
@@ -115,7 +115,7 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     let worker = worker(&client)
         .concurrency(2)
         .grace(Duration::from_millis(200))
-        .handler("short", move |_: Job| {
+        .handler("short", move |_: Job<Value>, _| {
             let (stop, started) = (Arc::clone(&stopper), Arc::clone(&endless_started));
             async move {
                 started.notified().await;
@@ -124,7 +124,7 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
                 Ok::<(), String>(())
             }
         })
-        .handler("endless", move |_: Job| {
+        .handler("endless", move |_: Job<Value>, _| {
             started.notify_one();
             std::future::pending::<Result<(), String>>()
         });
@@ -143,7 +143,7 @@ async fn jobs_of_a_dropped_worker_run_again_when_their_leases_end() {
     queue.push(job("endless")).await.unwrap();
     let started = Arc::new(Notify::new());
     let starting = Arc::clone(&started);
-    let worker = worker(&client).lease(Duration::from_millis(300)).handler("endless", move |_: Job| {
+    let worker = worker(&client).lease(Duration::from_millis(300)).handler("endless", move |_: Job<Value>, _| {
         starting.notify_one();
         std::future::pending::<Result<(), String>>()
     });
@@ -162,7 +162,7 @@ async fn a_handler_that_lost_its_lease_is_dropped() {
     let (client, queue) = (server.client(), server.queue("orders"));
     let id = queue.push(job("endless")).await.unwrap().id().to_owned();
     let cancelling = queue.clone();
-    let worker = worker(&client).lease(Duration::from_millis(100)).handler("endless", move |_: Job| {
+    let worker = worker(&client).lease(Duration::from_millis(100)).handler("endless", move |_: Job<Value>, _| {
         let (queue, id) = (cancelling.clone(), id.clone());
         async move {
             queue.cancel(&id).await.map_err(|error| error.to_string())?;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
+/// So that who waits for a server goes on within a second of its return.
+const LONGEST: Duration = Duration::from_millis(750);
 
-/// Waits grow from 50 ms to 2 s with full jitter: after an outage the clients of one server must not come back
+/// Waits grow from 50 ms to 750 ms with full jitter: after an outage the clients of one server must not come back
 /// together. (Marc Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.)
 #[derive(Default)]
 pub(super) struct Backoff {

@@ -99,6 +99,15 @@ impl Outcomes {
         self.ids.len()
     }
 
+    /// The id of the outcome at this place, acks first; empty when there is none.
+    pub(crate) fn id_at(&self, place: usize) -> String {
+        let id = match place.checked_sub(self.ack_count()) {
+            None => self.ids.iter().nth(place),
+            Some(other) => self.others.iter().nth(7 * other + 1),
+        };
+        String::from_utf8_lossy(id.unwrap_or_default()).into_owned()
+    }
+
     /// 1 when an acked job has a key, so that the keys are sent too.
     pub(crate) fn keyed(&self) -> usize {
         usize::from(self.keyed)

@@ -1,0 +1,108 @@
+//! Settings of the worker of Rust programs.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::WorkerSettings;
+use super::event::WorkerEvent;
+use super::handler::{Context, Failure, Handler, Job, boxed};
+use super::run::{OnEvent, Shared, Worker};
+use crate::client::Client;
+use crate::error::Error;
+use crate::several::Selection;
+
+/// Settings of a [`Worker`].
+#[must_use]
+pub struct WorkerBuilder {
+    client: Client,
+    settings: WorkerSettings,
+    handlers: HashMap<String, Handler>,
+    any: Option<Handler>,
+    on_event: OnEvent,
+}
+
+impl WorkerBuilder {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            settings: WorkerSettings::new(Vec::new()),
+            handlers: HashMap::new(),
+            any: None,
+            on_event: Arc::new(|event| eprintln!("duly worker: {event}")),
+        }
+    }
+
+    /// A queue to serve, with its weight (which matters under [`Selection::Weighted`] only).
+    pub fn queue(mut self, name: &str, weight: u32) -> Self {
+        self.settings.queues.push((name.to_owned(), weight));
+        self
+    }
+
+    /// Which queue goes first (default: strictly as they were given).
+    pub fn selection(mut self, selection: Selection) -> Self {
+        self.settings.selection = selection;
+        self
+    }
+
+    /// What runs the jobs of this name. Their data is decoded to the handler's type first.
+    pub fn handler<T, F, R, E>(mut self, name: &str, handler: F) -> Self
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.handlers.insert(name.to_owned(), boxed(handler));
+        self
+    }
+
+    /// What runs the jobs that have no name, or a name without a handler of its own.
+    pub fn any_handler<T, F, R, E>(mut self, handler: F) -> Self
+    where
+        T: DeserializeOwned + Send + 'static,
+        F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.any = Some(boxed(handler));
+        self
+    }
+
+    /// How many handlers run at once (default 1).
+    pub fn concurrency(mut self, concurrency: usize) -> Self {
+        self.settings.concurrency = concurrency;
+        self
+    }
+
+    /// How long a lease is (default 10 s), and so how soon others notice that this worker died. Renewed while a handler runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = lease;
+        self
+    }
+
+    /// How long running handlers may go on after a stop (default 30 s).
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// What is told of outages, lost leases and interrupted runs, once each (default: a line on stderr).
+    pub fn on_event(mut self, on_event: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+        self.on_event = Arc::new(on_event);
+        self
+    }
+
+    /// The worker. Errors: `InvalidArgument`.
+    pub fn build(self) -> Result<Worker, Error> {
+        if self.handlers.is_empty() && self.any.is_none() {
+            return Err(Error::invalid("a worker needs at least one handler"));
+        }
+        self.settings.check(&self.client)?;
+        let Self { client, settings, handlers, any, on_event } = self;
+        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, on_event }) })
+    }
+}

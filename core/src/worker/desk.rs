@@ -1,0 +1,725 @@
+//! What the fetch loop and the executors share: jobs that wait for a handler, jobs that run, and outcomes to be told.
+//!
+//! One lock, held for some dozen nanoseconds at a time; nothing waits under it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::event::{Interruption, WorkerEvent};
+use super::executor::{Ended, ExecutorShared};
+use super::prefetch::Prefetch;
+use super::{WorkerReport, WorkerSettings};
+use crate::consume::{Job, Settlement, add_outcome};
+use crate::error::Error;
+use crate::queue::MAX_BATCH;
+use crate::retry::{Next, Outcome};
+use crate::script::{Outcomes, Verb};
+use crate::time::Millis;
+
+/// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.
+const RIDE_WITHIN: Duration = Duration::from_millis(5);
+/// Jobs that waited this long while all executors are busy are given back.
+const HOARDED_AFTER: Duration = Duration::from_millis(500);
+/// Outcomes that leave whether or not a fetch is due.
+const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
+/// Events that nobody reads are dropped, the oldest first.
+const MOST_EVENTS: usize = 1000;
+
+pub(super) struct Desk {
+    state: Mutex<State>,
+    /// Wakes the fetch loop.
+    for_fetcher: Notify,
+    job_there: Condvar,
+    job_there_async: Notify,
+    event_there: Condvar,
+    event_there_async: Notify,
+    over: Notify,
+}
+
+struct State {
+    phase: Phase,
+    concurrency: usize,
+    held: Vec<Option<Held>>,
+    free: Vec<usize>,
+    /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
+    fetched: VecDeque<usize>,
+    running: usize,
+    lanes: Vec<VecDeque<Batch>>,
+    outcomes: usize,
+    oldest_outcome: Option<Instant>,
+    /// The fetch loop is on its way to the server, or was woken: it looks here before it sleeps.
+    fetcher_is_awake: bool,
+    /// When the fetch loop looks here by itself.
+    fetcher_wakes_at: Option<Instant>,
+    /// A queue may have more jobs than were fetched.
+    may_have_more: bool,
+    prefetch: Prefetch,
+    timeouts: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    next_run: u64,
+    waiting_threads: usize,
+    waiting_tasks: usize,
+    events: VecDeque<WorkerEvent>,
+    report: WorkerReport,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Working,
+    /// Nothing new is started; what runs may end until then.
+    Stopping {
+        until: Instant,
+    },
+    Over,
+}
+
+/// A job whose lease is ours.
+struct Held {
+    job: Arc<Job>,
+    lane: usize,
+    fetched_at: Instant,
+    run: Option<Running>,
+}
+
+struct Running {
+    number: u64,
+    executor: Arc<ExecutorShared>,
+    /// Its outcome is settled already; what the handler says no longer counts.
+    interrupted: bool,
+}
+
+/// Outcomes of one queue for one script call.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) outcomes: Outcomes,
+    /// What the outcomes behind the acks are, in order.
+    others: Vec<Told>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Failed,
+    Released,
+}
+
+/// One run for an executor.
+#[derive(Debug)]
+pub struct Run {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Counts the runs of this worker.
+    pub number: u64,
+    place: usize,
+    started: Instant,
+}
+
+/// What the fetch loop does next.
+pub(super) enum Step {
+    Call { want: usize },
+    Sleep { until: Option<Instant>, want: usize },
+    Over,
+}
+
+/// What `Desk::next` gives.
+pub(super) enum Taken {
+    Run(Run),
+    /// There is none just now.
+    None,
+    /// There will be none.
+    Over,
+}
+
+impl Desk {
+    pub(super) fn new(settings: &WorkerSettings) -> Self {
+        Self {
+            state: Mutex::new(State {
+                phase: Phase::Working,
+                concurrency: settings.concurrency,
+                held: Vec::new(),
+                free: Vec::new(),
+                fetched: VecDeque::new(),
+                running: 0,
+                lanes: settings.queues.iter().map(|_| VecDeque::new()).collect(),
+                outcomes: 0,
+                oldest_outcome: None,
+                fetcher_is_awake: true,
+                fetcher_wakes_at: None,
+                may_have_more: true,
+                prefetch: Prefetch::default(),
+                timeouts: BinaryHeap::new(),
+                next_run: 0,
+                waiting_threads: 0,
+                waiting_tasks: 0,
+                events: VecDeque::new(),
+                report: WorkerReport::default(),
+            }),
+            for_fetcher: Notify::new(),
+            job_there: Condvar::new(),
+            job_there_async: Notify::new(),
+            event_there: Condvar::new(),
+            event_there_async: Notify::new(),
+            over: Notify::new(),
+        }
+    }
+
+    /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- executors ----
+
+    /// The next run, if there is one now.
+    pub(super) fn take(&self, executor: &Arc<ExecutorShared>) -> Taken {
+        let mut state = self.lock();
+        let taken = state.take(executor);
+        let wake = matches!(taken, Taken::Run(_)) && state.wake_to_refill();
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+        taken
+    }
+
+    /// The next run, waited for by a thread.
+    pub(super) fn take_within(&self, executor: &Arc<ExecutorShared>, wait: Duration) -> Taken {
+        let until = Instant::now() + wait;
+        let mut state = self.lock();
+        loop {
+            match state.take(executor) {
+                Taken::None => {}
+                taken => {
+                    let wake = state.wake_to_refill();
+                    drop(state);
+                    if wake {
+                        self.for_fetcher.notify_one();
+                    }
+                    return taken;
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Taken::None;
+            }
+            state.waiting_threads += 1;
+            state = self.job_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_threads -= 1;
+        }
+    }
+
+    /// The next run, waited for by a task.
+    pub(super) async fn take_async(&self, executor: &Arc<ExecutorShared>) -> Option<Run> {
+        loop {
+            // Registered before the look, so that what comes in between is not missed.
+            let there = self.job_there_async.notified();
+            match self.take(executor) {
+                Taken::Run(run) => return Some(run),
+                Taken::Over => return None,
+                Taken::None => {}
+            }
+            self.lock().waiting_tasks += 1;
+            there.await;
+            self.lock().waiting_tasks -= 1;
+        }
+    }
+
+    /// Notes what became of a run, for the next call. An outcome that makes no sense is noted as a plain failure, and
+    /// given as the error.
+    pub(super) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        let took = run.started.elapsed();
+        let mut state = self.lock();
+        state.prefetch.learn(took);
+        let Some(held) = state.release_place(run.place) else { return Ok(None) };
+        state.running -= 1;
+        let interrupted = held.run.is_none_or(|run| run.interrupted);
+        let told = match ended {
+            _ if interrupted => Ok(None),
+            Ended::SettledByHandler => Ok(None),
+            Ended::Outcome { outcome, error, rewritten } => {
+                let settlement =
+                    Settlement { job: &held.job, outcome, error: &error, rewritten: rewritten.map(|changed| *changed) };
+                match state.note(held.lane, &settlement) {
+                    Ok(next) => Ok(Some(next)),
+                    Err(refused) => {
+                        let failure =
+                            Settlement { job: &held.job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
+                        let _ = state.note(held.lane, &failure);
+                        Err(refused)
+                    }
+                }
+            }
+        };
+        let wake = state.wake_for_outcome();
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+        told
+    }
+
+    // ---- the fetch loop ----
+
+    /// What to do now. `due`: may a queue have jobs that were not looked at?
+    pub(super) fn next_step(&self, due: bool) -> Step {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.end_overdue(now, self);
+        if let Phase::Stopping { until } = state.phase {
+            if state.running == 0 || now >= until {
+                state.interrupt_all(self);
+                if state.outcomes == 0 {
+                    state.phase = Phase::Over;
+                    drop(state);
+                    self.over.notify_waiters();
+                    self.tell_executors();
+                    return Step::Over;
+                }
+            }
+        }
+        if state.phase == Phase::Over {
+            return Step::Over;
+        }
+        state.may_have_more = due;
+        state.give_back_hoarded(now, self);
+        let want = state.want();
+        let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
+        let leave_now =
+            state.outcomes > 0 && (state.fetched.is_empty() || ride_over || state.outcomes >= OUTCOMES_A_CALL);
+        if leave_now || (due && want > 0 && state.is_low()) {
+            let concurrency = state.concurrency;
+            state.prefetch.grow(concurrency);
+            state.fetcher_is_awake = true;
+            return Step::Call { want: state.want() };
+        }
+        let until = [
+            state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
+            state.timeouts.peek().map(|Reverse((at, ..))| *at),
+            state.hoarded_at(),
+            match state.phase {
+                Phase::Stopping { until } => Some(until),
+                _ => None,
+            },
+        ];
+        let until = until.into_iter().flatten().min();
+        state.fetcher_is_awake = false;
+        state.fetcher_wakes_at = until;
+        Step::Sleep { until, want }
+    }
+
+    /// Waits until an executor or a stop wants something of the fetch loop.
+    pub(super) async fn called(&self) {
+        self.for_fetcher.notified().await;
+    }
+
+    /// The fetch loop woke by itself.
+    pub(super) fn awake(&self) {
+        self.lock().fetcher_is_awake = true;
+    }
+
+    /// The outcomes that wait for a call to this queue.
+    pub(super) fn take_outcomes(&self, lane: usize) -> Batch {
+        let mut state = self.lock();
+        let batch = state.lanes[lane].pop_front().unwrap_or_default();
+        state.outcomes -= batch.outcomes.len();
+        if state.outcomes == 0 {
+            state.oldest_outcome = None;
+        }
+        batch
+    }
+
+    pub(super) fn has_outcomes(&self, lane: usize) -> bool {
+        !self.lock().lanes[lane].is_empty()
+    }
+
+    /// The answer to a batch of outcomes: one flag each, acks first.
+    pub(super) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
+        let mut state = self.lock();
+        let acks = batch.outcomes.ack_count();
+        for (place, &settled) in flags.iter().enumerate() {
+            if !settled {
+                state.report.lost += 1;
+                let id = batch.outcomes.id_at(place);
+                state.tell(WorkerEvent::LeaseLost { queue: queue.to_owned(), id }, self);
+            } else if place < acks {
+                state.report.acked += 1;
+            } else if batch.others.get(place - acks) == Some(&Told::Failed) {
+                state.report.failed += 1;
+            } else {
+                state.report.released += 1;
+            }
+        }
+    }
+
+    /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told
+    /// as failed: (id, token, reason).
+    pub(super) fn deliver(&self, lane: usize, jobs: Vec<Job>, undecodable: &[(String, u64, String)]) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        for (id, token, reason) in undecodable {
+            let batch = state.open_batch(lane);
+            batch.outcomes.other(Verb::Failed, id, *token, None, 0, reason, None);
+            batch.others.push(Told::Failed);
+            state.count_outcome(now);
+        }
+        let count = jobs.len();
+        for job in jobs {
+            if state.phase == Phase::Working {
+                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, run: None });
+            } else {
+                let _ = state.note(lane, &give_back(&job));
+            }
+        }
+        let threads = state.waiting_threads.min(count);
+        let tasks = state.waiting_tasks.min(count);
+        drop(state);
+        for _ in 0..threads {
+            self.job_there.notify_one();
+        }
+        for _ in 0..tasks {
+            self.job_there_async.notify_one();
+        }
+    }
+
+    // ---- leases ----
+
+    /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs.
+    pub(super) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
+        let state = self.lock();
+        let ours = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        ours.map(|held| (held.job.id().to_owned(), held.job.token())).collect()
+    }
+
+    /// These leases of a queue were lost.
+    pub(super) fn lost(&self, lane: usize, leases: &[(String, u64)]) {
+        let mut state = self.lock();
+        for place in 0..state.held.len() {
+            let is_lost = state.held[place].as_ref().is_some_and(|held| {
+                held.lane == lane && leases.iter().any(|(id, token)| *token == held.job.token() && id == held.job.id())
+            });
+            if is_lost {
+                state.interrupt(place, Interruption::LeaseLost, self);
+            }
+        }
+    }
+
+    // ---- stop ----
+
+    /// Starts nothing more, gives back what waits, and lets what runs end within the grace.
+    pub(super) fn stop(&self, grace: Duration) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let until = now + grace;
+        match &mut state.phase {
+            Phase::Over => return,
+            Phase::Stopping { until: earlier } => *earlier = until.min(*earlier),
+            phase @ Phase::Working => *phase = Phase::Stopping { until },
+        }
+        state.give_back_fetched();
+        drop(state);
+        self.tell_executors();
+        self.for_fetcher.notify_one();
+    }
+
+    /// Is over at once: what was not told yet is left to the end of the leases.
+    pub(super) fn abandon(&self) {
+        let mut state = self.lock();
+        state.interrupt_all(self);
+        state.phase = Phase::Over;
+        drop(state);
+        self.over.notify_waiters();
+        self.tell_executors();
+        self.for_fetcher.notify_one();
+    }
+
+    /// Has the grace been over for so long that the last outcomes are not worth trying to tell?
+    pub(super) fn is_hopeless(&self, farewell: Duration) -> bool {
+        match self.lock().phase {
+            Phase::Working => false,
+            Phase::Stopping { until } => Instant::now() > until + farewell,
+            Phase::Over => true,
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.lock().phase != Phase::Working
+    }
+
+    /// Ready when the worker has said all it had to say.
+    pub(super) async fn until_over(&self) {
+        loop {
+            let over = self.over.notified();
+            if self.lock().phase == Phase::Over {
+                return;
+            }
+            over.await;
+        }
+    }
+
+    /// The same for a thread; false when the time is over before.
+    pub(super) fn over_within(&self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        let mut state = self.lock();
+        while state.phase != Phase::Over {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state.waiting_threads += 1;
+            state = self.job_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_threads -= 1;
+        }
+        true
+    }
+
+    pub(super) fn report(&self) -> WorkerReport {
+        self.lock().report
+    }
+
+    fn tell_executors(&self) {
+        self.job_there.notify_all();
+        self.job_there_async.notify_waiters();
+        self.event_there.notify_all();
+    }
+
+    // ---- events ----
+
+    pub(super) fn tell(&self, event: WorkerEvent) {
+        self.lock().tell(event, self);
+    }
+
+    /// The next event, waited for by a task.
+    pub(super) async fn event(&self) -> WorkerEvent {
+        loop {
+            let there = self.event_there_async.notified();
+            if let Some(event) = self.lock().events.pop_front() {
+                return event;
+            }
+            there.await;
+        }
+    }
+
+    /// The next event, waited for by a thread; none when the time is over, or when the worker is.
+    pub(super) fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
+        let until = Instant::now() + wait;
+        let mut state = self.lock();
+        loop {
+            if let Some(event) = state.events.pop_front() {
+                return Some(event);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.phase == Phase::Over {
+                return None;
+            }
+            state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl State {
+    fn take(&mut self, executor: &Arc<ExecutorShared>) -> Taken {
+        if self.phase != Phase::Working {
+            return Taken::Over;
+        }
+        let Some(place) = self.fetched.pop_front() else { return Taken::None };
+        let started = Instant::now();
+        self.next_run += 1;
+        let number = self.next_run;
+        let Some(held) = self.held[place].as_mut() else { return Taken::None };
+        held.run = Some(Running { number, executor: Arc::clone(executor), interrupted: false });
+        let job = Arc::clone(&held.job);
+        if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
+            self.timeouts.push(Reverse((until, place, number)));
+        }
+        self.running += 1;
+        Taken::Run(Run { job, number, place, started })
+    }
+
+    fn hold(&mut self, held: Held) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.held.push(None);
+            self.held.len() - 1
+        });
+        self.held[place] = Some(held);
+        self.fetched.push_back(place);
+    }
+
+    fn release_place(&mut self, place: usize) -> Option<Held> {
+        let held = self.held.get_mut(place)?.take()?;
+        self.free.push(place);
+        Some(held)
+    }
+
+    /// Notes an outcome for the next call to its queue.
+    fn note(&mut self, lane: usize, settlement: &Settlement<'_>) -> Result<Next, Error> {
+        let batch = self.open_batch(lane);
+        let next = add_outcome(&mut batch.outcomes, settlement)?;
+        match next {
+            Next::Ack => {}
+            Next::ReleaseAfter(_) => batch.others.push(Told::Released),
+            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push(Told::Failed),
+        }
+        self.count_outcome(Instant::now());
+        Ok(next)
+    }
+
+    fn open_batch(&mut self, lane: usize) -> &mut Batch {
+        let batches = &mut self.lanes[lane];
+        if batches.back().is_none_or(|batch| batch.outcomes.len() >= OUTCOMES_A_CALL) {
+            batches.push_back(Batch::default());
+        }
+        let last = batches.len() - 1;
+        &mut batches[last]
+    }
+
+    fn count_outcome(&mut self, now: Instant) {
+        self.outcomes += 1;
+        self.oldest_outcome.get_or_insert(now);
+    }
+
+    /// How many jobs to ask for.
+    fn want(&self) -> usize {
+        if self.phase != Phase::Working {
+            return 0;
+        }
+        (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len())
+    }
+
+    /// Do so few jobs wait that more should be fetched?
+    fn is_low(&self) -> bool {
+        2 * self.fetched.len() <= self.prefetch.ahead()
+    }
+
+    fn wake_to_refill(&mut self) -> bool {
+        let timer_too_late = self
+            .timeouts
+            .peek()
+            .is_some_and(|Reverse((at, ..))| self.fetcher_wakes_at.is_none_or(|wakes_at| *at < wakes_at));
+        self.wake_if(timer_too_late || (self.may_have_more && self.is_low() && self.want() > 0))
+    }
+
+    fn wake_for_outcome(&mut self) -> bool {
+        let stopping = self.phase != Phase::Working;
+        let no_timer = self
+            .oldest_outcome
+            .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
+        self.wake_if(stopping || (self.outcomes > 0 && self.fetched.is_empty()) || no_timer)
+    }
+
+    fn wake_if(&mut self, needed: bool) -> bool {
+        let wake = needed && !self.fetcher_is_awake;
+        self.fetcher_is_awake |= wake;
+        wake
+    }
+
+    // ---- what must end ----
+
+    /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
+    fn end_overdue(&mut self, now: Instant, desk: &Desk) {
+        while let Some(&Reverse((at, place, number))) = self.timeouts.peek() {
+            let is_current = |held: &Held| held.run.as_ref().is_some_and(|run| run.number == number);
+            if self.held[place].as_ref().is_some_and(is_current) {
+                if at > now {
+                    return;
+                }
+                self.interrupt(place, Interruption::TimedOut, desk);
+            }
+            self.timeouts.pop();
+        }
+    }
+
+    fn interrupt(&mut self, place: usize, why: Interruption, desk: &Desk) {
+        let Some(held) = self.held[place].as_mut() else { return };
+        let (job, lane) = (Arc::clone(&held.job), held.lane);
+        let Some(run) = &mut held.run else {
+            // It waits for an executor: only a lost lease ends that.
+            self.fetched.retain(|&waiting| waiting != place);
+            self.release_place(place);
+            return;
+        };
+        if std::mem::replace(&mut run.interrupted, true) {
+            return;
+        }
+        run.executor.interrupt(run.number, why);
+        let (executor, number) = (run.executor.tag, run.number);
+        match why {
+            Interruption::TimedOut => {
+                let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
+                let error = format!("ran longer than its timeout of {timeout} s");
+                let failure = Settlement { job: &job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
+                let _ = self.note(lane, &failure);
+            }
+            Interruption::Stopped => {
+                let _ = self.note(lane, &give_back(&job));
+            }
+            Interruption::LeaseLost => self.report.lost += 1,
+        }
+        let (queue, id) = (job.queue().name().to_owned(), job.id().to_owned());
+        self.tell(WorkerEvent::Interrupted { queue, id, executor, run: number, why }, desk);
+    }
+
+    fn interrupt_all(&mut self, desk: &Desk) {
+        for place in 0..self.held.len() {
+            if self.held[place].as_ref().is_some_and(|held| held.run.is_some()) {
+                self.interrupt(place, Interruption::Stopped, desk);
+            }
+        }
+    }
+
+    fn hoarded_at(&self) -> Option<Instant> {
+        let oldest = self.held[*self.fetched.front()?].as_ref()?;
+        Some(oldest.fetched_at + HOARDED_AFTER)
+    }
+
+    /// Jobs that were fetched ahead because others like them were short go back when these turn out to be long.
+    fn give_back_hoarded(&mut self, now: Instant, desk: &Desk) {
+        if self.running < self.concurrency || self.hoarded_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut by_lane = vec![0; self.lanes.len()];
+        for &place in &self.fetched {
+            if let Some(held) = &self.held[place] {
+                by_lane[held.lane] += 1;
+            }
+        }
+        let names: Vec<_> = self.fetched.iter().filter_map(|&place| self.held[place].as_ref()).collect();
+        let mut queues = vec![String::new(); self.lanes.len()];
+        for held in names {
+            held.job.queue().name().clone_into(&mut queues[held.lane]);
+        }
+        self.give_back_fetched();
+        self.prefetch.forget();
+        for (queue, jobs) in queues.into_iter().zip(by_lane).filter(|(_, jobs)| *jobs > 0) {
+            self.tell(WorkerEvent::GivenBack { queue, jobs }, desk);
+        }
+    }
+
+    fn give_back_fetched(&mut self) {
+        for place in std::mem::take(&mut self.fetched) {
+            if let Some(held) = self.release_place(place) {
+                let _ = self.note(held.lane, &give_back(&held.job));
+            }
+        }
+    }
+
+    fn tell(&mut self, event: WorkerEvent, desk: &Desk) {
+        if self.events.len() == MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+        desk.event_there.notify_one();
+        desk.event_there_async.notify_one();
+    }
+}
+
+impl Held {
+    fn is_interrupted(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.interrupted)
+    }
+}
+
+fn give_back(job: &Job) -> Settlement<'_> {
+    Settlement { job, outcome: Outcome::Release { after: Millis::ZERO }, error: "", rewritten: None }
+}

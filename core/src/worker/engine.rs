@@ -1,0 +1,137 @@
+//! The engine of a worker: fetches jobs, renews their leases, and tells the server what became of them, on a native thread of
+//! its own, whatever the handlers do. Languages only run handlers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+
+use super::desk::Desk;
+use super::event::WorkerEvent;
+use super::executor::{Executor, ExecutorShared};
+use super::fetch::Fetcher;
+use super::{WorkerReport, WorkerSettings, renew};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind};
+
+/// A running engine. Dropping it abandons what runs: the leases end by themselves.
+///
+/// It belongs to the process that started it: in a forked child it does nothing.
+pub struct Engine {
+    desk: Arc<Desk>,
+    settings: WorkerSettings,
+    pid: u32,
+    next_executor: AtomicU64,
+    thread: Mutex<Option<JoinHandle<Result<(), Error>>>>,
+}
+
+impl Engine {
+    /// Starts the thread, which makes connections of its own with the client's settings.
+    ///
+    /// Errors: `InvalidArgument` for settings out of range, `Internal` when the system gives no thread.
+    pub fn start(client: &Client, settings: WorkerSettings) -> Result<Self, Error> {
+        settings.check(client)?;
+        let desk = Arc::new(Desk::new(&settings));
+        let fetcher = Fetcher::new(client, &settings, Arc::clone(&desk))?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
+            Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?")
+                .caused_by(error)
+        })?;
+        let thread = std::thread::Builder::new().name("duly-worker".to_owned());
+        let of_thread = Arc::clone(&desk);
+        let lease = settings.lease;
+        let thread = thread.spawn(move || {
+            let (lanes, desk) = (fetcher.queues(), of_thread);
+            let ended = runtime.block_on(async {
+                tokio::select! {
+                    ended = fetcher.run() => ended,
+                    never = renew::leases(&desk, &lanes, lease) => match never {},
+                }
+            });
+            // Also when it ends with an error or a panic nobody may wait for more.
+            desk.abandon();
+            ended
+        });
+        let thread = thread.map_err(|error| {
+            Error::new(ErrorKind::Internal, "the system gives no thread to the worker").caused_by(error)
+        })?;
+        Ok(Self {
+            desk,
+            settings,
+            pid: std::process::id(),
+            next_executor: AtomicU64::new(0),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// A new executor. The engine serves any number; `concurrency` jobs at most run or are about to.
+    pub fn executor(&self) -> Executor {
+        let tag = self.next_executor.fetch_add(1, Ordering::Relaxed);
+        Executor { desk: Arc::clone(&self.desk), shared: Arc::new(ExecutorShared::new(tag)) }
+    }
+
+    /// Starts nothing more, gives back what waits, and lets what runs end within the settings' grace; a second call ends the
+    /// grace now. Returns at once.
+    pub fn stop(&self) {
+        let again = self.desk.is_stopping();
+        self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
+    }
+
+    /// Is it told to stop?
+    pub fn is_stopping(&self) -> bool {
+        self.desk.is_stopping()
+    }
+
+    /// Waits until the engine has ended after a stop, or by an error that waiting does not cure.
+    ///
+    /// Errors: `AuthenticationFailed`, `PermissionDenied`, `FormatTooNew`, `Corrupt`, ...
+    pub async fn ended(&self) -> Result<WorkerReport, Error> {
+        self.desk.until_over().await;
+        self.join()
+    }
+
+    /// The same for a thread; nothing when it has not ended within the wait.
+    pub fn ended_within(&self, wait: Duration) -> Option<Result<WorkerReport, Error>> {
+        self.desk.over_within(wait).then(|| self.join())
+    }
+
+    /// What it did so far.
+    pub fn report(&self) -> WorkerReport {
+        self.desk.report()
+    }
+
+    /// The next event, waited for by this thread; none within the wait, or when the engine has ended.
+    pub fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
+        self.desk.event_within(wait)
+    }
+
+    /// The same for a task, which never gets one when there is none.
+    pub async fn event(&self) -> WorkerEvent {
+        self.desk.event().await
+    }
+
+    fn join(&self) -> Result<WorkerReport, Error> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => Ok(self.desk.report()),
+            Some(Ok(Err(error))) => Err(error),
+            Some(Err(_)) => {
+                Err(Error::new(ErrorKind::Internal, "a defect in duly's worker, please report it: it panicked"))
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // The thread was the parent's.
+            std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+            return;
+        }
+        // The thread ends by itself; waiting for it here could hold up a runtime.
+        self.desk.abandon();
+    }
+}

@@ -1,0 +1,87 @@
+//! What a worker tells of itself, once per change.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// Something that the user of a worker may want to log or act on.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub enum WorkerEvent {
+    /// The server does not answer as it should; the worker keeps trying. Told once per outage.
+    Trouble {
+        /// What is wrong.
+        error: Error,
+    },
+    /// The server answers again.
+    Recovered {
+        /// How long it did not.
+        after: Duration,
+    },
+    /// A job's lease was over before the worker could say what became of it: another worker may have run it.
+    LeaseLost {
+        /// The queue's name.
+        queue: String,
+        /// The job's id.
+        id: String,
+    },
+    /// A run must end now: what its handler still does is of no use.
+    Interrupted {
+        /// The queue's name.
+        queue: String,
+        /// The job's id.
+        id: String,
+        /// Which executor runs it (see [`Engine::executor`](super::Engine::executor)).
+        executor: u64,
+        /// Which of the executor's runs it is.
+        run: u64,
+        /// Why.
+        why: Interruption,
+    },
+    /// Jobs that waited in this worker while all its handlers were busy were given back, uncounted, for others to run.
+    GivenBack {
+        /// The queue's name.
+        queue: String,
+        /// How many.
+        jobs: usize,
+    },
+}
+
+impl fmt::Display for WorkerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Trouble { error } => write!(f, "no answer for now, the worker keeps trying: {error}"),
+            Self::Recovered { after } => write!(f, "the server answers again, after {:.1} s", after.as_secs_f64()),
+            Self::LeaseLost { queue, id } => {
+                write!(
+                    f,
+                    "the lease of job {id} of queue {queue} was over before it was settled: another worker may run it"
+                )
+            }
+            Self::Interrupted { queue, id, why, .. } => {
+                let why = match why {
+                    Interruption::TimedOut => "it ran longer than its timeout, which counts as a failure",
+                    Interruption::LeaseLost => "its lease was lost: it was cancelled, or another worker may run it",
+                    Interruption::Stopped => "the grace is over, it was given back",
+                };
+                write!(f, "job {id} of queue {queue} is interrupted: {why}")
+            }
+            Self::GivenBack { queue, jobs } => {
+                write!(f, "{jobs} jobs of queue {queue} are given back: those before them run long")
+            }
+        }
+    }
+}
+
+/// Why a run was interrupted.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruption {
+    /// It ran longer than its job's timeout, which counts as a failure.
+    TimedOut,
+    /// Its lease was lost: the job was cancelled, or is another worker's now.
+    LeaseLost,
+    /// The worker's grace is over: the job was given back.
+    Stopped,
+}

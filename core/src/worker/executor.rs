@@ -1,0 +1,133 @@
+//! One of the places of a worker in which a handler runs: a thread, a task, or a whole process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::desk::{Desk, Run, Taken};
+use super::event::Interruption;
+use crate::envelope::Envelope;
+use crate::error::Error;
+use crate::retry::{Next, Outcome};
+
+/// Takes runs from the worker's engine, one at a time, and says how they ended.
+pub struct Executor {
+    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Arc<ExecutorShared>,
+}
+
+/// What the engine knows of an executor.
+pub(super) struct ExecutorShared {
+    pub(super) tag: u64,
+    /// The number of the interrupted run and why, packed; 0 for none.
+    interrupted: AtomicU64,
+    told: Notify,
+}
+
+/// What a thread gets that waits for a run.
+#[derive(Debug)]
+pub enum NextRun {
+    /// A job to run.
+    Run(Run),
+    /// None within the wait.
+    None,
+    /// The worker stops: there will be none.
+    Over,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub enum Ended {
+    /// The handler acked, failed or released the job itself.
+    SettledByHandler,
+    /// This is to be settled.
+    Outcome {
+        /// What became of it.
+        outcome: Outcome,
+        /// The error text, empty when there is none.
+        error: String,
+        /// The envelope as a failure hook changed it.
+        rewritten: Option<Box<Envelope>>,
+    },
+}
+
+impl Ended {
+    /// The job is done.
+    pub const DONE: Self = Self::Outcome { outcome: Outcome::Done, error: String::new(), rewritten: None };
+
+    /// The job failed; its policy decides.
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self::Outcome { outcome: Outcome::FAILURE, error: error.into(), rewritten: None }
+    }
+}
+
+impl ExecutorShared {
+    pub(super) fn new(tag: u64) -> Self {
+        Self { tag, interrupted: AtomicU64::new(0), told: Notify::new() }
+    }
+
+    pub(super) fn interrupt(&self, run: u64, why: Interruption) {
+        let why = match why {
+            Interruption::TimedOut => 1,
+            Interruption::LeaseLost => 2,
+            Interruption::Stopped => 3,
+        };
+        self.interrupted.store(run << 2 | why, Ordering::Release);
+        self.told.notify_one();
+    }
+
+    fn interrupted(&self, run: u64) -> Option<Interruption> {
+        let packed = self.interrupted.load(Ordering::Acquire);
+        if packed >> 2 != run {
+            return None;
+        }
+        match packed & 3 {
+            1 => Some(Interruption::TimedOut),
+            2 => Some(Interruption::LeaseLost),
+            3 => Some(Interruption::Stopped),
+            _ => None,
+        }
+    }
+}
+
+impl Executor {
+    /// The next run; none when the worker stops.
+    pub async fn next(&self) -> Option<Run> {
+        self.desk.take_async(&self.shared).await
+    }
+
+    /// The next run, waited for by this thread.
+    pub fn next_within(&self, wait: Duration) -> NextRun {
+        match self.desk.take_within(&self.shared, wait) {
+            Taken::Run(run) => NextRun::Run(run),
+            Taken::None => NextRun::None,
+            Taken::Over => NextRun::Over,
+        }
+    }
+
+    /// Notes how the run ended, without I/O: the engine tells the server with its next call, at once when it is idle.
+    ///
+    /// Gives what becomes of the job; nothing when the handler settled it, or when the run was interrupted before. Errors:
+    /// `InvalidArgument` for a rewritten envelope that is none; the run then counts as a plain failure.
+    pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        self.desk.finish(run, ended)
+    }
+
+    /// Was this run interrupted?
+    pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
+        self.shared.interrupted(run.number)
+    }
+
+    /// Ready when the run must end.
+    pub async fn interrupted(&self, run: &Run) -> Interruption {
+        loop {
+            let told = self.shared.told.notified();
+            if let Some(why) = self.was_interrupted(run) {
+                return why;
+            }
+            told.await;
+        }
+    }
+}

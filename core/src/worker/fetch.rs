@@ -1,0 +1,288 @@
+//! The fetch loop: one script call settles what ended, promotes what is due, takes back what dead workers held, and fetches
+//! the next jobs. Between calls it sleeps until something is due, a push wakes it, or a handler ends.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::WorkerSettings;
+use super::desk::{Batch, Desk, Step};
+use super::event::WorkerEvent;
+use crate::alarm;
+use crate::client::Client;
+use crate::consume::{Job, ReserveCall, decode};
+use crate::envelope::cut_error;
+use crate::error::Error;
+use crate::keys::Key;
+use crate::queue::Queue;
+use crate::script::{self, ReserveReply, ReserveStatus};
+use crate::several::{Selection, weighted_order};
+
+/// Every waiter looks again after this long at the latest, whatever it was told, because wake-ups are hints that can get
+/// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.
+const LOOK_AGAIN: Duration = Duration::from_millis(3200);
+const SPREAD: Duration = Duration::from_millis(600);
+/// A queue that gave fewer jobs than asked is looked at again this much later: to learn when its next job is due, but in
+/// the same call as the first outcome if that comes as soon.
+const SECOND_LOOK: Duration = Duration::from_millis(1);
+/// How long one wait for a wake-up lasts before it is begun anew.
+const WAKE_WAIT: Duration = Duration::from_secs(60);
+/// How long to rest when waiting for a wake-up is not possible.
+const REST: Duration = Duration::from_secs(1);
+/// How long the last outcomes are tried to be told after the grace.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How often a call under way looks whether it has become hopeless.
+const LOOK_UP: Duration = Duration::from_millis(200);
+
+type Wait = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// The loop's own state.
+pub(super) struct Fetcher {
+    desk: Arc<Desk>,
+    lanes: Vec<Lane>,
+    selection: Selection,
+    lease: Duration,
+}
+
+/// One queue.
+struct Lane {
+    /// With the engine's own connections.
+    queue: Queue,
+    /// What jobs carry: the user's client.
+    for_jobs: Queue,
+    weight: u32,
+    look_at: Instant,
+    /// The server time at which we promised to come back; 0 for no promise.
+    promise: u64,
+    /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
+    wait: Option<Wait>,
+}
+
+impl Fetcher {
+    pub(super) fn new(client: &Client, settings: &WorkerSettings, desk: Arc<Desk>) -> Result<Self, Error> {
+        let own = client.for_worker()?;
+        let now = Instant::now();
+        let mut lanes = Vec::with_capacity(settings.queues.len());
+        for (name, weight) in &settings.queues {
+            lanes.push(Lane {
+                queue: own.queue(name)?,
+                for_jobs: client.queue(name)?,
+                weight: *weight,
+                look_at: now,
+                promise: 0,
+                wait: None,
+            });
+        }
+        Ok(Self { desk, lanes, selection: settings.selection, lease: settings.lease })
+    }
+
+    pub(super) fn queues(&self) -> Vec<Queue> {
+        self.lanes.iter().map(|lane| lane.queue.clone()).collect()
+    }
+
+    /// Runs until the desk says that it is over. Errors: those that waiting does not cure.
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        let ended = self.work().await;
+        if ended.is_err() {
+            // What runs may still end, and nobody can be told.
+            self.desk.stop(Duration::ZERO);
+        }
+        ended
+    }
+
+    async fn work(&mut self) -> Result<(), Error> {
+        loop {
+            let now = Instant::now();
+            let due = self.lanes.iter().any(|lane| lane.look_at <= now);
+            match self.desk.next_step(due) {
+                Step::Call { want } => self.round(want).await?,
+                Step::Sleep { until, want } => {
+                    if want == 0 {
+                        self.give_up_promises().await?;
+                    }
+                    self.sleep(until, want).await?;
+                }
+                Step::Over => return self.give_up_promises().await,
+            }
+        }
+    }
+
+    /// One call to each queue that has outcomes, or from which jobs are wanted.
+    async fn round(&mut self, want: usize) -> Result<(), Error> {
+        let order = match self.selection {
+            Selection::Strict => (0..self.lanes.len()).collect(),
+            Selection::Weighted => weighted_order(&self.lanes.iter().map(|lane| lane.weight).collect::<Vec<_>>())?,
+        };
+        let mut left = want;
+        for place in order {
+            let looks = left > 0 && self.lanes[place].look_at <= Instant::now();
+            if looks || self.desk.has_outcomes(place) {
+                left -= self.call(place, left).await?.min(left);
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles and fetches in one call. Gives how many jobs came.
+    async fn call(&mut self, place: usize, want: usize) -> Result<usize, Error> {
+        let batch = self.desk.take_outcomes(place);
+        let want = want.min(ReserveCall::MOST);
+        let Some(reply) = self.ask(place, want, &batch).await? else { return Ok(0) };
+        let lane = &mut self.lanes[place];
+        lane.promise = reply.promised;
+        let flags = script::flags(&reply.settled, batch.outcomes.len())
+            .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
+        self.desk.told(lane.queue.name(), &batch, &flags);
+        let granted = reply.jobs.len();
+        if want > 0 {
+            lane.look_at = Instant::now() + next_look(&reply, want);
+        }
+        if granted > 0 {
+            let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
+            for job in &reply.jobs {
+                match decode(&job.id, &job.record, &job.came_back) {
+                    Ok((envelope, returns)) => jobs.push(Job::granted(envelope, returns, reply.token, &lane.for_jobs)),
+                    Err(error) => {
+                        let reason = format!("undecodable record: {error}");
+                        undecodable.push((job.id.clone(), reply.token, cut_error(&reason).to_owned()));
+                    }
+                }
+            }
+            self.desk.deliver(place, jobs, &undecodable);
+        }
+        Ok(granted)
+    }
+
+    /// Makes the call until it is answered, however long that takes; nothing when the worker gave up meanwhile.
+    async fn ask(&mut self, place: usize, want: usize, batch: &Batch) -> Result<Option<ReserveReply>, Error> {
+        let lane = &self.lanes[place];
+        let call = ReserveCall {
+            want,
+            lease: self.lease,
+            wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
+            promise: lane.promise,
+        };
+        let (desk, trouble_since) = (&self.desk, OnceLock::new());
+        let keep_trying = |error: &Error| {
+            trouble_since.get_or_init(|| {
+                desk.tell(WorkerEvent::Trouble { error: error.clone() });
+                Instant::now()
+            });
+            true
+        };
+        let queue = lane.queue.clone();
+        let mut asked = std::pin::pin!(queue.reserve_call(&call, &batch.outcomes, &keep_trying));
+        let reply = loop {
+            tokio::select! {
+                reply = &mut asked => break reply?,
+                () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(FAREWELL) {
+                    desk.abandon();
+                    return Ok(None);
+                }
+            }
+        };
+        if let Some(since) = trouble_since.get() {
+            self.desk.tell(WorkerEvent::Recovered { after: since.elapsed() });
+        }
+        Ok(Some(reply))
+    }
+
+    /// Who has no executor free does not come back in time: somebody else must.
+    async fn give_up_promises(&mut self) -> Result<(), Error> {
+        for place in 0..self.lanes.len() {
+            if self.lanes[place].promise > 0 {
+                self.call(place, 0).await?;
+                self.lanes[place].promise = 0;
+            }
+        }
+        Ok(())
+    }
+
+    async fn sleep(&mut self, until: Option<Instant>, want: usize) -> Result<(), Error> {
+        let now = Instant::now();
+        let mut until = until;
+        if want > 0 {
+            for lane in &mut self.lanes {
+                until = Some(until.map_or(lane.look_at, |until| until.min(lane.look_at)));
+                if lane.look_at > now && lane.wait.is_none() {
+                    lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone())));
+                }
+            }
+        }
+        let lanes = &mut self.lanes;
+        let woken = poll_fn(|context| {
+            let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
+                Some(wait) => match wait.as_mut().poll(context) {
+                    Poll::Ready(result) => {
+                        lane.wait = None;
+                        lane.look_at = Instant::now();
+                        // An error shows at the call that follows.
+                        drop(result);
+                        true
+                    }
+                    Poll::Pending => false,
+                },
+                None => false,
+            });
+            place.map_or(Poll::Pending, Poll::Ready)
+        });
+        let woken = tokio::select! {
+            () = self.desk.called() => None,
+            place = woken => Some(place),
+            () = alarm::at(until) => None,
+        };
+        self.desk.awake();
+        if let Some(place) = woken
+            && want == 0
+        {
+            pass_on(&self.lanes[place].queue).await;
+        }
+        Ok(())
+    }
+}
+
+/// When to look at a queue again.
+fn next_look(reply: &ReserveReply, want: usize) -> Duration {
+    let granted = reply.jobs.len();
+    if granted > 0 {
+        return if granted < want { SECOND_LOOK } else { Duration::ZERO };
+    }
+    let spread = SPREAD.mul_f64(getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX)));
+    let again = LOOK_AGAIN - spread;
+    match (&reply.status, reply.next_in) {
+        // It did a bounded amount of work and did not reach what is ready.
+        (ReserveStatus::None, Some(Duration::ZERO)) => Duration::ZERO,
+        // Ours to take: no other waiter comes back for it.
+        (ReserveStatus::None, Some(next)) if reply.promised > 0 => next.min(again),
+        _ => again,
+    }
+}
+
+/// Waits for a wake-up; where that is not possible just now, rests, and lets the call that follows say what is wrong.
+async fn wait_for_wake(queue: Queue) -> Result<(), Error> {
+    let keys = &queue.shared.keys;
+    let wake = keys.spell(Key::Wake);
+    loop {
+        match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), WAKE_WAIT).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => {
+                tokio::time::sleep(REST).await;
+                if !error.is_transient() {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// A wake-up that came while no executor is free is for another worker.
+async fn pass_on(queue: &Queue) {
+    let keys = &queue.shared.keys;
+    let mut cmd = redis::cmd("LPUSH");
+    cmd.arg(keys.spell(Key::Wake)).arg("1");
+    // If it fails, all waiters still look again by themselves.
+    let _ = queue.client.command("reserve", keys.slot(), cmd).await;
+}

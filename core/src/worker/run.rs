@@ -1,0 +1,160 @@
+//! The worker of Rust programs: handlers run as tasks of the caller's runtime.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use super::desk::Run;
+use super::engine::Engine;
+use super::event::WorkerEvent;
+use super::executor::{Ended, Executor};
+use super::handler::{self, Context, Handler};
+use super::{WorkerBuilder, WorkerReport, WorkerSettings};
+use crate::client::Client;
+use crate::error::{Error, ErrorKind};
+
+pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
+
+/// Runs the jobs of some queues until it is told to stop.
+///
+/// A handler that returns `Ok` acks its job; `Err` and a panic are failures, and the job's retry policy decides, unless the
+/// [`Failure`](super::Failure) says what is to happen. Data that does not fit the handler's type goes to `failed` at once. A job
+/// whose name has no handler here fails too, with an error that says so: its retries give a worker that has the handler the
+/// chance to get it (during a deployment), and if there is none it ends in `failed`, where somebody sees it. A job that runs
+/// longer than its `timeout` is dropped at its next `await` and fails; so is a handler whose lease was lost, but its job is
+/// another worker's then.
+///
+/// ```no_run
+/// use duly::Client;
+/// use duly::worker::{Failure, Job, Worker};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Close {
+///     order_id: u64,
+/// }
+///
+/// # async fn doc() -> Result<(), duly::Error> {
+/// let client = Client::connect("redis://127.0.0.1:6379").await?;
+/// let worker = Worker::builder(client)
+///     .queue("orders", 1)
+///     .concurrency(10)
+///     .handler("order.close", |job: Job<Close>, _context| async move {
+///         println!("closing order {}, attempt {}", job.data.order_id, job.attempt());
+///         Ok::<(), Failure>(())
+///     })
+///     .build()?;
+/// worker.run().await?; // until SIGTERM or Ctrl-C
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Worker {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) settings: WorkerSettings,
+    pub(super) handlers: HashMap<String, Handler>,
+    pub(super) any: Option<Handler>,
+    pub(super) on_event: OnEvent,
+}
+
+impl Worker {
+    /// Settings to choose from: at least one queue and one handler.
+    pub fn builder(client: Client) -> WorkerBuilder {
+        WorkerBuilder::new(client)
+    }
+
+    /// Runs until SIGTERM or SIGINT (Ctrl-C); a second one ends the grace. Errors: as [`Worker::run_until`].
+    pub async fn run(&self) -> Result<WorkerReport, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Error::new(ErrorKind::Internal, "signals cannot be listened to: use run_until").caused_by(error)
+            })
+        };
+        let (mut term, mut int) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        // Every signal asks for a stop: the engine takes the second as the end of the grace.
+        self.work(async move || {
+            tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        })
+        .await
+    }
+
+    /// Runs until `stop` is ready: then fetches no more, lets what runs finish within the grace, and gives the rest back.
+    ///
+    /// Outages are waited out, and told once each. Errors: those that waiting does not cure, such as
+    /// `AuthenticationFailed` or `FormatTooNew`. A worker whose future is dropped leaves its jobs to others when their leases
+    /// end.
+    pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<WorkerReport, Error> {
+        let mut stop = Some(Box::pin(stop));
+        self.work(async move || match stop.as_mut() {
+            Some(asked) => {
+                asked.await;
+                stop = None;
+            }
+            None => std::future::pending().await,
+        })
+        .await
+    }
+
+    /// `stop` is waited for again after it was ready; each time asks for a stop.
+    async fn work(&self, mut stop: impl AsyncFnMut()) -> Result<WorkerReport, Error> {
+        let engine = Engine::start(&self.shared.client, self.shared.settings.clone())?;
+        let mut executors = JoinSet::new();
+        for _ in 0..self.shared.settings.concurrency {
+            executors.spawn(Arc::clone(&self.shared).serve(engine.executor()));
+        }
+        let stops = async {
+            loop {
+                stop().await;
+                engine.stop();
+            }
+        };
+        let events = async {
+            loop {
+                (self.shared.on_event)(&engine.event().await);
+            }
+        };
+        tokio::select! {
+            report = engine.ended() => {
+                executors.shutdown().await;
+                report
+            }
+            never = stops => never,
+            never = events => never,
+        }
+    }
+}
+
+impl Shared {
+    /// One executor.
+    async fn serve(self: Arc<Self>, executor: Executor) {
+        while let Some(run) = executor.next().await {
+            let ended = self.run_one(&executor, &run).await;
+            // Only a rewritten envelope can be refused, and there is none.
+            let _ = executor.finish(&run, ended);
+            // A handler that never waits must not keep its thread from other tasks.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    async fn run_one(&self, executor: &Executor, run: &Run) -> Ended {
+        let name = run.job.envelope.name.as_deref().unwrap_or_default();
+        let Some(handler) = self.handlers.get(name).or(self.any.as_ref()) else {
+            return Ended::failed(format!(
+                "no handler for the name '{name}' in this worker: register one, or deploy it"
+            ));
+        };
+        let context = Context::new(self.settings.lease);
+        tokio::select! {
+            biased;
+            ended = handler::run(handler, Arc::clone(&run.job), context) => ended,
+            // What it says no longer counts.
+            _ = executor.interrupted(run) => Ended::SettledByHandler,
+        }
+    }
+}
