@@ -11,6 +11,7 @@ mod floor;
 mod memory;
 mod server;
 mod stall;
+mod worker;
 
 use server::{Failure, Server};
 
@@ -22,6 +23,12 @@ const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longe
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [part, url, queue, concurrency] = arguments.as_slice()
+        && part == "worker"
+    {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        return runtime.block_on(worker::run(url, queue, concurrency.parse()?));
+    }
     let [part, url] = arguments.as_slice() else {
         return Err(format!("usage: duly-bench <part> <url>; parts: {PARTS}").into());
     };

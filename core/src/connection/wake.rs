@@ -18,6 +18,8 @@ impl Shared {
         let until = Instant::now() + wait;
         let mut backoff = Backoff::default();
         let mut first = true;
+        // Nobody who waits for a minute wants to hear only then that nothing answers.
+        let mut give_up = None;
         loop {
             let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
                 Ok(Ok(woken)) => return Ok(woken),
@@ -33,13 +35,14 @@ impl Shared {
                 return Ok(false);
             }
             first = false;
-            let pause = until.min(Instant::now() + backoff.next());
+            let give_up = *give_up.get_or_insert_with(|| until.min(Instant::now() + self.dialer.settings.deadline));
+            let pause = give_up.min(Instant::now() + backoff.next());
             tokio::time::sleep_until(pause).await;
             if trouble.may_have_run || matches!(trouble.next, Next::Ask { .. }) {
                 // The element may have been lost with the connection, or waits on the slot's next server: look.
                 return Ok(true);
             }
-            if Instant::now() >= until {
+            if Instant::now() >= give_up {
                 return Err(*trouble.error);
             }
         }

@@ -63,6 +63,9 @@ struct State {
     waiting_threads: usize,
     waiting_tasks: usize,
     events: VecDeque<WorkerEvent>,
+    /// How many of the loop's calls and waits get no answer, and since when one does not.
+    in_trouble: usize,
+    trouble_since: Option<Instant>,
     report: WorkerReport,
 }
 
@@ -154,6 +157,8 @@ impl Desk {
                 waiting_threads: 0,
                 waiting_tasks: 0,
                 events: VecDeque::new(),
+                in_trouble: 0,
+                trouble_since: None,
                 report: WorkerReport::default(),
             }),
             for_fetcher: Notify::new(),
@@ -486,8 +491,15 @@ impl Desk {
 
     // ---- events ----
 
-    pub(super) fn tell(&self, event: WorkerEvent) {
-        self.lock().tell(event, self);
+    /// A call or a wait gets no answer, until the given value is dropped. Told once, however many of them there are.
+    pub(super) fn trouble(self: &Arc<Self>, error: &Error) -> Trouble {
+        let mut state = self.lock();
+        state.in_trouble += 1;
+        if state.trouble_since.is_none() {
+            state.trouble_since = Some(Instant::now());
+            state.tell(WorkerEvent::Trouble { error: error.clone() }, self);
+        }
+        Trouble(Arc::clone(self))
     }
 
     /// The next event, waited for by a task.
@@ -514,6 +526,22 @@ impl Desk {
                 return None;
             }
             state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Something gets no answer.
+pub(super) struct Trouble(Arc<Desk>);
+
+impl Drop for Trouble {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.in_trouble -= 1;
+        if state.in_trouble == 0
+            && state.phase != Phase::Over
+            && let Some(since) = state.trouble_since.take()
+        {
+            state.tell(WorkerEvent::Recovered { after: since.elapsed() }, &self.0);
         }
     }
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::WorkerSettings;
 use super::desk::{Batch, Desk, Step};
-use super::event::WorkerEvent;
 use crate::alarm;
 use crate::client::Client;
 use crate::consume::{Job, ReserveCall, decode};
@@ -29,14 +28,16 @@ const SPREAD: Duration = Duration::from_millis(600);
 const SECOND_LOOK: Duration = Duration::from_millis(1);
 /// How long one wait for a wake-up lasts before it is begun anew.
 const WAKE_WAIT: Duration = Duration::from_secs(60);
-/// How long to rest when waiting for a wake-up is not possible.
-const REST: Duration = Duration::from_secs(1);
+/// The same after a wait that failed, to see whether waiting is possible again.
+const PROBE: Duration = Duration::from_millis(500);
+/// How long to rest when it is not.
+const REST: Duration = Duration::from_millis(200);
 /// How long the last outcomes are tried to be told after the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
 
-type Wait = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The loop's own state.
 pub(super) struct Fetcher {
@@ -164,12 +165,9 @@ impl Fetcher {
             wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
             promise: lane.promise,
         };
-        let (desk, trouble_since) = (&self.desk, OnceLock::new());
+        let (desk, trouble) = (&self.desk, OnceLock::new());
         let keep_trying = |error: &Error| {
-            trouble_since.get_or_init(|| {
-                desk.tell(WorkerEvent::Trouble { error: error.clone() });
-                Instant::now()
-            });
+            trouble.get_or_init(|| desk.trouble(error));
             true
         };
         let queue = lane.queue.clone();
@@ -183,9 +181,6 @@ impl Fetcher {
                 }
             }
         };
-        if let Some(since) = trouble_since.get() {
-            self.desk.tell(WorkerEvent::Recovered { after: since.elapsed() });
-        }
         Ok(Some(reply))
     }
 
@@ -207,7 +202,7 @@ impl Fetcher {
             for lane in &mut self.lanes {
                 until = Some(until.map_or(lane.look_at, |until| until.min(lane.look_at)));
                 if lane.look_at > now && lane.wait.is_none() {
-                    lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone())));
+                    lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone(), Arc::clone(&self.desk))));
                 }
             }
         }
@@ -215,11 +210,9 @@ impl Fetcher {
         let woken = poll_fn(|context| {
             let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
                 Some(wait) => match wait.as_mut().poll(context) {
-                    Poll::Ready(result) => {
+                    Poll::Ready(()) => {
                         lane.wait = None;
                         lane.look_at = Instant::now();
-                        // An error shows at the call that follows.
-                        drop(result);
                         true
                     }
                     Poll::Pending => false,
@@ -260,18 +253,21 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
     }
 }
 
-/// Waits for a wake-up; where that is not possible just now, rests, and lets the call that follows say what is wrong.
-async fn wait_for_wake(queue: Queue) -> Result<(), Error> {
+/// Waits for a wake-up. An error that waiting does not cure ends it: the call that follows says what is wrong.
+async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
+    let mut trouble = None;
     loop {
-        match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), WAKE_WAIT).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
+        let wait = if trouble.is_some() { PROBE } else { WAKE_WAIT };
+        match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
+            Ok(false) if trouble.is_none() => {}
+            Ok(_) => return,
             Err(error) => {
+                trouble.get_or_insert_with(|| desk.trouble(&error));
                 tokio::time::sleep(REST).await;
                 if !error.is_transient() {
-                    return Err(error);
+                    return;
                 }
             }
         }

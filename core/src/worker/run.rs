@@ -1,6 +1,7 @@
 //! The worker of Rust programs: handlers run as tasks of the caller's runtime.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -77,9 +78,11 @@ impl Worker {
             })
         };
         let (mut term, mut int) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
-        // Every signal asks for a stop: the engine takes the second as the end of the grace.
-        self.work(async move || {
-            tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        self.work(|engine| async move {
+            loop {
+                tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+                engine.stop(); // the second ends the grace
+            }
         })
         .await
     }
@@ -90,30 +93,23 @@ impl Worker {
     /// `AuthenticationFailed` or `FormatTooNew`. A worker whose future is dropped leaves its jobs to others when their leases
     /// end.
     pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<WorkerReport, Error> {
-        let mut stop = Some(Box::pin(stop));
-        self.work(async move || match stop.as_mut() {
-            Some(asked) => {
-                asked.await;
-                stop = None;
-            }
-            None => std::future::pending().await,
+        self.work(|engine| async move {
+            stop.await;
+            engine.stop();
+            std::future::pending().await
         })
         .await
     }
 
-    /// `stop` is waited for again after it was ready; each time asks for a stop.
-    async fn work(&self, mut stop: impl AsyncFnMut()) -> Result<WorkerReport, Error> {
-        let engine = Engine::start(&self.shared.client, self.shared.settings.clone())?;
+    async fn work<S>(&self, stops: impl FnOnce(Arc<Engine>) -> S) -> Result<WorkerReport, Error>
+    where
+        S: Future<Output = Infallible>,
+    {
+        let engine = Arc::new(Engine::start(&self.shared.client, self.shared.settings.clone())?);
         let mut executors = JoinSet::new();
         for _ in 0..self.shared.settings.concurrency {
             executors.spawn(Arc::clone(&self.shared).serve(engine.executor()));
         }
-        let stops = async {
-            loop {
-                stop().await;
-                engine.stop();
-            }
-        };
         let events = async {
             loop {
                 (self.shared.on_event)(&engine.event().await);
@@ -124,7 +120,7 @@ impl Worker {
                 executors.shutdown().await;
                 report
             }
-            never = stops => never,
+            never = stops(Arc::clone(&engine)) => match never {},
             never = events => never,
         }
     }

@@ -1,0 +1,72 @@
+//! A worker of no-op jobs, which on SIGTERM prints what it saw: `duly-bench worker <url> <queue> <concurrency>`.
+//!
+//! `bench/worker.py` and `bench/worker.php` are the same in the other languages.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duly::Client;
+use duly::worker::{Failure as HandlerFailure, Job, Worker};
+use serde_json::json;
+
+use crate::server::Failure;
+
+/// What a producer of these benchmarks pushes.
+#[derive(serde::Deserialize)]
+struct Data {
+    /// When the job was pushed, or is due: nanoseconds of the monotonic clock.
+    t: u64,
+}
+
+#[derive(Default)]
+struct Seen {
+    first_ns: u64,
+    last_ns: u64,
+    late_us: Vec<f64>,
+}
+
+pub(crate) async fn run(url: &str, queue: &str, concurrency: usize) -> Result<(), Failure> {
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let of_handler = Arc::clone(&seen);
+    let worker = Worker::builder(Client::builder().url(url).build()?)
+        .queue(queue, 1)
+        .concurrency(concurrency)
+        .any_handler(move |job: Job<Data>, _| {
+            let now = now_ns();
+            let mut seen = of_handler.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.first_ns == 0 {
+                seen.first_ns = now;
+            }
+            seen.last_ns = now;
+            #[allow(clippy::cast_precision_loss)] // far below 2^53
+            seen.late_us.push((now as f64 - job.data.t as f64) / 1e3);
+            drop(seen);
+            async { Ok::<(), HandlerFailure>(()) }
+        })
+        .build()?;
+    let report = worker.run().await?;
+    let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let line = json!({
+        "n": seen.late_us.len(), "acked": report.acked, "first_ns": seen.first_ns, "last_ns": seen.last_ns,
+        "cpu_us": cpu_us(), "late_us": seen.late_us,
+    });
+    println!("{line}");
+    Ok(())
+}
+
+/// The monotonic clock, which all processes of a machine share.
+fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock writes into `time`, which lives until the call returns.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// CPU time of this process so far.
+fn cpu_us() -> u64 {
+    // SAFETY: all zeros is a valid value of this struct of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the call writes into `usage`, which lives until it returns.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    let micros = |time: libc::timeval| u64::try_from(time.tv_sec * 1_000_000 + time.tv_usec).unwrap_or(0);
+    micros(usage.ru_utime) + micros(usage.ru_stime)
+}
