@@ -141,6 +141,19 @@ impl Job {
         self.token
     }
 
+    /// What becomes of it after this outcome, by the policy of its envelope (or of the one that a hook changed).
+    pub(crate) fn next_after(&self, outcome: Outcome, envelope: &Envelope) -> Next {
+        let default;
+        let policy = match &envelope.retry {
+            Some(policy) => policy,
+            None => {
+                default = RetryPolicy::default();
+                &default
+            }
+        };
+        outcome.next(policy, envelope.attempts, envelope.max_attempts, seed(self))
+    }
+
     /// The queue that it came from.
     pub fn queue(&self) -> &Queue {
         &self.queue
@@ -556,8 +569,7 @@ pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) 
         }
         None => None,
     };
-    let policy = envelope.retry.clone().unwrap_or_else(RetryPolicy::default);
-    let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, seed(job));
+    let next = job.next_after(*outcome, envelope);
     let key = job.envelope.key.as_deref();
     let error = cut_error(error);
     let rewritten = record.as_deref().map(|record| (envelope.attempts, record));

@@ -11,7 +11,7 @@
 //! | `executor.rs` | a place where a handler runs |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
-//! | `run.rs`, `builder.rs`, `handler.rs` | the worker of Rust programs |
+//! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs` | the worker of Rust programs |
 
 mod builder;
 mod desk;
@@ -20,6 +20,7 @@ mod event;
 mod executor;
 mod fetch;
 mod handler;
+mod middleware;
 mod prefetch;
 mod renew;
 mod run;
@@ -32,6 +33,7 @@ pub use engine::Engine;
 pub use event::{Interruption, WorkerEvent};
 pub use executor::{Ended, Executor, NextRun};
 pub use handler::{Context, Failure, Job};
+pub use middleware::Middleware;
 pub use run::Worker;
 
 use crate::client::Client;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use duly::worker::{Job, Worker, WorkerBuilder, WorkerReport};
-use duly::{Client, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
+use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerReport};
+use duly::{Client, Envelope, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
 use serde_json::Value;
 use support::Server;
 use tokio::sync::Notify;
@@ -171,4 +171,86 @@ async fn a_handler_that_lost_its_lease_is_dropped() {
     });
     let report = run_until(worker, &queue, is_empty).await;
     assert_eq!((report.acked, report.lost), (0, 1));
+}
+
+/// Writes down in which order it is called.
+struct Noted(&'static str, Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Noted {
+    fn note(&self, hook: &str) {
+        self.1.lock().unwrap().push(format!("{hook} {}", self.0));
+    }
+}
+
+impl Middleware for Noted {
+    fn before(&self, job: &duly::Job) -> Result<(), Failure> {
+        self.note("before");
+        if job.envelope.name.as_deref() == Some("refused") { Err("not today".into()) } else { Ok(()) }
+    }
+
+    fn after(&self, _: &duly::Job) {
+        self.note("after");
+    }
+
+    fn on_failure(&self, _: &duly::Job, failure: &mut Failure, changed: &mut Envelope) {
+        self.note("on_failure");
+        failure.error.push_str(" (seen)");
+        changed.data = duly::Data::from_json(r#""changed""#, 100).unwrap();
+    }
+
+    fn on_failed(&self, _: &duly::Job, _: &str) {
+        self.note("on_failed");
+    }
+}
+
+#[tokio::test]
+async fn hooks_run_in_the_documented_order_and_may_change_a_failed_job() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut orders = Vec::new();
+    let mut ids = Vec::new();
+    for name in ["good", "bad", "refused"] {
+        ids.push(queue.push(job(name).max_retries(0)).await.unwrap().id().to_owned());
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let worker = worker(&client)
+            .handler("good", |_: Job<Value>, _| async { Ok::<(), Failure>(()) })
+            .handler("bad", |_: Job<Value>, _| async { Err("bad luck") })
+            .middleware(Noted("outer", Arc::clone(&order)))
+            .middleware(Noted("inner", Arc::clone(&order)));
+        run_until(worker, &queue, is_empty).await;
+        orders.push(order.lock().unwrap().join(", "));
+    }
+    assert_eq!(orders[0], "before outer, before inner, after inner, after outer");
+    let failed = "on_failure inner, on_failure outer, on_failed inner, on_failed outer";
+    assert_eq!(orders[1], format!("before outer, before inner, {failed}"));
+    assert_eq!(orders[2], format!("before outer, {failed}"));
+    let kept = queue.find(&ids[1]).await.unwrap().unwrap().job.envelope;
+    assert_eq!((kept.error.as_str(), kept.data.as_str()), ("bad luck (seen) (seen)", r#""changed""#));
+}
+
+#[tokio::test]
+async fn a_failure_says_what_becomes_of_the_job() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut ids = Vec::new();
+    for name in ["later", "back", "never", "misfit"] {
+        ids.push(queue.push(job(name)).await.unwrap().id().to_owned());
+    }
+    let hour = Duration::from_secs(3600);
+    let worker = worker(&client)
+        .handler("later", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::retry_after(hour, "busy")) })
+        .handler("back", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::release_after(hour)) })
+        .handler("never", |_: Job<Value>, _| async { Err::<(), _>(Failure::fail_now("no such order")) })
+        .handler("misfit", |_: Job<Vec<u8>>, _| async { Ok::<(), Failure>(()) });
+    run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+    let mut found = Vec::new();
+    for id in &ids {
+        let job = queue.find(id).await.unwrap().unwrap().job;
+        found.push((job.state, job.envelope.attempts, job.envelope.error));
+    }
+    assert_eq!(found[0], (State::Delayed, 1, "busy".to_owned()));
+    assert_eq!(found[1], (State::Delayed, 0, String::new()));
+    assert_eq!(found[2], (State::Failed, 1, "no such order".to_owned()));
+    assert_eq!((found[3].0, found[3].1), (State::Failed, 1));
+    assert!(found[3].2.contains("does not fit the handler's type"), "{}", found[3].2);
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::WorkerSettings;
 use super::event::WorkerEvent;
 use super::handler::{Context, Failure, Handler, Job, boxed};
+use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
 use crate::client::Client;
 use crate::error::Error;
@@ -22,6 +23,7 @@ pub struct WorkerBuilder {
     settings: WorkerSettings,
     handlers: HashMap<String, Handler>,
     any: Option<Handler>,
+    middleware: Vec<Box<dyn Middleware>>,
     on_event: OnEvent,
 }
 
@@ -32,7 +34,8 @@ impl WorkerBuilder {
             settings: WorkerSettings::new(Vec::new()),
             handlers: HashMap::new(),
             any: None,
-            on_event: Arc::new(|event| eprintln!("duly worker: {event}")),
+            middleware: Vec::new(),
+            on_event: Arc::new(log),
         }
     }
 
@@ -90,7 +93,13 @@ impl WorkerBuilder {
         self
     }
 
-    /// What is told of outages, lost leases and interrupted runs, once each (default: a line on stderr).
+    /// Hooks around every run; see [`Middleware`] for their order.
+    pub fn middleware(mut self, middleware: impl Middleware + 'static) -> Self {
+        self.middleware.push(Box::new(middleware));
+        self
+    }
+
+    /// What is told of outages, lost leases and interrupted runs, once each (default: an event of the `tracing` crate).
     pub fn on_event(mut self, on_event: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.on_event = Arc::new(on_event);
         self
@@ -102,7 +111,14 @@ impl WorkerBuilder {
             return Err(Error::invalid("a worker needs at least one handler"));
         }
         self.settings.check(&self.client)?;
-        let Self { client, settings, handlers, any, on_event } = self;
-        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, on_event }) })
+        let Self { client, settings, handlers, any, middleware, on_event } = self;
+        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event }) })
+    }
+}
+
+fn log(event: &WorkerEvent) {
+    match event {
+        WorkerEvent::Recovered { .. } | WorkerEvent::GivenBack { .. } => tracing::info!("{event}"),
+        event => tracing::warn!("{event}"),
     }
 }

@@ -6,11 +6,11 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::executor::Ended;
 use crate::retry::Outcome;
 use crate::time::Millis;
 
@@ -53,8 +53,10 @@ impl Context {
 /// It does not implement `Display` itself, which is what lets every displayable error become one (as in `anyhow`).
 #[derive(Debug, Clone)]
 pub struct Failure {
-    outcome: Outcome,
-    error: String,
+    /// What is to become of the job.
+    pub outcome: Outcome,
+    /// The error text.
+    pub error: String,
 }
 
 impl<E: Display> From<E> for Failure {
@@ -64,6 +66,11 @@ impl<E: Display> From<E> for Failure {
 }
 
 impl Failure {
+    /// Did the run fail, or does the handler only give the job back?
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.outcome, Outcome::Retry { .. } | Outcome::FailNow)
+    }
+
     /// Counted; the next run is after this long and not when the policy says.
     pub fn retry_after(after: Duration, error: impl Display) -> Self {
         Self { outcome: Outcome::Retry { after: Some(millis(after)), counted: true }, error: error.to_string() }
@@ -84,7 +91,7 @@ fn millis(span: Duration) -> Millis {
     Millis::from_duration(span).unwrap_or(crate::time::MAX_DELAY)
 }
 
-pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 pub(super) type Handler = Arc<dyn Fn(Arc<crate::Job>, Context) -> Running + Send + Sync>;
 
 pub(super) fn boxed<T, F, R, E>(handler: F) -> Handler
@@ -98,39 +105,28 @@ where
     Arc::new(move |reserved, context| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let data = match serde_json::from_str(reserved.envelope.data.as_str()) {
-                Ok(data) => data,
-                // Decoding fails the same way each time.
-                Err(error) => {
-                    let error = format!("the data does not fit the handler's type: {error}");
-                    return Ended::Outcome { outcome: Outcome::FailNow, error, rewritten: None };
-                }
-            };
-            match handler(Job { data, reserved }, context).await {
-                Ok(()) => Ended::DONE,
-                Err(failure) => {
-                    let Failure { outcome, error } = failure.into();
-                    Ended::Outcome { outcome, error, rewritten: None }
-                }
-            }
+            // Decoding fails the same way each time.
+            let data = serde_json::from_str(reserved.envelope.data.as_str())
+                .map_err(|error| Failure::fail_now(format!("the data does not fit the handler's type: {error}")))?;
+            handler(Job { data, reserved }, context).await.map_err(Into::into)
         })
     })
 }
 
 /// Runs a handler; a panic ends there and is a failure.
-pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Ended {
+pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Result<(), Failure> {
     let mut running = match catch_unwind(AssertUnwindSafe(|| handler(job, context))) {
         Ok(running) => running,
-        Err(panic) => return panicked(&*panic),
+        Err(panic) => return Err(panicked(&*panic)),
     };
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
         Ok(polled) => polled,
-        Err(panic) => std::task::Poll::Ready(panicked(&*panic)),
+        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
     })
     .await
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Ended {
+pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    Ended::failed(format!("panicked: {}", text.unwrap_or_default()))
+    Failure::from(format!("panicked: {}", text.unwrap_or_default()))
 }

@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::desk::Run;
 use super::engine::Engine;
 use super::event::WorkerEvent;
 use super::executor::{Ended, Executor};
-use super::handler::{self, Context, Handler};
+use super::handler::{self, Context, Failure, Handler};
+use super::middleware::Middleware;
 use super::{WorkerBuilder, WorkerReport, WorkerSettings};
 use crate::client::Client;
+use crate::consume::Job;
 use crate::error::{Error, ErrorKind};
+use crate::retry::Next;
 
 pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
@@ -61,6 +65,7 @@ pub(super) struct Shared {
     pub(super) settings: WorkerSettings,
     pub(super) handlers: HashMap<String, Handler>,
     pub(super) any: Option<Handler>,
+    pub(super) middleware: Vec<Box<dyn Middleware>>,
     pub(super) on_event: OnEvent,
 }
 
@@ -130,27 +135,81 @@ impl Shared {
     /// One executor.
     async fn serve(self: Arc<Self>, executor: Executor) {
         while let Some(run) = executor.next().await {
-            let ended = self.run_one(&executor, &run).await;
-            // Only a rewritten envelope can be refused, and there is none.
-            let _ = executor.finish(&run, ended);
+            let job = &run.job;
+            let span = tracing::info_span!(
+                "duly.job",
+                queue = job.queue().name(),
+                id = job.id(),
+                name = job.envelope.name.as_deref(),
+                attempt = job.attempt()
+            );
+            let ended = self.run_one(&executor, &run).instrument(span.clone()).await;
+            match executor.finish(&run, ended) {
+                Ok(next) => span.in_scope(|| told(next)),
+                Err(error) => {
+                    tracing::error!(parent: &span, %error, "an on_failure hook changed what it must not; it is a plain failure");
+                }
+            }
             // A handler that never waits must not keep its thread from other tasks.
             tokio::task::consume_budget().await;
         }
     }
 
     async fn run_one(&self, executor: &Executor, run: &Run) -> Ended {
-        let name = run.job.envelope.name.as_deref().unwrap_or_default();
-        let Some(handler) = self.handlers.get(name).or(self.any.as_ref()) else {
-            return Ended::failed(format!(
-                "no handler for the name '{name}' in this worker: register one, or deploy it"
-            ));
+        let handled = async {
+            for middleware in &self.middleware {
+                middleware.before(&run.job)?;
+            }
+            let name = run.job.envelope.name.as_deref().unwrap_or_default();
+            let Some(handler) = self.handlers.get(name).or(self.any.as_ref()) else {
+                return Err(Failure::from(format!(
+                    "no handler for the name '{name}' in this worker: register one, or deploy it"
+                )));
+            };
+            handler::run(handler, Arc::clone(&run.job), Context::new(self.settings.lease)).await
         };
-        let context = Context::new(self.settings.lease);
-        tokio::select! {
+        let handled = tokio::select! {
             biased;
-            ended = handler::run(handler, Arc::clone(&run.job), context) => ended,
+            handled = handled => handled,
             // What it says no longer counts.
-            _ = executor.interrupted(run) => Ended::SettledByHandler,
+            _ = executor.interrupted(run) => return Ended::SettledByHandler,
+        };
+        if executor.was_interrupted(run).is_some() {
+            return Ended::SettledByHandler;
         }
+        match handled {
+            Ok(()) => {
+                self.middleware.iter().rev().for_each(|middleware| middleware.after(&run.job));
+                Ended::DONE
+            }
+            Err(failure) => self.failed(&run.job, failure),
+        }
+    }
+
+    fn failed(&self, job: &Job, mut failure: Failure) -> Ended {
+        let mut rewritten = None;
+        if !self.middleware.is_empty() && failure.is_failure() {
+            let mut changed = job.envelope.clone();
+            for middleware in self.middleware.iter().rev() {
+                middleware.on_failure(job, &mut failure, &mut changed);
+            }
+            let envelope = if changed == job.envelope { &job.envelope } else { &changed };
+            if let Next::Failed { .. } = job.next_after(failure.outcome, envelope) {
+                self.middleware.iter().rev().for_each(|middleware| middleware.on_failed(job, &failure.error));
+            }
+            rewritten = (changed != job.envelope).then(|| Box::new(changed));
+        }
+        Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten }
+    }
+}
+
+/// What became of a run, for the log; never the job's data.
+fn told(next: Option<Next>) {
+    match next {
+        Some(Next::Ack) => tracing::debug!("done"),
+        Some(Next::RetryAfter { after, .. }) => tracing::warn!(retry_after_s = %after, "failed, and is run again"),
+        Some(Next::Failed { attempts }) => tracing::error!(attempts, "failed for good"),
+        Some(Next::ReleaseAfter(after)) => tracing::info!(after_s = %after, "given back by its handler"),
+        None => {}
     }
 }

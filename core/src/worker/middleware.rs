@@ -1,0 +1,36 @@
+//! Code that runs around every handler.
+
+use super::handler::Failure;
+use crate::consume::Job;
+use crate::envelope::Envelope;
+
+/// Hooks around the runs of a worker. All do nothing by default.
+///
+/// The order is the same in every language. `before` hooks run in the order in which they were added; the handler; then, in
+/// the opposite order, `after` hooks if it worked. If it did not: `on_failure` hooks, then the decision (retry or `failed`), then
+/// `on_failed` hooks if it was `failed`. A `before` that gives a failure ends the run as if the handler had failed; the handler
+/// and the `before` hooks behind it do not run. A run that was interrupted (timeout, lost lease, end of the grace) calls no
+/// hook after its handler: the job is settled by then.
+pub trait Middleware: Send + Sync {
+    /// The handler is about to run.
+    fn before(&self, job: &Job) -> Result<(), Failure> {
+        let _ = job;
+        Ok(())
+    }
+
+    /// The handler worked; the job is about to be acked.
+    fn after(&self, job: &Job) {
+        let _ = job;
+    }
+
+    /// The run failed. The hook may change what becomes of the job (`failure`), and the job itself before it is stored: its
+    /// data, attempts, retries allowed and error in `changed` (not its id, key or priority).
+    fn on_failure(&self, job: &Job, failure: &mut Failure, changed: &mut Envelope) {
+        let _ = (job, failure, changed);
+    }
+
+    /// The job has no retries left, or was told to fail now: it is about to go to `failed`.
+    fn on_failed(&self, job: &Job, error: &str) {
+        let _ = (job, error);
+    }
+}
