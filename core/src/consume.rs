@@ -146,7 +146,8 @@ impl Job {
 
     /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
     ///
-    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`, `InvalidArgument`.
+    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`; `InvalidArgument`,
+    /// `TooLarge` (nothing was changed).
     pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
         let error = changed.error.clone();
         self.queue.settle_job(self, outcome, &error, Some(changed)).await
@@ -502,6 +503,10 @@ fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<N
     let record = match rewritten {
         Some(changed) => {
             changed.check()?;
+            // What was pushed larger, by a client that may, can still fail.
+            if changed.data != job.envelope.data {
+                changed.data.check_size(job.queue.client.shared.max_data_bytes)?;
+            }
             if changed.id != job.envelope.id
                 || changed.key != job.envelope.key
                 || changed.priority != job.envelope.priority
