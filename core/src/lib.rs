@@ -105,6 +105,7 @@ mod seconds;
 mod session;
 mod several;
 mod time;
+mod unclaimed;
 mod waiting;
 mod worker;
 
