@@ -20,7 +20,7 @@ use crate::time::{Millis, When};
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnDuplicate {
-    /// The push is refused with [`ErrorKind::Duplicate`], which carries the id of the job that is there.
+    /// The push is refused with `Duplicate`, which carries the id of the job that is there.
     #[default]
     Refuse,
     /// The job that is there stays, and its id is returned.
@@ -108,7 +108,7 @@ impl NewJob {
     /// # Ok::<(), duly::Error>(())
     /// ```
     ///
-    /// Errors: [`ErrorKind::Corrupt`] with the reason and never the data; [`ErrorKind::FormatTooNew`].
+    /// Errors: `Corrupt` with the reason and never the data; `FormatTooNew`.
     pub fn from_package(package: &[u8]) -> Result<Self, Error> {
         let envelope = Envelope::decode(package)?;
         let delay = envelope.delay.to_millis();

@@ -2,6 +2,8 @@
 
 A call starts when it is made, on a thread of the engine, and gives an `asyncio.Future`. Cancelling it drops the call:
 what was sent already may still happen. What a cancelled reserve had leased is given back at once, not as a failure.
+
+The rest of `duly` (`NewJob`, `RetryPolicy`, what verbs give, the errors) is for both. Only `duly.Worker` has no twin.
 """
 
 from duly._core import AsyncClient as Client
