@@ -57,6 +57,52 @@ async def test_the_words_are_the_same_and_awaited(aqueue: duly.aio.Queue, server
         await aqueue.push({"a": {1}})
 
 
+async def test_several_queues_at_once_in_order_or_by_weight(server: Server, prefix: str) -> None:
+    aclient = duly.aio.Client(server.url, prefix=prefix)
+    for name in ("low", "low", "high"):
+        await aclient.queue(name).push(name)
+    jobs = await aclient.reserve_from(["high", "low"], max=2)
+    assert [(job.data, job.queue.name) for job in jobs] == [("high", "high"), ("low", "low")]
+    await jobs[0].ack()
+    assert await jobs[1].queue.ack_many([jobs[1]]) == [True]
+    waiting = asyncio.ensure_future(aclient.reserve_from({"high": 3, "other": 1}, wait=20))
+    await aclient.queue("other").push(1)
+    (job,) = await asyncio.wait_for(waiting, 10)
+    assert job.queue.name == "other"
+    with pytest.raises(duly.InvalidArgumentError, match="list of names"):
+        aclient.reserve_from("orders")
+
+
+async def test_a_failure_may_rewrite_the_job(server: Server, prefix: str) -> None:
+    aqueue = duly.aio.Client(server.url, prefix=prefix, max_data_bytes=20).queue("q")
+    await aqueue.push({"step": 1}, max_retries=9)
+    job = await aqueue.reserve()
+    assert job is not None
+    with pytest.raises(duly.TooLargeError):
+        await job.fail("too much", data="x" * 20)
+    assert not job.settled
+    assert await job.fail("once more", retry_after=0, data=None, attempts=3, max_retries=4) == 0
+    job = await aqueue.reserve()
+    assert job is not None
+    assert (job.data, job.attempts, job.max_retries, job.error) == (None, 4, 4, "once more")
+    assert await job.fail("enough") is None
+
+
+async def test_a_manual_clock_and_an_audit(server: Server, prefix: str) -> None:
+    aqueue = duly.aio.Client(server.url, prefix=prefix, manual_clock=True).queue("q")
+    await aqueue.set_clock(1_800_000_000)
+    await aqueue.push(1, delay=60)
+    assert await aqueue.reserve() is None
+    await aqueue.set_clock(1_800_000_060)
+    job = await aqueue.reserve(lease=20)
+    assert job is not None
+    await job.extend()
+    report = await aqueue.audit()
+    assert (report.clean, report.jobs) == (True, 1)
+    assert (await aqueue.counts()).next_lease_end_in == 10
+    assert (await aqueue.audit(repair=True)).findings == []
+
+
 async def test_the_loop_runs_while_a_call_waits(aqueue: duly.aio.Queue) -> None:
     waiting = asyncio.ensure_future(aqueue.reserve(wait=20))
     for _ in range(10):

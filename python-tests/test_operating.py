@@ -143,6 +143,21 @@ def test_a_failure_hook_changes_what_is_stored(client: duly.Client, queue: duly.
     assert all(isinstance(raised, ZeroDivisionError) for _, raised in seen)
 
 
+def test_a_failure_cannot_store_more_than_a_push(server: Server, prefix: str) -> None:
+    queue = duly.Client(server.url, prefix=prefix, max_data_bytes=20).queue("q")
+    queue.push(1)
+    job = queue.reserve(lease=30)
+    assert job is not None
+    with pytest.raises(duly.TooLargeError):
+        job.fail("too much", data="x" * 20)
+    assert not job.settled
+    job.extend()
+    left = queue.counts().next_lease_end_in
+    assert left is not None
+    assert left <= 10
+    job.ack()
+
+
 def test_a_failure_hook_must_be_a_plain_function(client: duly.Client) -> None:
     with pytest.raises(duly.InvalidArgumentError):
         duly.Worker(client, ["q"], on_failure="hook")  # type: ignore[arg-type]

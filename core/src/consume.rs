@@ -9,11 +9,10 @@ use crate::keys::Key;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::{CameBack, Record};
 use crate::retry::{Next, Outcome, RetryPolicy};
-use crate::script::{
-    self, ByteStrings, Digits, Extend, GrantedJob, Outcomes, Reserve, ReserveReply, ReserveStatus, Settle, Verb,
-};
+use crate::script::{self, ByteStrings, Digits, Extend, Outcomes, Reserve, ReserveReply, ReserveStatus, Settle, Verb};
 use crate::session::CallNumber;
 use crate::time::Millis;
+use crate::unclaimed::{Granted, Outlive, Unclaimed};
 use crate::waiting::Waiting;
 
 /// How long a lease is unless the worker says otherwise.
@@ -22,9 +21,9 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
 /// more takes two calls.
-const MAX_RESERVED_A_CALL: usize = 500;
+pub(crate) const MAX_RESERVED_A_CALL: usize = 500;
 /// One reserve gives at most this many bytes of records (but always one job).
-const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// One call of the reserve script.
 pub(crate) struct ReserveCall {
@@ -100,7 +99,7 @@ impl ReserveOptions {
 
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     if lease < Duration::from_millis(1) || lease > MAX_LEASE {
-        return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {lease:?}")));
+        return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {} s", lease.as_secs_f64())));
     }
     Ok(())
 }
@@ -178,7 +177,8 @@ impl Job {
 
     /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
     ///
-    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`, `InvalidArgument`.
+    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`; `InvalidArgument`,
+    /// `TooLarge` (nothing was changed).
     pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
         let error = changed.error.clone();
         self.queue.settle_job(self, outcome, &error, Some(changed)).await
@@ -194,32 +194,6 @@ impl Job {
     /// Sets the lease to end this long from now. Errors: `LeaseLost`, also when it is over but nobody took the job yet.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         self.queue.extend_one(self, lease).await
-    }
-}
-
-/// What one caller gets of a reserve. A caller that is gone by then gives its jobs back, so that they need not wait for the
-/// end of their lease and count a failure.
-pub(crate) struct Granted {
-    token: u64,
-    jobs: Vec<GrantedJob>,
-    queue: Queue,
-}
-
-impl Drop for Granted {
-    fn drop(&mut self) {
-        let jobs = std::mem::take(&mut self.jobs);
-        if jobs.is_empty() {
-            return;
-        }
-        let (queue, mut unclaimed) = (self.queue.clone(), Outcomes::default());
-        // Each goes to the head of its list: the last one first keeps their order.
-        for job in jobs.iter().rev() {
-            unclaimed.other(Verb::Release, &job.id, self.token, None, 0, "", None);
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // If it fails, the end of the lease gives them back.
-            runtime.spawn(async move { queue.settle_outcomes("release", &unclaimed).await });
-        }
     }
 }
 
@@ -258,7 +232,8 @@ impl Queue {
     /// the connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
-        let mut jobs = self.reserve_some(options).await?;
+        let mut jobs = Unclaimed::default();
+        jobs.extend(self.reserve_some(options).await?);
         while !jobs.is_empty() && jobs.len() % MAX_RESERVED_A_CALL == 0 && jobs.len() < options.max {
             let rest = ReserveOptions { max: options.max - jobs.len(), wait: Duration::ZERO, ..options.clone() };
             match self.reserve_some(&rest).await {
@@ -267,25 +242,24 @@ impl Queue {
                 _ => break,
             }
         }
-        Ok(jobs)
+        Ok(jobs.claim())
     }
 
     /// What one script call gives at the most.
     async fn reserve_some(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         while options.wait.is_zero() {
-            let mut granted = self.reserve_now(options).await?;
-            let granted_jobs = std::mem::take(&mut granted.jobs);
-            let had_entries = !granted_jobs.is_empty();
-            let jobs = self.decode_granted(granted_jobs, granted.token).await?;
+            let granted = self.reserve_now(options).await?;
+            let had_entries = !granted.jobs.is_empty();
+            let jobs = self.decode_granted(granted).await?;
             if !jobs.is_empty() || !had_entries {
                 return Ok(jobs);
             }
         }
         let mut waiting = Waiting::new(Instant::now(), options.wait);
         loop {
-            let reply = self.reserve_once(options, &waiting, &Outcomes::default()).await?;
-            let had_entries = !reply.jobs.is_empty();
-            let jobs = self.decode_granted(reply.jobs, reply.token).await?;
+            let (reply, granted) = self.reserve_round(options, &waiting).await?;
+            let had_entries = !granted.jobs.is_empty();
+            let jobs = self.decode_granted(granted).await?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -307,7 +281,7 @@ impl Queue {
         let queue = self.clone();
         let send = move |callers: Vec<ReserveOptions>| {
             let queue = queue.clone();
-            async move { queue.reserve_for(&callers).await }
+            Outlive::new(async move { queue.reserve_for(&callers).await })
         };
         self.shared.reserves.call(options.clone(), send).await
     }
@@ -337,7 +311,22 @@ impl Queue {
         Ok(granted)
     }
 
-    /// One round: the reserve script once.
+    /// One round for a caller of its own; what it grants is in the second part, not in the reply.
+    pub(crate) async fn reserve_round(
+        &self,
+        options: &ReserveOptions,
+        waiting: &Waiting,
+    ) -> Result<(ReserveReply, Granted), Error> {
+        let (queue, options, waiting) = (self.clone(), options.clone(), waiting.clone());
+        let round = async move {
+            let mut reply = queue.reserve_once(&options, &waiting, &Outcomes::default()).await?;
+            let granted = Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), queue };
+            Ok((reply, granted))
+        };
+        Outlive::new(round).await
+    }
+
+    /// The reserve script once.
     pub(crate) async fn reserve_once(
         &self,
         options: &ReserveOptions,
@@ -393,10 +382,11 @@ impl Queue {
     }
 
     /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.
-    pub(crate) async fn decode_granted(&self, granted: Vec<GrantedJob>, token: u64) -> Result<Vec<Job>, Error> {
-        let mut jobs = Vec::with_capacity(granted.len());
+    pub(crate) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
+        let token = granted.token;
+        let mut jobs = Vec::with_capacity(granted.jobs.len());
         let mut undecodable = Outcomes::default();
-        for job in granted {
+        for job in &granted.jobs {
             let decoded = decode(&job.id, &job.record, &job.came_back);
             match decoded {
                 Ok((envelope, returns)) => jobs.push(Job::granted(envelope, returns, token, self)),
@@ -409,13 +399,14 @@ impl Queue {
         if undecodable.len() > 0 {
             self.settle_outcomes("reserve", &undecodable).await?;
         }
+        granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)
     }
 
     /// Settles any number of outcomes, up to 1,000 a script call; `true` where the lease was still ours.
     ///
-    /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none. A lost lease is no error
-    /// here.
+    /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for rewritten
+    /// data. A lost lease is no error here.
     pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
         let mut settled = Vec::with_capacity(settlements.len());
         for batch in settlements.chunks(MAX_BATCH) {
@@ -557,6 +548,10 @@ pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) 
     let record = match rewritten {
         Some(changed) => {
             changed.check()?;
+            // What was pushed larger, by a client that may, can still fail.
+            if changed.data != job.envelope.data {
+                changed.data.check_size(job.queue.client.shared.max_data_bytes)?;
+            }
             if changed.id != job.envelope.id
                 || changed.key != job.envelope.key
                 || changed.priority != job.envelope.priority

@@ -33,15 +33,7 @@ impl Data {
     /// not), not UTF-8, or nested too deep. The message says at which byte and never holds the data.
     pub fn from_json(json: impl Into<Vec<u8>>, max_bytes: usize) -> Result<Self, Error> {
         let json = json.into();
-        if json.len() > max_bytes {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the data has {} bytes and may have {max_bytes}; store large things elsewhere and push a reference",
-                    json.len()
-                ),
-            ));
-        }
+        check_size(json.len(), max_bytes)?;
         let json = String::from_utf8(json).map_err(|error| {
             Error::invalid(format!("the data is not UTF-8 (at byte {})", error.utf8_error().valid_up_to()))
         })?;
@@ -74,6 +66,11 @@ impl Data {
             return Err(Error::invalid("the value holds a NaN or an infinity, which JSON cannot hold"));
         }
         Self::from_json(json, max_bytes)
+    }
+
+    /// Refuses data larger than a client's `max_data_bytes`.
+    pub(crate) fn check_size(&self, max_data_bytes: usize) -> Result<(), Error> {
+        check_size(self.0.len(), max_data_bytes)
     }
 
     /// Text that is known to be valid: it was read as part of a valid package.
@@ -110,6 +107,18 @@ impl Data {
             Error::invalid(format!("the data does not fit the handler's type (line {line}, column {column})"))
         })
     }
+}
+
+fn check_size(bytes: usize, max_data_bytes: usize) -> Result<(), Error> {
+    if bytes > max_data_bytes {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the data has {bytes} bytes, more than the {max_data_bytes} that are allowed: store it elsewhere and push where it is, or raise max_data_bytes"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 impl Default for Data {

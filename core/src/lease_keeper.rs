@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use crate::client::{Client, ClientBuilder};
 use crate::consume::{Job, check_lease};
 use crate::error::{Error, ErrorKind};
+use crate::queue::Queue;
 use crate::runtime::PerProcess;
 use crate::time::Millis;
 
@@ -191,7 +192,8 @@ async fn renew(client: &Client, jobs: &[Job], lease: Duration) -> Vec<Job> {
     }
     let mut lost = Vec::new();
     for (name, jobs) in by_queue {
-        let Ok(queue) = client.queue(name) else { continue };
+        // The name was checked when the job was reserved; a part of a queue has one that nobody else may give.
+        let queue = Queue::new(client.clone(), name.to_owned());
         if let Ok(held) = queue.extend_all(&jobs, lease).await {
             lost.extend(jobs.into_iter().zip(held).filter(|(_, held)| !held).map(|(job, _)| job));
         }

@@ -106,6 +106,7 @@ mod seconds;
 mod session;
 mod several;
 mod time;
+mod unclaimed;
 mod waiting;
 pub mod worker;
 

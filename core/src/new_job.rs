@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::data::Data;
 use crate::envelope::Envelope;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::id::JobId;
 use crate::name;
 use crate::record::{CameBack, Record};
@@ -20,7 +20,7 @@ use crate::time::{Millis, When};
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnDuplicate {
-    /// The push is refused with [`ErrorKind::Duplicate`], which carries the id of the job that is there.
+    /// The push is refused with `Duplicate`, which carries the id of the job that is there.
     #[default]
     Refuse,
     /// The job that is there stays, and its id is returned.
@@ -108,7 +108,7 @@ impl NewJob {
     /// # Ok::<(), duly::Error>(())
     /// ```
     ///
-    /// Errors: [`ErrorKind::Corrupt`] with the reason and never the data; [`ErrorKind::FormatTooNew`].
+    /// Errors: `Corrupt` with the reason and never the data; `FormatTooNew`.
     pub fn from_package(package: &[u8]) -> Result<Self, Error> {
         let envelope = Envelope::decode(package)?;
         let delay = envelope.delay.to_millis();
@@ -232,15 +232,7 @@ impl NewJob {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        if self.data.as_bytes().len() > max_data_bytes {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the data has {} bytes, more than the {max_data_bytes} that are allowed: store it elsewhere and push where it is, or raise max_data_bytes",
-                    self.data.as_bytes().len()
-                ),
-            ));
-        }
+        self.data.check_size(max_data_bytes)?;
         let unique = self.id.is_some() || self.key.is_some();
         let id = self.id.or(self.made_id).unwrap_or_else(|| made_id.to_owned());
         let mut envelope = Envelope::new(id.clone(), self.data);

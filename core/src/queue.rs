@@ -9,13 +9,14 @@ use redis::Value;
 use crate::client::Client;
 use crate::combine::Combiner;
 use crate::connection::Durability;
-use crate::consume::{Granted, OneOutcome, ReserveOptions};
+use crate::consume::{OneOutcome, ReserveOptions};
 use crate::error::{Error, ErrorKind};
 use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
 use crate::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
 use crate::session::CallNumber;
+use crate::unclaimed::Granted;
 
 /// The most jobs that one script call takes.
 pub const MAX_BATCH: usize = 1000;

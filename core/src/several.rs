@@ -7,11 +7,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::consume::{Job, ReserveOptions};
+use crate::consume::{Job, MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions};
 use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
+use crate::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::queue::Queue;
 use crate::script::{Outcomes, ReserveStatus};
+use crate::unclaimed::{Granted, Unclaimed};
 use crate::waiting::Waiting;
 
 /// The largest weight of a queue.
@@ -124,7 +126,7 @@ pub(crate) async fn reserve_several(
         };
         if !jobs.is_empty() {
             pass_on(&mut turns).await;
-            return Ok(jobs);
+            return Ok(jobs.claim());
         }
         if all_undecodable {
             continue; // there may be more behind them
@@ -141,43 +143,63 @@ async fn look_at_all(
     turns: &mut [Turn<'_>],
     order: &[usize],
     options: &ReserveOptions,
-) -> Result<(Vec<Job>, bool), Error> {
-    let mut jobs: Vec<Job> = Vec::new();
+) -> Result<(Unclaimed, bool), Error> {
+    let mut jobs = Unclaimed::default();
     let mut had_entries = false;
-    for &place in order {
-        let turn = &mut turns[place];
-        let left = options.most() - jobs.len();
-        if left == 0 {
-            break;
-        }
-        if !jobs.is_empty() {
-            turn.waiting = turn.waiting.ended();
-        }
-        turn.woken = false;
-        let asked = options.clone().max(left);
-        let answer = async {
-            let reply = turn.queue.reserve_once(&asked, &turn.waiting, &Outcomes::default()).await?;
-            let found = !reply.jobs.is_empty();
-            let paused = reply.status == ReserveStatus::Paused;
-            let pause = turn.waiting.pause(reply.next_in, reply.promised, paused);
-            if found {
-                // The script has taken back what was promised.
-                turn.waiting.forget_promise();
+    'places: for &place in order {
+        let mut more = true;
+        while more {
+            let left = options.most() - jobs.len();
+            if left == 0 {
+                break 'places;
             }
-            Ok((turn.queue.decode_granted(reply.jobs, reply.token).await?, found, pause))
-        };
-        match answer.await {
-            Ok((granted, found, pause)) => {
-                had_entries |= found;
-                jobs.extend(granted);
-                turns[place].pause = pause;
+            match look_at(&mut turns[place], &options.clone().max(left), !jobs.is_empty()).await {
+                Ok(look) => {
+                    had_entries |= look.had_entries;
+                    more = look.more;
+                    jobs.extend(look.jobs);
+                }
+                Err(error) if jobs.is_empty() => return Err(error),
+                Err(_) => break 'places, // what is leased must reach the caller
             }
-            Err(error) if jobs.is_empty() => return Err(error),
-            Err(_) => break, // what is leased must reach the caller
         }
     }
     let all_undecodable = had_entries && jobs.is_empty();
     Ok((jobs, all_undecodable))
+}
+
+/// What one call to one queue gave.
+struct Look {
+    jobs: Vec<Job>,
+    had_entries: bool,
+    /// The call did not reach all that is ready: it is this queue's turn again.
+    more: bool,
+}
+
+async fn look_at(turn: &mut Turn<'_>, options: &ReserveOptions, some_came: bool) -> Result<Look, Error> {
+    if some_came {
+        turn.waiting = turn.waiting.ended();
+    }
+    turn.woken = false;
+    let (reply, granted) = turn.queue.reserve_round(options, &turn.waiting).await?;
+    let (had_entries, cut) = (!granted.jobs.is_empty(), is_cut(turn.queue, &granted));
+    turn.pause = turn.waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused);
+    if had_entries {
+        // The script has taken back what was promised.
+        turn.waiting.forget_promise();
+    }
+    let unreached = reply.status == ReserveStatus::None && reply.next_in == Some(Duration::ZERO);
+    let jobs = turn.queue.decode_granted(granted).await?;
+    let more = cut || unreached || (had_entries && jobs.is_empty());
+    Ok(Look { jobs, had_entries, more })
+}
+
+/// May the script have stopped at one of its limits, and not for want of jobs?
+fn is_cut(queue: &Queue, granted: &Granted) -> bool {
+    let bytes: usize = granted.jobs.iter().map(|job| job.record.len()).sum();
+    // The next record may be as large as data, headers and retry policy together, and was then left behind.
+    let largest = queue.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));
+    granted.jobs.len() >= MAX_RESERVED_A_CALL || (bytes > 0 && bytes.saturating_add(largest) > MAX_RESERVE_BYTES)
 }
 
 /// Who got jobs elsewhere does not come back in time for what it promised here, and has no use for a wake-up that it took

@@ -9,7 +9,7 @@ const LOOK_AGAIN_MS: u64 = 1200;
 const SPREAD_MS: u64 = 400;
 
 /// The state of one wait.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Waiting {
     until: Instant,
     /// The server time at which we promised to come back; 0 for no promise.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use duly::{Job, Millis, NewJob, Next, Outcome, Queue, ReserveOptions, RetryPolicy};
+use duly::{ErrorKind, Job, Millis, NewJob, Next, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement};
 use support::Server;
 
 async fn reserved(queue: &Queue) -> Job {
@@ -37,4 +37,30 @@ async fn the_attempts_that_a_hook_sets_count() {
     let next = job.fail("last").await.unwrap();
     assert_eq!(next, Next::Failed { attempts: 2 });
     assert_eq!(queue.peek(duly::State::Failed, 0, 1).await.unwrap()[0].envelope.attempts, 2);
+}
+
+#[tokio::test]
+async fn data_that_a_hook_made_too_large_is_refused_and_the_lease_is_still_held() {
+    let server = Server::start();
+    let queue = server.builder().max_data_bytes(10).build().unwrap().queue("orders").unwrap();
+    queue.push(NewJob::from_json("[1]").unwrap().max_retries(0)).await.unwrap();
+    let job = reserved(&queue).await;
+    let mut changed = job.envelope.clone();
+    changed.data = duly::Data::from_json("\"too much of it\"", 100).unwrap();
+    let before = server.dump("");
+
+    let error = job.settle_rewritten(Outcome::FAILURE, changed.clone()).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation(), error.job_id()), (ErrorKind::TooLarge, Some("fail"), Some(job.id())));
+    let settlement = Settlement { job: &job, outcome: Outcome::FAILURE, error: "", rewritten: Some(changed.clone()) };
+    assert_eq!(queue.settle_all(&[settlement]).await.unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(server.dump(""), before);
+
+    // What was pushed larger elsewhere may stay: only what the hook writes is measured.
+    let elsewhere = server.queue("orders");
+    elsewhere.push(NewJob::from_json("\"pushed elsewhere\"").unwrap().max_retries(0)).await.unwrap();
+    let large = reserved(&queue).await;
+    let mut changed = large.envelope.clone();
+    changed.attempts = 7;
+    assert_eq!(large.settle_rewritten(Outcome::FAILURE, changed).await.unwrap(), Next::Failed { attempts: 8 });
+    job.ack().await.unwrap();
 }

@@ -34,6 +34,44 @@ async fn strict_empties_the_first_queue_first_and_fills_up_from_the_next() {
 }
 
 #[tokio::test]
+async fn strict_empties_the_first_queue_also_where_one_call_cannot() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("high", 1), ("low", 1)]);
+    client.queue("low").unwrap().push_many((0..1000).map(|_| job()), |_| {}).await.unwrap();
+
+    // More than one call leases.
+    client.queue("high").unwrap().push_many((0..700).map(|_| job()), |_| {}).await.unwrap();
+    assert_eq!(reserved_from(&client, &queues, 600).await, [("high", 600)]);
+    assert_eq!(reserved_from(&client, &queues, 600).await, [("high", 100), ("low", 500)]);
+
+    // More bytes than one call gives.
+    let large = || NewJob::new(&"x".repeat(1_000_000)).unwrap();
+    client.queue("high").unwrap().push_many((0..6).map(|_| large()), |_| {}).await.unwrap();
+    assert_eq!(reserved_from(&client, &queues, 10).await, [("high", 6), ("low", 4)]);
+
+    // Nothing but what cannot be decoded.
+    client.queue("high").unwrap().push(job().id("broken")).await.unwrap();
+    client.queue("high").unwrap().push(job()).await.unwrap();
+    server.redis_cli(&["HSET", "duly:{high}:jobs", "broken", "nonsense"]);
+    assert_eq!(reserved_from(&client, &queues, 1).await, [("high", 1)]);
+}
+
+/// How many jobs of each queue one strict reserve gives, in the order in which they came.
+async fn reserved_from<'a>(client: &Client, queues: &'a [QueueWeight], max: usize) -> Vec<(&'a str, usize)> {
+    let jobs = client.reserve_from(queues, Selection::Strict, &ReserveOptions::new().max(max)).await.unwrap();
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for job in jobs {
+        let name = queues.iter().map(|one| one.queue.name()).find(|name| *name == job.queue().name()).unwrap();
+        match counted.last_mut() {
+            Some((last, count)) if *last == name => *count += 1,
+            _ => counted.push((name, 1)),
+        }
+    }
+    counted
+}
+
+#[tokio::test]
 async fn weights_decide_how_often_a_queue_goes_first() {
     let server = Server::start();
     let client = server.client();

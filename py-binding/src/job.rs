@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::convert;
-use crate::error::{Failure, OrRaise as _, invalid};
+use crate::error::{Failure, invalid};
 use crate::waiting::wait;
 
 pub(crate) enum Held {
@@ -209,21 +209,11 @@ impl Job {
     ) -> PyResult<Option<f64>> {
         let failed = failure(retry_after, counted, r#final)?;
         let error = error_text(error)?;
-        if data.is_none() && attempts.is_none() && max_retries.is_none() {
-            return settle(slf, failed, &error).map(wait_of);
-        }
         let reserved = slf.as_super().get();
-        let mut changed = reserved.envelope().clone();
+        let Some(mut changed) = rewritten(reserved, data, attempts, max_retries)? else {
+            return settle(slf, failed, &error).map(wait_of);
+        };
         changed.error = error;
-        if let Some(data) = data {
-            changed.data = Data::from_json(convert::to_json(&data).map_err(Failure::from)?, usize::MAX).or_raise()?;
-        }
-        if let Some(attempts) = attempts {
-            changed.attempts = convert::whole("attempts", attempts, u32::MAX).map_err(Failure::from)?;
-        }
-        if let Some(max_retries) = max_retries {
-            changed.max_attempts = convert::whole("max_retries", max_retries, u32::MAX).map_err(Failure::from)?;
-        }
         let job = reserved.blocking()?;
         let next = wait(slf.py(), |signals| job.settle_rewritten(failed, changed, signals))?;
         reserved.note_settled();
@@ -237,20 +227,48 @@ impl Job {
     }
 
     /// Sets the lease to end this long from now.
-    fn extend(slf: &Bound<'_, Self>, lease: &Bound<'_, PyAny>) -> PyResult<()> {
-        let lease: Duration = convert::duration("lease", lease)?;
+    #[pyo3(signature = (lease=None))]
+    fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let lease = extension(lease)?;
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals))
     }
 }
 
+pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {
+    lease.map_or(Ok(duly::DEFAULT_LEASE), |lease| convert::duration("lease", lease))
+}
+
+/// The envelope as a failure changes it; nothing if it does not.
+pub(crate) fn rewritten(
+    job: &ReservedJob,
+    data: Option<Bound<'_, PyAny>>,
+    attempts: Option<&Bound<'_, PyAny>>,
+    max_retries: Option<&Bound<'_, PyAny>>,
+) -> Result<Option<Envelope>, Failure> {
+    if data.is_none() && attempts.is_none() && max_retries.is_none() {
+        return Ok(None);
+    }
+    let mut changed = job.envelope().clone();
+    if let Some(data) = data {
+        changed.data = Data::from_json(convert::to_json(&data)?, usize::MAX)?;
+    }
+    if let Some(attempts) = attempts {
+        changed.attempts = convert::whole("attempts", attempts, 0..=u32::MAX.into())?;
+    }
+    if let Some(max_retries) = max_retries {
+        changed.max_attempts = convert::whole("max_retries", max_retries, 0..=u32::MAX.into())?;
+    }
+    Ok(Some(changed))
+}
+
 /// The default of an argument of which None is a value.
-fn unchanged<'py>() -> Option<Bound<'py, PyAny>> {
+pub(crate) fn unchanged<'py>() -> Option<Bound<'py, PyAny>> {
     None
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the form that pyo3 calls")]
-fn given<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(crate) fn given<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(Some(value.clone()))
 }
 

@@ -14,6 +14,7 @@ mod new_job;
 mod operate;
 mod queue;
 mod retry;
+mod settings;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -23,6 +24,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<client::Client>()?;
     module.add_class::<queue::Queue>()?;
+    module.add_class::<queue::Partitions>()?;
     module.add_class::<queue::PushSummary>()?;
     module.add_class::<new_job::NewJob>()?;
     module.add_class::<job::ReservedJob>()?;
@@ -38,6 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lease_keeper::LeaseKeeper>()?;
     module.add_class::<aio::AsyncClient>()?;
     module.add_class::<aio::AsyncQueue>()?;
+    module.add_class::<aio::AsyncPartitions>()?;
     module.add_class::<aio::AsyncJob>()?;
     // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
     module.delattr("__all__")?;

@@ -4,31 +4,82 @@ use std::sync::Mutex;
 
 use duly::{AuditOptions, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyTuple};
+use pyo3::types::{PyDict, PyIterator, PyTuple};
 
 use crate::audit::AuditReport;
-use crate::convert;
+use crate::convert::{self, Text};
 use crate::error::{Failure, invalid};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::{Job, ReservedJob};
-use crate::new_job::{NewJob, Options};
+use crate::new_job::{NewJob, new_job};
 use crate::operate::{Cancelled, Requeued};
-use crate::retry::RetryPolicy;
 use crate::waiting::wait;
 
+/// A queue, or one in parts: both have the same verbs.
+pub(crate) enum Whole<Q, P> {
+    Queue(Q),
+    Partitions(P),
+}
+
+/// The same call on either: `either!(&self.queue, |queue| queue.pause(signals))`.
+macro_rules! either {
+    ($whole:expr, |$queue:ident| $call:expr) => {
+        match $whole {
+            $crate::queue::Whole::Queue($queue) => $call,
+            $crate::queue::Whole::Partitions($queue) => $call,
+        }
+    };
+}
+pub(crate) use either;
+
 /// One queue of a client.
-#[pyclass(frozen, module = "duly")]
+#[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct Queue {
-    queue: blocking::Queue,
+    queue: Whole<blocking::Queue, blocking::Partitions>,
 }
 
 impl Queue {
     pub(crate) fn new(queue: blocking::Queue) -> Self {
-        Self { queue }
+        Self { queue: Whole::Queue(queue) }
     }
 
     fn jobs(slf: &Bound<'_, Self>, jobs: Vec<blocking::Job>) -> PyResult<Vec<Py<Job>>> {
-        jobs.into_iter().map(|job| Job::new(slf.py(), job, slf.clone().into_any().unbind())).collect()
+        let py = slf.py();
+        let with_queue = |job: blocking::Job| {
+            let queue = match slf.get().queue {
+                Whole::Queue(_) => slf.clone().into_any().unbind(),
+                Whole::Partitions(_) => Py::new(py, Self::new(job.queue().clone()))?.into_any(),
+            };
+            Job::new(py, job, queue)
+        };
+        jobs.into_iter().map(with_queue).collect()
+    }
+}
+
+/// A queue that is split over several.
+#[pyclass(frozen, extends = Queue, module = "duly")]
+pub(crate) struct Partitions {}
+
+impl Partitions {
+    pub(crate) fn new(py: Python<'_>, queue: blocking::Partitions) -> PyResult<Py<Self>> {
+        let queue = Queue { queue: Whole::Partitions(queue) };
+        Py::new(py, PyClassInitializer::from(queue).add_subclass(Self {}))
+    }
+}
+
+#[pymethods]
+impl Partitions {
+    /// The parts. Each is a queue of its own.
+    #[getter]
+    fn parts(slf: &Bound<'_, Self>) -> Vec<Queue> {
+        match &slf.as_super().get().queue {
+            Whole::Queue(queue) => vec![Queue::new(queue.clone())],
+            Whole::Partitions(queue) => queue.parts().iter().cloned().map(Queue::new).collect(),
+        }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> String {
+        format!("<duly.Partitions {:?}, {} parts>", slf.as_super().get().name(), Self::parts(slf).len())
     }
 }
 
@@ -36,49 +87,23 @@ impl Queue {
 impl Queue {
     #[getter]
     fn name(&self) -> &str {
-        self.queue.name()
+        either!(&self.queue, |queue| queue.name())
     }
 
     /// Puts a job in and gives its id.
-    #[pyo3(signature = (
-        data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, max_retries=None, retry=None,
-        timeout=None, headers=None, on_duplicate="refuse", raw=None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    #[pyo3(
+        signature = (data=None, **options),
+        text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
+            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+    )]
     fn push(
         &self,
         py: Python<'_>,
         data: Option<&Bound<'_, PyAny>>,
-        name: Option<&str>,
-        delay: Option<&Bound<'_, PyAny>>,
-        at: Option<&Bound<'_, PyAny>>,
-        id: Option<&str>,
-        key: Option<&str>,
-        priority: Option<&Bound<'_, PyAny>>,
-        max_retries: Option<&Bound<'_, PyAny>>,
-        retry: Option<&Bound<'_, RetryPolicy>>,
-        timeout: Option<&Bound<'_, PyAny>>,
-        headers: Option<&Bound<'_, PyAny>>,
-        on_duplicate: &str,
-        raw: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<String> {
-        let options = Options {
-            data,
-            name,
-            delay,
-            at,
-            id,
-            key,
-            priority,
-            max_retries,
-            retry,
-            timeout,
-            headers,
-            on_duplicate,
-            raw,
-        };
-        let job = options.job().map_err(|failure| in_call(failure, "push", self.name()))?;
-        wait(py, |signals| self.queue.push(job, signals)).map(|pushed| pushed.id().to_owned())
+        let job = new_job(py, "push", data, options).map_err(|failure| in_call(failure, "push", self.name()))?;
+        wait(py, |signals| either!(&self.queue, |queue| queue.push(job, signals))).map(|pushed| pushed.id().to_owned())
     }
 
     /// Puts any number of jobs in, a thousand with each call to the server.
@@ -92,7 +117,7 @@ impl Queue {
                 ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
             }
         };
-        let summary = wait(py, |signals| self.queue.push_many(batches, note, signals));
+        let summary = wait(py, |signals| either!(&self.queue, |queue| queue.push_many(batches, note, signals)));
         let fault = fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         match fault {
             Some(fault) => Err(PyErr::from(in_call(fault, "push_many", self.name()))),
@@ -107,7 +132,7 @@ impl Queue {
         wait: Option<&Bound<'_, PyAny>>,
         lease: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Py<Job>>> {
-        reserve(slf, &reserve_options(1, wait, lease)?).map(|mut jobs| jobs.pop())
+        reserve(slf, &reserve_options(None, wait, lease)?).map(|mut jobs| jobs.pop())
     }
 
     /// Leases up to `max` jobs.
@@ -118,8 +143,7 @@ impl Queue {
         wait: Option<&Bound<'_, PyAny>>,
         lease: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Py<Job>>> {
-        let max = convert::whole("max", max, MAX_BATCH).map_err(Failure::from)?;
-        reserve(slf, &reserve_options(max, wait, lease)?)
+        reserve(slf, &reserve_options(Some(max), wait, lease)?)
     }
 
     /// Acks many jobs; True where the lease was still held.
@@ -127,7 +151,7 @@ impl Queue {
     fn ack_many(&self, py: Python<'_>, jobs: Vec<Bound<'_, ReservedJob>>) -> PyResult<Vec<bool>> {
         let held: PyResult<Vec<_>> = jobs.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;
-        let acked = wait(py, |signals| self.queue.ack_all(&held, signals))?;
+        let acked = wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))?;
         for (job, acked) in jobs.iter().zip(&acked) {
             if *acked {
                 job.get().note_settled();
@@ -138,10 +162,10 @@ impl Queue {
 
     /// Removes a job in whatever state it is.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn cancel(&self, py: Python<'_>, id: Option<&str>, key: Option<&str>) -> PyResult<Option<Cancelled>> {
+    fn cancel(&self, py: Python<'_>, id: Option<Text>, key: Option<Text>) -> PyResult<Option<Cancelled>> {
         let cancelled = match by(id, key)? {
-            By::Id(id) => wait(py, |signals| self.queue.cancel(id, signals)),
-            By::Key(key) => wait(py, |signals| self.queue.cancel_key(key, signals)),
+            By::Id(id) => wait(py, |signals| either!(&self.queue, |queue| queue.cancel(&id, signals))),
+            By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.cancel_key(&key, signals))),
         };
         cancelled.map(|cancelled| cancelled.map(Cancelled::from))
     }
@@ -151,83 +175,95 @@ impl Queue {
     fn reschedule(
         &self,
         py: Python<'_>,
-        id: Option<&str>,
-        key: Option<&str>,
+        id: Option<Text>,
+        key: Option<Text>,
         delay: Option<&Bound<'_, PyAny>>,
         at: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let when = when(delay, at)?;
         match by(id, key)? {
-            By::Id(id) => wait(py, |signals| self.queue.reschedule(id, when, signals)),
-            By::Key(key) => wait(py, |signals| self.queue.reschedule_key(key, when, signals)),
+            By::Id(id) => wait(py, |signals| either!(&self.queue, |queue| queue.reschedule(&id, when, signals))),
+            By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.reschedule_key(&key, when, signals))),
         }
     }
 
     /// Sends failed jobs round again, with their failures forgotten.
     #[pyo3(signature = (*ids))]
     fn requeue(&self, py: Python<'_>, ids: &Bound<'_, PyTuple>) -> PyResult<Vec<Requeued>> {
-        let ids: Vec<String> = ids.extract()?;
-        let outcomes = wait(py, |signals| self.queue.requeue(&ids, signals))?;
+        let ids = texts(ids)?;
+        let outcomes = wait(py, |signals| either!(&self.queue, |queue| queue.requeue(&ids, signals)))?;
         Ok(ids.into_iter().zip(outcomes).map(|(id, outcome)| Requeued::new(id, outcome)).collect())
     }
 
     /// Sends all failed jobs round again.
     fn requeue_all(&self, py: Python<'_>) -> PyResult<u64> {
-        wait(py, |signals| self.queue.requeue_all(signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.requeue_all(signals)))
     }
 
     /// Removes all jobs of a state.
-    fn purge(&self, py: Python<'_>, state: &str) -> PyResult<u64> {
-        let state = parse_state(state)?;
-        wait(py, |signals| self.queue.purge(state, signals))
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn purge(&self, py: Python<'_>, state: Text) -> PyResult<u64> {
+        let state = parse_state(&state)?;
+        wait(py, |signals| either!(&self.queue, |queue| queue.purge(state, signals)))
     }
 
     /// No more jobs are handed out until `resume`.
     fn pause(&self, py: Python<'_>) -> PyResult<()> {
-        wait(py, |signals| self.queue.pause(signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.pause(signals)))
     }
 
     /// Hands out jobs again.
     fn resume(&self, py: Python<'_>) -> PyResult<()> {
-        wait(py, |signals| self.queue.resume(signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.resume(signals)))
     }
 
     /// Moves due jobs to ready by hand.
     fn promote(&self, py: Python<'_>) -> PyResult<u64> {
-        wait(py, |signals| self.queue.promote(signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.promote(signals)))
     }
 
     /// Takes back leases that are over by hand.
     fn reclaim(&self, py: Python<'_>) -> PyResult<u64> {
-        wait(py, |signals| self.queue.reclaim(signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.reclaim(signals)))
     }
 
     /// How many failed jobs the queue keeps, and for how long.
     fn keep_failed(&self, py: Python<'_>, max: &Bound<'_, PyAny>, age: &Bound<'_, PyAny>) -> PyResult<()> {
-        let max = convert::whole("max", max, u64::MAX).map_err(Failure::from)?;
+        let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
-        wait(py, |signals| self.queue.keep_failed(max, age, signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.keep_failed(max, age, signals)))
     }
 
     /// How many jobs are in each state, and what comes next.
     fn counts(&self, py: Python<'_>) -> PyResult<Counts> {
-        wait(py, |signals| self.queue.counts(signals)).and_then(|counts| Counts::new(py, counts))
+        wait(py, |signals| either!(&self.queue, |queue| queue.counts(signals)))
+            .and_then(|counts| Counts::new(py, counts))
     }
 
     /// Jobs of a state, without touching them.
-    #[pyo3(signature = (state, *, offset=0, limit=100))]
-    fn peek(&self, py: Python<'_>, state: &str, offset: usize, limit: usize) -> PyResult<Vec<JobView>> {
-        let state = parse_state(state)?;
-        let jobs = wait(py, |signals| self.queue.peek(state, offset, limit, signals))?;
+    #[pyo3(
+        signature = (state, *, offset=None, limit=None),
+        text_signature = "($self, state, *, offset=0, limit=100)"
+    )]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn peek(
+        &self,
+        py: Python<'_>,
+        state: Text,
+        offset: Option<&Bound<'_, PyAny>>,
+        limit: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<JobView>> {
+        let (state, (offset, limit)) = (parse_state(&state)?, page(offset, limit)?);
+        let jobs = wait(py, |signals| either!(&self.queue, |queue| queue.peek(state, offset, limit, signals)))?;
         Ok(jobs.into_iter().map(JobView::new).collect())
     }
 
     /// Where a job is and why it is not running, or None.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn find(&self, py: Python<'_>, id: Option<&str>, key: Option<&str>) -> PyResult<Option<Py<Found>>> {
+    fn find(&self, py: Python<'_>, id: Option<Text>, key: Option<Text>) -> PyResult<Option<Py<Found>>> {
         let found = match by(id, key)? {
-            By::Id(id) => wait(py, |signals| self.queue.find(id, signals)),
-            By::Key(key) => wait(py, |signals| self.queue.find_key(key, signals)),
+            By::Id(id) => wait(py, |signals| either!(&self.queue, |queue| queue.find(&id, signals))),
+            By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.find_key(&key, signals))),
         };
         found?.map(|found| Found::new(py, found)).transpose()
     }
@@ -236,13 +272,14 @@ impl Queue {
     #[pyo3(signature = (*, repair=false))]
     fn audit(&self, py: Python<'_>, repair: bool) -> PyResult<AuditReport> {
         let options = AuditOptions::new().repair(repair);
-        wait(py, |signals| self.queue.audit(options, signals)).and_then(|report| AuditReport::new(py, report))
+        wait(py, |signals| either!(&self.queue, |queue| queue.audit(options, signals)))
+            .and_then(|report| AuditReport::new(py, report))
     }
 
     /// For tests: moves the clock of a client made with `manual_clock=True`.
     fn set_clock(&self, py: Python<'_>, now: &Bound<'_, PyAny>) -> PyResult<()> {
         let now = convert::moment("now", now)?;
-        wait(py, |signals| self.queue.set_clock(now, signals))
+        wait(py, |signals| either!(&self.queue, |queue| queue.set_clock(now, signals)))
     }
 
     fn __repr__(&self) -> String {
@@ -252,16 +289,19 @@ impl Queue {
 
 fn reserve(slf: &Bound<'_, Queue>, options: &ReserveOptions) -> PyResult<Vec<Py<Job>>> {
     let queue = &slf.get().queue;
-    let jobs = wait(slf.py(), |signals| queue.reserve(options, signals))?;
+    let jobs = wait(slf.py(), |signals| either!(queue, |queue| queue.reserve(options, signals)))?;
     Queue::jobs(slf, jobs)
 }
 
 pub(crate) fn reserve_options(
-    max: usize,
+    max: Option<&Bound<'_, PyAny>>,
     wait: Option<&Bound<'_, PyAny>>,
     lease: Option<&Bound<'_, PyAny>>,
 ) -> Result<ReserveOptions, Failure> {
-    let mut options = ReserveOptions::new().max(max);
+    let mut options = ReserveOptions::new();
+    if let Some(max) = max {
+        options = options.max(convert::whole("max", max, 1..=MAX_BATCH as u64)?);
+    }
     if let Some(wait) = wait {
         options = options.wait(convert::duration("wait", wait)?);
     }
@@ -272,30 +312,12 @@ pub(crate) fn reserve_options(
 }
 
 /// How a job is named: by its id, or by its key.
-pub(crate) enum By<T> {
-    Id(T),
-    Key(T),
+pub(crate) enum By {
+    Id(Text),
+    Key(Text),
 }
 
-impl By<&str> {
-    pub(crate) fn to_owned(&self) -> By<String> {
-        match self {
-            Self::Id(id) => By::Id((*id).to_owned()),
-            Self::Key(key) => By::Key((*key).to_owned()),
-        }
-    }
-}
-
-impl By<String> {
-    pub(crate) fn as_ref(&self) -> By<&str> {
-        match self {
-            Self::Id(id) => By::Id(id),
-            Self::Key(key) => By::Key(key),
-        }
-    }
-}
-
-pub(crate) fn by<'a>(id: Option<&'a str>, key: Option<&'a str>) -> Result<By<&'a str>, Failure> {
+pub(crate) fn by(id: Option<Text>, key: Option<Text>) -> Result<By, Failure> {
     match (id, key) {
         (Some(id), None) => Ok(By::Id(id)),
         (None, Some(key)) => Ok(By::Key(key)),
@@ -305,6 +327,20 @@ pub(crate) fn by<'a>(id: Option<&'a str>, key: Option<&'a str>) -> Result<By<&'a
 
 pub(crate) fn when(delay: Option<&Bound<'_, PyAny>>, at: Option<&Bound<'_, PyAny>>) -> Result<When, Failure> {
     convert::delay(delay, at)?.ok_or_else(|| invalid("say when: give delay or at").into())
+}
+
+/// Where a page begins, and how long it is.
+pub(crate) fn page(
+    offset: Option<&Bound<'_, PyAny>>,
+    limit: Option<&Bound<'_, PyAny>>,
+) -> Result<(usize, usize), Failure> {
+    let offset = offset.map_or(Ok(0), |offset| convert::whole("offset", offset, 0..=u32::MAX.into()))?;
+    let limit = limit.map_or(Ok(100), |limit| convert::whole("limit", limit, 1..=MAX_BATCH as u64))?;
+    Ok((offset, limit))
+}
+
+pub(crate) fn texts(given: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
+    given.iter().map(|text| text.extract::<Text>().map(Text::into_string)).collect()
 }
 
 pub(crate) fn parse_state(state: &str) -> Result<State, Failure> {

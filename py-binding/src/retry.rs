@@ -38,14 +38,18 @@ impl RetryPolicy {
 
     /// `base`, then `factor` times longer after every further failure, up to `cap`; with jitter drawn from zero up to that.
     #[staticmethod]
-    #[pyo3(signature = (base, *, factor=2.0, cap=None, jitter=true))]
+    #[pyo3(
+        signature = (base, *, factor=None, cap=None, jitter=true),
+        text_signature = "(base, *, factor=2.0, cap=None, jitter=True)"
+    )]
     fn exponential(
         base: &Bound<'_, PyAny>,
-        factor: f64,
+        factor: Option<&Bound<'_, PyAny>>,
         cap: Option<&Bound<'_, PyAny>>,
         jitter: bool,
     ) -> PyResult<Self> {
         let base = convert::span("base", base)?;
+        let factor = factor.map_or(Ok(2.0), |factor| convert::float("factor", factor)).map_err(Failure::from)?;
         let cap = cap.map_or(Ok(Millis::from_secs(3600)), |cap| convert::span("cap", cap))?;
         Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)
     }
@@ -59,18 +63,27 @@ impl RetryPolicy {
     }
 
     /// The wait in seconds after this many failures (1 or more); the same seed gives the same jitter.
-    #[pyo3(signature = (failures, *, seed=0))]
-    fn delay(&self, failures: u32, seed: u64) -> f64 {
-        self.0.delay(failures, seed).as_seconds()
+    #[pyo3(signature = (failures, *, seed=None), text_signature = "($self, failures, *, seed=0)")]
+    fn delay(&self, failures: &Bound<'_, PyAny>, seed: Option<&Bound<'_, PyAny>>) -> PyResult<f64> {
+        Ok(self.0.delay(count("failures", failures)?, seed_of(seed)?).as_seconds())
     }
 
     /// May a job that failed this often run again? Its wait in seconds, or None when it goes to failed.
-    #[pyo3(signature = (failures, max_retries, *, seed=0))]
-    fn decide(&self, failures: u32, max_retries: u32, seed: u64) -> Option<f64> {
-        match duly::decide(&self.0, failures, max_retries, seed) {
+    #[pyo3(
+        signature = (failures, max_retries, *, seed=None),
+        text_signature = "($self, failures, max_retries, *, seed=0)"
+    )]
+    fn decide(
+        &self,
+        failures: &Bound<'_, PyAny>,
+        max_retries: &Bound<'_, PyAny>,
+        seed: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<f64>> {
+        let (failures, max_retries) = (count("failures", failures)?, count("max_retries", max_retries)?);
+        Ok(match duly::decide(&self.0, failures, max_retries, seed_of(seed)?) {
             duly::Decision::RetryAfter(after) => Some(after.as_seconds()),
             _ => None,
-        }
+        })
     }
 
     fn __repr__(&self) -> PyResult<String> {
@@ -89,4 +102,12 @@ impl RetryPolicy {
         };
         Ok(format!("RetryPolicy.{shown}"))
     }
+}
+
+fn count(what: &str, given: &Bound<'_, PyAny>) -> Result<u32, Failure> {
+    Ok(convert::whole(what, given, 0..=u32::MAX.into())?)
+}
+
+fn seed_of(given: Option<&Bound<'_, PyAny>>) -> Result<u64, Failure> {
+    Ok(given.map_or(Ok(0), |seed| convert::whole("seed", seed, 0..=u64::MAX))?)
 }

@@ -18,6 +18,8 @@ pub enum Fault {
     LoseRequest,
     /// The client's connection ends, and the call reaches the server only at [`Proxy::deliver`].
     HoldRequest,
+    /// Executed; the answer reaches the client only at [`Proxy::deliver`].
+    HoldReply,
 }
 
 /// Stands between one client and the server.
@@ -28,7 +30,8 @@ pub struct Proxy {
 
 struct Shared {
     target: u16,
-    faults: Mutex<VecDeque<Fault>>,
+    /// `None` lets one call through.
+    faults: Mutex<VecDeque<Option<Fault>>>,
     happened: Notify,
     open: watch::Sender<bool>,
     deliver: watch::Sender<bool>,
@@ -72,7 +75,14 @@ impl Proxy {
     /// The next script call meets this fault; the client's new connections wait until [`Proxy::reopen`].
     pub fn next(&self, fault: Fault) {
         self.shared.open.send_replace(false);
-        self.shared.faults.lock().unwrap().push_back(fault);
+        self.shared.faults.lock().unwrap().push_back(Some(fault));
+    }
+
+    /// So many script calls go through, and the one after them meets this fault. New connections are let through.
+    pub fn next_after(&self, calls: usize, fault: Fault) {
+        let mut faults = self.shared.faults.lock().unwrap();
+        faults.extend(std::iter::repeat_n(None, calls));
+        faults.push_back(Some(fault));
     }
 
     /// Returns when the fault has happened; for [`Fault::LoseReply`] the call has been executed by then.
@@ -105,8 +115,8 @@ impl Proxy {
 
 impl Shared {
     fn draw(&self) -> Option<Fault> {
-        if let Some(fault) = self.faults.lock().unwrap().pop_front() {
-            return Some(fault);
+        if let Some(planned) = self.faults.lock().unwrap().pop_front() {
+            return planned;
         }
         let per_mille = self.per_mille.load(Ordering::SeqCst);
         if per_mille == 0 {
@@ -157,6 +167,13 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
                     shared.lost_replies.fetch_add(1, Ordering::SeqCst);
                     shared.happened.notify_one();
                     return;
+                }
+                if fault == Some(Fault::HoldReply) && !answered.starts_with(b"-NOSCRIPT") {
+                    fault = None;
+                    shared.happened.notify_one();
+                    let mut deliver = shared.deliver.subscribe();
+                    let _ = deliver.wait_for(|deliver| *deliver).await;
+                    shared.delivered.notify_one();
                 }
                 if client.write_all(&answered[..count]).await.is_err() { return }
             }

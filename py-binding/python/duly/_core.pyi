@@ -48,6 +48,9 @@ class Client:
     def queue(self, name: str) -> Queue:
         """Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`."""
 
+    def partitions(self, name: str, count: int) -> Partitions:
+        """Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`."""
+
     def reserve_from(
         self,
         queues: Mapping[str, int] | Iterable[str],
@@ -62,7 +65,7 @@ class Client:
         weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
         """
 
-@final
+@disjoint_base
 class Queue:
     """One queue of a client. Made by `client.queue(name)`; safe to share among threads."""
 
@@ -149,7 +152,7 @@ class Queue:
         """Count the jobs in each state, and say what comes next."""
 
     def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> list[JobView]:
-        """Look at jobs of a state without touching them."""
+        """Look at up to `limit` jobs (1 to 1,000) of a state without touching them."""
 
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Say where a job is and why it is not running; None if there is no such job."""
@@ -159,6 +162,19 @@ class Queue:
 
     def set_clock(self, now: datetime | float) -> None:
         """For tests: move the clock of a client made with `manual_clock=True`."""
+
+@final
+class Partitions(Queue):
+    """A queue that is split over several, because one node of a cluster cannot carry it; made by `client.partitions`.
+
+    Its verbs are those of `Queue`. A job's part follows from its key, or else from its id. Priorities and the order of
+    age hold within a part only; a job that is not there is looked for in every part; `counts` and the verbs for all
+    jobs make a call a part. The `queue` of a job that came from it is the part.
+    """
+
+    @property
+    def parts(self) -> list[Queue]:
+        """The parts. Each is a queue of its own."""
 
 @final
 class NewJob:
@@ -270,8 +286,8 @@ class Job(ReservedJob):
     def release(self, after: _Span | None = None) -> None:
         """Give it back, at once or after a while, without counting a failure."""
 
-    def extend(self, lease: _Span) -> None:
-        """Set the lease to end this long from now."""
+    def extend(self, lease: _Span | None = None) -> None:
+        """Set the lease to end this long from now (default 10 s)."""
 
 @disjoint_base
 class JobView:
@@ -525,7 +541,24 @@ class AsyncClient:
     def queue(self, name: str) -> AsyncQueue:
         """Give the queue of this name."""
 
-@final
+    def partitions(self, name: str, count: int) -> AsyncPartitions:
+        """Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`."""
+
+    def reserve_from(
+        self,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        max: int = 1,
+        wait: _Span | None = None,
+        lease: _Span | None = None,
+    ) -> Future[list[AsyncJob]]:
+        """Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+
+        A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
+        weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+        """
+
+@disjoint_base
 class AsyncQueue:
     """The asyncio twin of `Queue`: each call gives a future."""
 
@@ -614,10 +647,24 @@ class AsyncQueue:
         """Count the jobs in each state, and say what comes next."""
 
     def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> Future[list[JobView]]:
-        """Look at jobs of a state without touching them."""
+        """Look at up to `limit` jobs (1 to 1,000) of a state without touching them."""
 
     def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
         """Say where a job is and why it is not running; None if there is no such job."""
+
+    def audit(self, *, repair: bool = False) -> Future[AuditReport]:
+        """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
+
+    def set_clock(self, now: datetime | float) -> Future[None]:
+        """For tests: move the clock of a client made with `manual_clock=True`."""
+
+@final
+class AsyncPartitions(AsyncQueue):
+    """The asyncio twin of `Partitions`."""
+
+    @property
+    def parts(self) -> list[AsyncQueue]:
+        """The parts. Each is a queue of its own."""
 
 @final
 class AsyncJob(ReservedJob):
@@ -627,16 +674,25 @@ class AsyncJob(ReservedJob):
         """Done: the job leaves the queue."""
 
     def fail(
-        self, error: str | BaseException, *, retry_after: _Span | None = None, counted: bool = True, final: bool = False
+        self,
+        error: str | BaseException,
+        *,
+        retry_after: _Span | None = None,
+        counted: bool = True,
+        final: bool = False,
+        data: _Json = ...,
+        attempts: int | None = None,
+        max_retries: int | None = None,
     ) -> Future[float | None]:
         """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
 
         The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-        `final=True` allows no further run.
+        `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
+        `max_retries` change the job before that is decided.
         """
 
     def release(self, after: _Span | None = None) -> Future[None]:
         """Give it back, at once or after a while, without counting a failure."""
 
-    def extend(self, lease: _Span) -> Future[None]:
-        """Set the lease to end this long from now."""
+    def extend(self, lease: _Span | None = None) -> Future[None]:
+        """Set the lease to end this long from now (default 10 s)."""

@@ -1,16 +1,23 @@
 //! `duly.aio.Client`.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use duly::runtime::PerProcess;
-use duly::{ClientBuilder, Error};
+use duly::{ClientBuilder, Error, QueueWeight};
+use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use super::future::start;
-use super::queue::AsyncQueue;
-use crate::client::Settings;
-use crate::error::OrRaise as _;
+use super::job::AsyncJob;
+use super::queue::{AsyncPartitions, AsyncQueue};
+use super::reserved::Reserved;
+use crate::client::selected;
+use crate::convert::{self, Text};
+use crate::error::{Failure, OrRaise as _};
+use crate::queue::reserve_options;
+use crate::settings;
 
 /// The client of this process: a forked child makes its own.
 #[derive(Clone)]
@@ -34,46 +41,14 @@ pub(crate) struct AsyncClient {
 #[pymethods]
 impl AsyncClient {
     #[new]
-    #[pyo3(signature = (
-        url=None, *, prefix="duly:", username=None, password=None, ca_file=None, client_cert_file=None,
-        client_key_file=None, connect_timeout=None, command_timeout=None, deadline=None, allow_eviction=false,
-        max_data_bytes=1_048_576, durability=None, manual_clock=false
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn new(
-        py: Python<'_>,
-        url: Option<&str>,
-        prefix: &str,
-        username: Option<&str>,
-        password: Option<&str>,
-        ca_file: Option<PathBuf>,
-        client_cert_file: Option<PathBuf>,
-        client_key_file: Option<PathBuf>,
-        connect_timeout: Option<&Bound<'_, PyAny>>,
-        command_timeout: Option<&Bound<'_, PyAny>>,
-        deadline: Option<&Bound<'_, PyAny>>,
-        allow_eviction: bool,
-        max_data_bytes: usize,
-        durability: Option<&str>,
-        manual_clock: bool,
-    ) -> PyResult<Self> {
-        let settings = Settings {
-            url,
-            prefix,
-            username,
-            password,
-            ca_file,
-            client_cert_file,
-            client_key_file,
-            connect_timeout,
-            command_timeout,
-            deadline,
-            allow_eviction,
-            max_data_bytes,
-            durability,
-            manual_clock,
-        };
-        let shared = Shared { builder: settings.builder(py)?, made: Arc::new(PerProcess::new()) };
+    #[pyo3(
+        signature = (url=None, **settings),
+        text_signature = "(url=None, *, prefix='duly:', username=None, password=None, ca_file=None, \
+            client_cert_file=None, client_key_file=None, connect_timeout=None, command_timeout=None, deadline=None, \
+            allow_eviction=False, max_data_bytes=1048576, durability=None, manual_clock=False)"
+    )]
+    fn new(py: Python<'_>, url: Option<&Bound<'_, PyAny>>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let shared = Shared { builder: settings::builder(py, url, settings)?, made: Arc::new(PerProcess::new()) };
         shared.client().or_raise()?;
         Ok(Self { shared })
     }
@@ -85,9 +60,48 @@ impl AsyncClient {
     }
 
     /// The queue of this name. Nothing is sent.
-    fn queue(&self, name: &str) -> PyResult<AsyncQueue> {
-        self.shared.client().and_then(|client| client.queue(name)).or_raise()?;
-        Ok(AsyncQueue::new(self.shared.clone(), name.to_owned()))
+    fn queue(&self, name: Text) -> PyResult<AsyncQueue> {
+        AsyncQueue::new(self.shared.clone(), name.into_string())
+    }
+
+    /// The queue of this name in so many parts. Nothing is sent.
+    fn partitions(&self, py: Python<'_>, name: Text, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
+        let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
+        AsyncPartitions::new(py, self.shared.clone(), name.into_string(), count)
+    }
+
+    /// Leases jobs that are ready in any of these queues, up to `max` together.
+    #[pyo3(
+        signature = (queues, *, max=None, wait=None, lease=None),
+        text_signature = "($self, queues, *, max=1, wait=None, lease=None)"
+    )]
+    fn reserve_from<'py>(
+        &self,
+        py: Python<'py>,
+        queues: &Bound<'py, PyAny>,
+        max: Option<&Bound<'py, PyAny>>,
+        wait: Option<&Bound<'py, PyAny>>,
+        lease: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = reserve_options(max, wait, lease)?;
+        let (names, selection) = selected(queues)?;
+        let client = self.shared.client().or_raise()?;
+        let mut weights = Vec::with_capacity(names.len());
+        let mut by_name = HashMap::with_capacity(names.len());
+        for (name, weight) in names {
+            weights.push(QueueWeight::new(client.queue(&name).or_raise()?, weight));
+            by_name.insert(name.clone(), Py::new(py, AsyncQueue::new(self.shared.clone(), name)?)?);
+        }
+        let reserve = async move { client.reserve_from(&weights, selection, &options).await.map(Reserved::new) };
+        start(py, reserve, move |py, reserved| {
+            let mut jobs = Vec::new();
+            for job in reserved.claim() {
+                if let Some(queue) = by_name.get(job.queue().name()) {
+                    jobs.push(AsyncJob::new(py, job, queue.clone_ref(py).into_any())?);
+                }
+            }
+            jobs.into_py_any(py)
+        })
     }
 
     #[expect(clippy::unused_self, reason = "settings may hold a password, so nothing of them is shown")]

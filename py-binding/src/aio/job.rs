@@ -1,13 +1,10 @@
 //! `duly.aio.Job`.
 
-use std::time::Duration;
-
-use duly::{Next, Outcome};
+use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
 use super::future::start;
-use crate::convert;
-use crate::job::{Held, ReservedJob, error_text, failure, release, wait_of};
+use crate::job::{Held, ReservedJob, error_text, extension, failure, given, release, rewritten, unchanged, wait_of};
 
 /// A reserved job of an asyncio queue. One verb settles it: ack, fail or release.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
@@ -25,11 +22,21 @@ fn settle<'py>(
     slf: &Bound<'py, AsyncJob>,
     outcome: Outcome,
     error: String,
+    rewritten: Option<Envelope>,
     finish: impl FnOnce(Python<'_>, Next) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Bound<'py, PyAny>> {
     let reserved = slf.as_super().clone().unbind();
     let job = slf.as_super().get().job().clone();
-    start(slf.py(), async move { job.settle(outcome, &error).await }, move |py, next| {
+    let settle = async move {
+        match rewritten {
+            Some(mut changed) => {
+                changed.error = error;
+                job.settle_rewritten(outcome, changed).await
+            }
+            None => job.settle(outcome, &error).await,
+        }
+    };
+    start(slf.py(), settle, move |py, next| {
         reserved.get().note_settled();
         finish(py, next)
     })
@@ -39,31 +46,39 @@ fn settle<'py>(
 impl AsyncJob {
     /// Done: the job leaves the queue.
     fn ack<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        settle(slf, Outcome::Done, String::new(), |py, _| Ok(py.None()))
+        settle(slf, Outcome::Done, String::new(), None, |py, _| Ok(py.None()))
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
-    #[pyo3(signature = (error, *, retry_after=None, counted=true, r#final=false))]
+    #[pyo3(signature = (
+        error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn fail<'py>(
         slf: &Bound<'py, Self>,
         error: &Bound<'py, PyAny>,
         retry_after: Option<&Bound<'py, PyAny>>,
         counted: bool,
         r#final: bool,
+        #[pyo3(from_py_with = given)] data: Option<Bound<'py, PyAny>>,
+        attempts: Option<&Bound<'py, PyAny>>,
+        max_retries: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let failed = failure(retry_after, counted, r#final)?;
-        settle(slf, failed, error_text(error)?, |py, next| Ok(wait_of(next).into_pyobject(py)?.unbind()))
+        let (failed, error) = (failure(retry_after, counted, r#final)?, error_text(error)?);
+        let changed = rewritten(slf.as_super().get(), data, attempts, max_retries)?;
+        settle(slf, failed, error, changed, |py, next| Ok(wait_of(next).into_pyobject(py)?.unbind()))
     }
 
     /// Gives it back without counting a failure.
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        settle(slf, release(after)?, String::new(), |py, _| Ok(py.None()))
+        settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
     }
 
     /// Sets the lease to end this long from now.
-    fn extend<'py>(slf: &Bound<'py, Self>, lease: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let lease: Duration = convert::duration("lease", lease)?;
+    #[pyo3(signature = (lease=None))]
+    fn extend<'py>(slf: &Bound<'py, Self>, lease: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let lease = extension(lease)?;
         let job = slf.as_super().get().job().clone();
         start(slf.py(), async move { job.extend(lease).await }, |py, ()| Ok(py.None()))
     }

@@ -5,7 +5,8 @@ mod future;
 mod job;
 mod mailbox;
 mod queue;
+mod reserved;
 
 pub(crate) use client::AsyncClient;
 pub(crate) use job::AsyncJob;
-pub(crate) use queue::AsyncQueue;
+pub(crate) use queue::{AsyncPartitions, AsyncQueue};

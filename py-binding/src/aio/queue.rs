@@ -2,45 +2,128 @@
 
 #![expect(clippy::redundant_closure, reason = "the lifetime of `object` is bound early; the closure's is not")]
 
-use duly::{Error, MAX_BATCH};
+use std::sync::Arc;
+
+use duly::runtime::PerProcess;
+use duly::{AuditOptions, Error, ErrorKind, ReserveOptions};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::client::Shared;
 use super::future::start;
 use super::job::AsyncJob;
-use crate::convert;
+use super::reserved::Reserved;
+use crate::audit::AuditReport;
+use crate::convert::{self, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::ReservedJob;
-use crate::new_job::Options;
+use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
-use crate::queue::{By, PushSummary, by, in_call, new_jobs, parse_state, reserve_options, when};
-use crate::retry::RetryPolicy;
+use crate::queue::{
+    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, reserve_options, texts, when,
+};
+
+/// What this queue is, so that each process can make it.
+#[derive(Clone)]
+enum Kind {
+    Queue,
+    Partitions(u16),
+    Part { of: String, count: u16 },
+}
+
+/// A queue of this process.
+type Made = Whole<duly::Queue, duly::Partitions>;
 
 /// The asyncio twin of `duly.Queue`.
-#[pyclass(frozen, module = "duly._core")]
+#[pyclass(frozen, subclass, module = "duly._core")]
 pub(crate) struct AsyncQueue {
     shared: Shared,
     name: String,
+    kind: Kind,
+    made: PerProcess<Made>,
 }
 
 impl AsyncQueue {
-    pub(super) fn new(shared: Shared, name: String) -> Self {
-        Self { shared, name }
+    pub(super) fn new(shared: Shared, name: String) -> PyResult<Self> {
+        Self::of_kind(shared, name, Kind::Queue)
     }
 
-    fn queue(&self) -> PyResult<duly::Queue> {
-        self.shared.client().and_then(|client| client.queue(&self.name)).or_raise()
+    fn of_kind(shared: Shared, name: String, kind: Kind) -> PyResult<Self> {
+        let queue = Self { shared, name, kind, made: PerProcess::new() };
+        queue.whole()?; // refuses a wrong name
+        Ok(queue)
+    }
+
+    /// One queue for all calls, so that those of many tasks travel together.
+    fn whole(&self) -> PyResult<Arc<Made>> {
+        let make = || {
+            let client = self.shared.client()?;
+            Ok(match &self.kind {
+                Kind::Queue => Whole::Queue(client.queue(&self.name)?),
+                Kind::Partitions(count) => Whole::Partitions(client.partitioned_queue(&self.name, *count)?),
+                Kind::Part { of, count } => {
+                    let whole = client.partitioned_queue(of, *count)?;
+                    let part = whole.parts().find(|part| part.name() == self.name).cloned();
+                    Whole::Queue(part.ok_or_else(|| Error::new(ErrorKind::Internal, "no such partition"))?)
+                }
+            })
+        };
+        self.made.get(make).or_raise()
+    }
+
+    /// One of our parts.
+    fn part(&self, name: &str, count: u16) -> PyResult<Self> {
+        Self::of_kind(self.shared.clone(), name.to_owned(), Kind::Part { of: self.name.clone(), count })
+    }
+
+    fn reserve_up_to<'py>(
+        slf: &Bound<'py, Self>,
+        options: ReserveOptions,
+        finish: impl FnOnce(Python<'_>, Vec<Py<AsyncJob>>) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (of, whole) = (slf.clone().unbind(), slf.get().whole()?);
+        let reserve = async move { either!(&*whole, |queue| queue.reserve(&options).await).map(Reserved::new) };
+        start(slf.py(), reserve, move |py, reserved| finish(py, jobs(py, reserved.claim(), &of)?))
+    }
+}
+
+/// The asyncio twin of `duly.Partitions`.
+#[pyclass(frozen, extends = AsyncQueue, module = "duly._core")]
+pub(crate) struct AsyncPartitions {}
+
+impl AsyncPartitions {
+    pub(super) fn new(py: Python<'_>, shared: Shared, name: String, count: u16) -> PyResult<Py<Self>> {
+        let queue = AsyncQueue::of_kind(shared, name, Kind::Partitions(count))?;
+        Py::new(py, PyClassInitializer::from(queue).add_subclass(Self {}))
+    }
+}
+
+#[pymethods]
+impl AsyncPartitions {
+    /// The parts. Each is a queue of its own.
+    #[getter]
+    fn parts(slf: &Bound<'_, Self>) -> PyResult<Vec<AsyncQueue>> {
+        let queue = slf.as_super().get();
+        match (&*queue.whole()?, &queue.kind) {
+            (Whole::Partitions(whole), Kind::Partitions(count)) => {
+                whole.parts().map(|part| queue.part(part.name(), *count)).collect()
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("<duly.aio.Partitions {:?}, {} parts>", slf.as_super().get().name, Self::parts(slf)?.len()))
     }
 }
 
 /// One call on the queue: `call!(self, py, |queue| queue.pause(), |py, value| ...)`.
 macro_rules! call {
     ($self:ident, $py:ident, |$queue:ident| $call:expr, $finish:expr) => {{
-        let $queue = $self.queue()?;
-        start($py, async move { $call.await }, $finish)
+        let whole = $self.whole()?;
+        start($py, async move { either!(&*whole, |$queue| $call.await) }, $finish)
     }};
 }
 
@@ -52,7 +135,14 @@ where
 }
 
 fn jobs(py: Python<'_>, jobs: Vec<duly::Job>, queue: &Py<AsyncQueue>) -> PyResult<Vec<Py<AsyncJob>>> {
-    jobs.into_iter().map(|job| AsyncJob::new(py, job, queue.clone_ref(py).into_any())).collect()
+    let with_queue = |job: duly::Job| {
+        let of = match queue.get().kind {
+            Kind::Partitions(count) => Py::new(py, queue.get().part(job.queue().name(), count)?)?,
+            _ => queue.clone_ref(py),
+        };
+        AsyncJob::new(py, job, of.into_any())
+    };
+    jobs.into_iter().map(with_queue).collect()
 }
 
 #[pymethods]
@@ -63,44 +153,18 @@ impl AsyncQueue {
     }
 
     /// Puts a job in and gives its id.
-    #[pyo3(signature = (
-        data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, max_retries=None, retry=None,
-        timeout=None, headers=None, on_duplicate="refuse", raw=None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    #[pyo3(
+        signature = (data=None, **options),
+        text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
+            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+    )]
     fn push<'py>(
         &self,
         py: Python<'py>,
         data: Option<&Bound<'py, PyAny>>,
-        name: Option<&str>,
-        delay: Option<&Bound<'py, PyAny>>,
-        at: Option<&Bound<'py, PyAny>>,
-        id: Option<&str>,
-        key: Option<&str>,
-        priority: Option<&Bound<'py, PyAny>>,
-        max_retries: Option<&Bound<'py, PyAny>>,
-        retry: Option<&Bound<'py, RetryPolicy>>,
-        timeout: Option<&Bound<'py, PyAny>>,
-        headers: Option<&Bound<'py, PyAny>>,
-        on_duplicate: &str,
-        raw: Option<&Bound<'py, PyAny>>,
+        options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let options = Options {
-            data,
-            name,
-            delay,
-            at,
-            id,
-            key,
-            priority,
-            max_retries,
-            retry,
-            timeout,
-            headers,
-            on_duplicate,
-            raw,
-        };
-        let job = options.job().map_err(|failure| in_call(failure, "push", &self.name))?;
+        let job = new_job(py, "push", data, options).map_err(|failure| in_call(failure, "push", &self.name))?;
         call!(self, py, |queue| queue.push(job), |py, pushed| object(py, pushed.id()))
     }
 
@@ -109,7 +173,7 @@ impl AsyncQueue {
     fn push_many<'py>(&self, py: Python<'py>, jobs: &Bound<'py, PyAny>, ids: bool) -> PyResult<Bound<'py, PyAny>> {
         let jobs =
             new_jobs(&mut jobs.try_iter()?, usize::MAX).map_err(|fault| in_call(fault, "push_many", &self.name))?;
-        let queue = self.queue()?;
+        let whole = self.whole()?;
         let push = async move {
             let mut pushed_ids = ids.then(Vec::new);
             let note = |pushed: &[duly::Pushed]| {
@@ -117,7 +181,7 @@ impl AsyncQueue {
                     ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
                 }
             };
-            let summary = queue.push_many(jobs, note).await?;
+            let summary = either!(&*whole, |queue| queue.push_many(jobs, note).await)?;
             Ok::<_, Error>((summary, pushed_ids))
         };
         start(py, push, |py, (summary, ids)| object(py, PushSummary::new(&summary, ids)))
@@ -130,10 +194,7 @@ impl AsyncQueue {
         wait: Option<&Bound<'py, PyAny>>,
         lease: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (options, of, queue) = (reserve_options(1, wait, lease)?, slf.clone().unbind(), slf.get().queue()?);
-        start(slf.py(), async move { queue.reserve(&options).await }, move |py, reserved| {
-            object(py, jobs(py, reserved, &of)?.pop())
-        })
+        Self::reserve_up_to(slf, reserve_options(None, wait, lease)?, |py, mut jobs| object(py, jobs.pop()))
     }
 
     /// Leases up to `max` jobs.
@@ -144,11 +205,7 @@ impl AsyncQueue {
         wait: Option<&Bound<'py, PyAny>>,
         lease: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let max = convert::whole("max", max, MAX_BATCH).map_err(Failure::from)?;
-        let (options, of, queue) = (reserve_options(max, wait, lease)?, slf.clone().unbind(), slf.get().queue()?);
-        start(slf.py(), async move { queue.reserve(&options).await }, move |py, reserved| {
-            object(py, jobs(py, reserved, &of)?)
-        })
+        Self::reserve_up_to(slf, reserve_options(Some(max), wait, lease)?, |py, jobs| object(py, jobs))
     }
 
     /// Acks many jobs; True where the lease was still held.
@@ -163,12 +220,12 @@ impl AsyncQueue {
 
     /// Removes a job in whatever state it is.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn cancel<'py>(&self, py: Python<'py>, id: Option<&str>, key: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
-        let (queue, job) = (self.queue()?, by(id, key)?.to_owned());
+    fn cancel<'py>(&self, py: Python<'py>, id: Option<Text>, key: Option<Text>) -> PyResult<Bound<'py, PyAny>> {
+        let (whole, job) = (self.whole()?, by(id, key)?);
         let cancel = async move {
-            match job.as_ref() {
-                By::Id(id) => queue.cancel(id).await,
-                By::Key(key) => queue.cancel_key(key).await,
+            match &job {
+                By::Id(id) => either!(&*whole, |queue| queue.cancel(id).await),
+                By::Key(key) => either!(&*whole, |queue| queue.cancel_key(key).await),
             }
         };
         start(py, cancel, |py, cancelled| object(py, cancelled.map(Cancelled::from)))
@@ -179,16 +236,16 @@ impl AsyncQueue {
     fn reschedule<'py>(
         &self,
         py: Python<'py>,
-        id: Option<&str>,
-        key: Option<&str>,
+        id: Option<Text>,
+        key: Option<Text>,
         delay: Option<&Bound<'py, PyAny>>,
         at: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (queue, job, when) = (self.queue()?, by(id, key)?.to_owned(), when(delay, at)?);
+        let (whole, job, when) = (self.whole()?, by(id, key)?, when(delay, at)?);
         let reschedule = async move {
-            match job.as_ref() {
-                By::Id(id) => queue.reschedule(id, when).await,
-                By::Key(key) => queue.reschedule_key(key, when).await,
+            match &job {
+                By::Id(id) => either!(&*whole, |queue| queue.reschedule(id, when).await),
+                By::Key(key) => either!(&*whole, |queue| queue.reschedule_key(key, when).await),
             }
         };
         start(py, reschedule, |py, id| object(py, id))
@@ -197,9 +254,9 @@ impl AsyncQueue {
     /// Sends failed jobs round again, with their failures forgotten.
     #[pyo3(signature = (*ids))]
     fn requeue<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        let (queue, ids) = (self.queue()?, ids.extract::<Vec<String>>()?);
+        let (whole, ids) = (self.whole()?, texts(ids)?);
         let requeue = async move {
-            let outcomes = queue.requeue(&ids).await?;
+            let outcomes = either!(&*whole, |queue| queue.requeue(&ids).await)?;
             Ok::<_, Error>(ids.into_iter().zip(outcomes).collect::<Vec<_>>())
         };
         start(py, requeue, |py, outcomes| {
@@ -214,8 +271,9 @@ impl AsyncQueue {
     }
 
     /// Removes all jobs of a state.
-    fn purge<'py>(&self, py: Python<'py>, state: &str) -> PyResult<Bound<'py, PyAny>> {
-        let state = parse_state(state)?;
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn purge<'py>(&self, py: Python<'py>, state: Text) -> PyResult<Bound<'py, PyAny>> {
+        let state = parse_state(&state)?;
         call!(self, py, |queue| queue.purge(state), |py, count| object(py, count))
     }
 
@@ -246,7 +304,7 @@ impl AsyncQueue {
         max: &Bound<'py, PyAny>,
         age: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let max = convert::whole("max", max, u64::MAX).map_err(Failure::from)?;
+        let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
         call!(self, py, |queue| queue.keep_failed(max, age), |py, ()| Ok(py.None()))
     }
@@ -257,9 +315,19 @@ impl AsyncQueue {
     }
 
     /// Jobs of a state, without touching them.
-    #[pyo3(signature = (state, *, offset=0, limit=100))]
-    fn peek<'py>(&self, py: Python<'py>, state: &str, offset: usize, limit: usize) -> PyResult<Bound<'py, PyAny>> {
-        let state = parse_state(state)?;
+    #[pyo3(
+        signature = (state, *, offset=None, limit=None),
+        text_signature = "($self, state, *, offset=0, limit=100)"
+    )]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn peek<'py>(
+        &self,
+        py: Python<'py>,
+        state: Text,
+        offset: Option<&Bound<'py, PyAny>>,
+        limit: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (state, (offset, limit)) = (parse_state(&state)?, page(offset, limit)?);
         call!(self, py, |queue| queue.peek(state, offset, limit), |py, jobs| {
             object(py, jobs.into_iter().map(JobView::new).collect::<Vec<_>>())
         })
@@ -267,15 +335,28 @@ impl AsyncQueue {
 
     /// Where a job is and why it is not running, or None.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn find<'py>(&self, py: Python<'py>, id: Option<&str>, key: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
-        let (queue, job) = (self.queue()?, by(id, key)?.to_owned());
+    fn find<'py>(&self, py: Python<'py>, id: Option<Text>, key: Option<Text>) -> PyResult<Bound<'py, PyAny>> {
+        let (whole, job) = (self.whole()?, by(id, key)?);
         let find = async move {
-            match job.as_ref() {
-                By::Id(id) => queue.find(id).await,
-                By::Key(key) => queue.find_key(key).await,
+            match &job {
+                By::Id(id) => either!(&*whole, |queue| queue.find(id).await),
+                By::Key(key) => either!(&*whole, |queue| queue.find_key(key).await),
             }
         };
         start(py, find, |py, found| object(py, found.map(|found| Found::new(py, found)).transpose()?))
+    }
+
+    /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+    #[pyo3(signature = (*, repair=false))]
+    fn audit<'py>(&self, py: Python<'py>, repair: bool) -> PyResult<Bound<'py, PyAny>> {
+        let options = AuditOptions::new().repair(repair);
+        call!(self, py, |queue| queue.audit(options), |py, report| object(py, AuditReport::new(py, report)?))
+    }
+
+    /// For tests: moves the clock of a client made with `manual_clock=True`.
+    fn set_clock<'py>(&self, py: Python<'py>, now: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let now = convert::moment("now", now)?;
+        call!(self, py, |queue| queue.set_clock(now), |py, ()| Ok(py.None()))
     }
 
     fn __repr__(&self) -> String {

@@ -2,13 +2,18 @@
 
 mod decode;
 mod encode;
+mod keywords;
+mod text;
 mod time;
 
 pub(crate) use decode::to_python;
 pub(crate) use encode::to_json;
-pub(crate) use time::{delay, duration, moment, span};
+pub(crate) use keywords::Keywords;
+pub(crate) use text::{Text, path, text};
+pub(crate) use time::{delay, duration, float, moment, span};
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use duly::{Durability, Error, OnDuplicate};
@@ -22,21 +27,22 @@ pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
     value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }
 
+/// The largest count that a script may be given: beyond 2^53 its numbers lose digits.
+pub(crate) const MAX_COUNT: u64 = (1 << 53) - 1;
+
 /// A whole number in this range; a bool is none.
-pub(crate) fn whole<T: TryFrom<i64>>(what: &str, value: &Bound<'_, PyAny>, largest: T) -> Result<T, Error>
-where
-    i64: TryFrom<T>,
-{
-    let largest = i64::try_from(largest).unwrap_or(i64::MAX);
-    let refused = || invalid(format!("{what} must be a whole number from 0 to {largest}"));
+pub(crate) fn whole<T: TryFrom<u64>>(
+    what: &str,
+    value: &Bound<'_, PyAny>,
+    range: RangeInclusive<u64>,
+) -> Result<T, Error> {
     if !value.is_instance_of::<PyInt>() || value.is_instance_of::<PyBool>() {
         return Err(invalid(format!("{what} must be an int, not {}", type_name(value))));
     }
-    let number: i64 = value.extract().map_err(|_| refused())?;
-    if number < 0 || number > largest {
-        return Err(refused());
-    }
-    T::try_from(number).map_err(|_| refused())
+    let within = value.extract().ok().filter(|number| range.contains(number));
+    within
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| invalid(format!("{what} must be a whole number from {} to {}", range.start(), range.end())))
 }
 
 /// Headers: a dict of strings.
@@ -44,8 +50,7 @@ pub(crate) fn headers(given: &Bound<'_, PyAny>) -> Result<BTreeMap<String, Strin
     let refused = || invalid("headers must be a dict whose names and values are strings");
     let given = given.cast::<PyDict>().map_err(|_| refused())?;
     let text = |value: &Bound<'_, PyAny>| -> Result<String, Error> {
-        let text = value.cast::<PyString>().map_err(|_| refused())?;
-        text.to_str().map(str::to_owned).map_err(|_| invalid("a header holds half a surrogate pair, which is no text"))
+        text::utf8("a header", value.cast::<PyString>().map_err(|_| refused())?)
     };
     given.iter().map(|(name, value)| Ok((text(&name)?, text(&value)?))).collect()
 }

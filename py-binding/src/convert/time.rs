@@ -63,6 +63,11 @@ pub(crate) fn delay(delay: Option<&Bound<'_, PyAny>>, at: Option<&Bound<'_, PyAn
     }
 }
 
+/// A number that need not be whole.
+pub(crate) fn float(what: &str, value: &Bound<'_, PyAny>) -> Result<f64, Error> {
+    number(what, value)?.ok_or_else(|| invalid(format!("{what} must be a number, not {}", type_name(value))))
+}
+
 /// A number; a bool is none, and an int too large for a float is out of every range.
 fn number(what: &str, value: &Bound<'_, PyAny>) -> Result<Option<f64>, Error> {
     if value.is_instance_of::<PyFloat>() {

@@ -1,0 +1,134 @@
+//! Jobs that were leased for a caller who is gone before he has them: a task that was cancelled, a future that was dropped.
+//! They are given back at once, so that they need not wait for the end of their lease and count a failure.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+
+use crate::consume::Job;
+use crate::queue::Queue;
+use crate::script::{GrantedJob, Outcomes, Verb};
+
+/// A call that goes on, as a task of its own, when its caller drops it half-way: what it brings is then dropped too, and
+/// knows what that means. Until then it is the caller who polls it, so that an answer costs no hop between tasks.
+pub(crate) struct Outlive<F>
+where
+    F: Future + Send + 'static,
+{
+    call: Option<Pin<Box<F>>>,
+    begun: bool,
+}
+
+impl<F> Outlive<F>
+where
+    F: Future + Send + 'static,
+{
+    pub(crate) fn new(call: F) -> Self {
+        Self { call: Some(Box::pin(call)), begun: false }
+    }
+}
+
+impl<F> Future for Outlive<F>
+where
+    F: Future + Send + 'static,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        self.begun = true;
+        let Some(call) = &mut self.call else { return Poll::Pending };
+        let answer = std::task::ready!(call.as_mut().poll(context));
+        self.call = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl<F> Drop for Outlive<F>
+where
+    F: Future + Send + 'static,
+{
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take().filter(|_| self.begun)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move { drop(call.await) });
+        }
+    }
+}
+
+/// What a script call granted to one caller.
+pub(crate) struct Granted {
+    pub(crate) token: u64,
+    pub(crate) jobs: Vec<GrantedJob>,
+    pub(crate) queue: Queue,
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        let mut outcomes = Outcomes::default();
+        // Each goes to the head of its list: the last one first keeps their order.
+        for job in self.jobs.iter().rev() {
+            release(&mut outcomes, &job.id, self.token);
+        }
+        give_back(&self.queue, outcomes);
+    }
+}
+
+/// Decoded jobs that their caller has not yet, because he waits for more.
+#[derive(Default)]
+pub(crate) struct Unclaimed {
+    jobs: Vec<Job>,
+}
+
+impl Unclaimed {
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(crate) fn extend(&mut self, more: Vec<Job>) {
+        if self.jobs.is_empty() {
+            self.jobs = more;
+        } else {
+            self.jobs.extend(more);
+        }
+    }
+
+    /// The caller has them.
+    pub(crate) fn claim(mut self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs)
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        for of_one_queue in self.jobs.chunk_by(|a, b| Arc::ptr_eq(&a.queue().shared, &b.queue().shared)) {
+            let mut outcomes = Outcomes::default();
+            for job in of_one_queue.iter().rev() {
+                release(&mut outcomes, job.id(), job.token());
+            }
+            give_back(of_one_queue[0].queue(), outcomes);
+        }
+    }
+}
+
+fn release(outcomes: &mut Outcomes, id: &str, token: u64) {
+    outcomes.other(Verb::Release, id, token, None, 0, "", None);
+}
+
+fn give_back(queue: &Queue, outcomes: Outcomes) {
+    if outcomes.len() == 0 {
+        return;
+    }
+    // Outside a runtime, or if the call fails, the end of the lease gives them back.
+    if let Ok(runtime) = Handle::try_current() {
+        let queue = queue.clone();
+        runtime.spawn(async move { queue.settle_outcomes("release", &outcomes).await });
+    }
+}

@@ -1,0 +1,45 @@
+//! Reserved jobs on their way to the event loop.
+
+use duly::runtime::background;
+use duly::{Error, Job, Millis, Outcome, Settlement};
+
+/// Jobs that nobody has yet: if the asyncio future was cancelled meanwhile, or its loop is gone, they are given back.
+pub(super) struct Reserved {
+    jobs: Vec<Job>,
+    /// A forked child drops its copy of what its parent will deliver.
+    of_process: u32,
+}
+
+impl Reserved {
+    pub(super) fn new(jobs: Vec<Job>) -> Self {
+        Self { jobs, of_process: std::process::id() }
+    }
+
+    pub(super) fn claim(mut self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let jobs = std::mem::take(&mut self.jobs);
+        if jobs.is_empty() || self.of_process != std::process::id() {
+            return;
+        }
+        // If this fails, the end of their leases gives them back.
+        if let Ok(runtime) = background() {
+            runtime.spawn(give_back(jobs));
+        }
+    }
+}
+
+async fn give_back(jobs: Vec<Job>) -> Result<(), Error> {
+    let outcome = Outcome::Release { after: Millis::ZERO };
+    for of_one_queue in jobs.chunk_by(|a, b| a.queue().name() == b.queue().name()) {
+        // Each goes to the head of its list: the last one first keeps their order.
+        let released: Vec<_> =
+            of_one_queue.iter().rev().map(|job| Settlement { job, outcome, error: "", rewritten: None }).collect();
+        of_one_queue[0].queue().settle_all(&released).await?;
+    }
+    Ok(())
+}

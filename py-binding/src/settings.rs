@@ -1,0 +1,110 @@
+//! The settings of a client, sync or asyncio.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use duly::ClientBuilder;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::convert::{self, Keywords};
+use crate::error::{Failure, invalid};
+
+/// Their defaults stand in the signatures that Python shows, and in the stub.
+const SETTINGS: [&str; 13] = [
+    "prefix",
+    "username",
+    "password",
+    "ca_file",
+    "client_cert_file",
+    "client_key_file",
+    "connect_timeout",
+    "command_timeout",
+    "deadline",
+    "allow_eviction",
+    "max_data_bytes",
+    "durability",
+    "manual_clock",
+];
+
+/// The engine's own; a durable push is confirmed within the same time.
+const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) fn builder(
+    py: Python<'_>,
+    url: Option<&Bound<'_, PyAny>>,
+    settings: Option<&Bound<'_, PyDict>>,
+) -> Result<ClientBuilder, Failure> {
+    let given = Keywords::of("Client", &SETTINGS, settings)?;
+    let mut builder = duly::Client::builder();
+    let url = url.map(|url| convert::text("url", url)).transpose()?;
+    if let Some(url) = &url {
+        builder = builder.url(url);
+    }
+    if let Some(prefix) = given.get(intern!(py, "prefix"))? {
+        builder = builder.prefix(&convert::text("prefix", &prefix)?);
+    }
+    if let Some(username) = given.get(intern!(py, "username"))? {
+        builder = builder.username(&convert::text("username", &username)?);
+    }
+    if let Some(password) = given.get(intern!(py, "password"))? {
+        builder = builder.password(&convert::text("password", &password)?);
+    }
+    if let Some(file) = given.get(intern!(py, "ca_file"))? {
+        builder = builder.ca_file(convert::path("ca_file", &file)?);
+    }
+    let (certificate, key) = (given.get(intern!(py, "client_cert_file"))?, given.get(intern!(py, "client_key_file"))?);
+    builder = match (certificate, key) {
+        (Some(certificate), Some(key)) => builder.client_certificate(
+            convert::path("client_cert_file", &certificate)?,
+            convert::path("client_key_file", &key)?,
+        ),
+        (None, None) => builder,
+        _ => return Err(invalid("client_cert_file and client_key_file belong together: give both").into()),
+    };
+    let mut confirmed_within = DEFAULT_COMMAND_TIMEOUT;
+    if let Some(timeout) = given.get(intern!(py, "connect_timeout"))? {
+        builder = builder.connect_timeout(patience("connect_timeout", &timeout)?);
+    }
+    if let Some(timeout) = given.get(intern!(py, "command_timeout"))? {
+        confirmed_within = patience("command_timeout", &timeout)?;
+        builder = builder.command_timeout(confirmed_within);
+    }
+    if let Some(deadline) = given.get(intern!(py, "deadline"))? {
+        builder = builder.deadline(patience("deadline", &deadline)?);
+    }
+    if let Some(allowed) = given.get(intern!(py, "allow_eviction"))? {
+        builder = builder.allow_eviction(allowed.extract()?);
+    }
+    if let Some(max) = given.get(intern!(py, "max_data_bytes"))? {
+        builder = builder.max_data_bytes(convert::whole("max_data_bytes", &max, 0..=convert::MAX_COUNT)?);
+    }
+    let durability = given.get(intern!(py, "durability"))?;
+    let durability = durability.map(|durability| convert::text("durability", &durability)).transpose()?;
+    builder = builder.durability(convert::durability(durability.as_deref(), confirmed_within)?);
+    if let Some(manual) = given.get(intern!(py, "manual_clock"))?
+        && manual.extract()?
+    {
+        builder = builder.manual_clock();
+    }
+    if is_embedded(url.as_deref()) {
+        let brought = py.import("duly.embedded")?.call_method0("server_program")?;
+        if let Some(program) = brought.extract::<Option<PathBuf>>()? {
+            builder = builder.server_program(program);
+        }
+    }
+    Ok(builder)
+}
+
+fn patience(what: &str, given: &Bound<'_, PyAny>) -> Result<Duration, Failure> {
+    let patience = convert::duration(what, given)?;
+    if patience.is_zero() { Err(invalid(format!("{what} must be more than 0")).into()) } else { Ok(patience) }
+}
+
+fn is_embedded(url: Option<&str>) -> bool {
+    match url {
+        Some(url) => url.starts_with("embedded:"),
+        None => std::env::var("DULY_URL").is_ok_and(|url| url.starts_with("embedded:")),
+    }
+}

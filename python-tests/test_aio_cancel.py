@@ -1,0 +1,105 @@
+"""An asyncio reserve that is cancelled gives back at once what it had leased."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import duly
+import duly.aio
+import pytest
+from support import Server
+
+
+class SlowProxy:
+    """Stands between a client and its server, and may hold the answers back."""
+
+    def __init__(self, server: Server, folder: Path) -> None:
+        self._server = server
+        self._path = folder / "proxy.sock"
+        self.url = f"unix://{self._path}"
+        self.holds = False
+        self.answered = asyncio.Event()
+        self.goes_on = asyncio.Event()
+        self._carrying: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[SlowProxy]:
+        listening = await asyncio.start_unix_server(self._accept, self._path)
+        yield self
+        listening.close()
+        for task in self._carrying:
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(self._server.socket)
+        for task in (
+            asyncio.create_task(self._carry(reader, to_server, False)),
+            asyncio.create_task(self._carry(from_server, writer, True)),
+        ):
+            self._carrying.add(task)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: bool) -> None:
+        with contextlib.closing(writer):
+            while part := await reader.read(65536):
+                if answers and self.holds and not part.startswith(b"-NOSCRIPT"):
+                    self.answered.set()
+                    await self.goes_on.wait()
+                writer.write(part)
+                await writer.drain()
+
+
+@pytest.mark.parametrize("way", ["reserve", "reserve_many", "reserve_from", "partitions"])
+@pytest.mark.parametrize("wait", [0, 30])
+async def test_what_a_cancelled_reserve_had_leased_is_ready_at_once(
+    server: Server, prefix: str, tmp_path: Path, way: str, wait: int
+) -> None:
+    direct = duly.Client(server.url, prefix=prefix)
+    direct.queue("warm").reserve()  # the server knows the script: one call is one answer
+    queue = direct.partitions("q", 1) if way == "partitions" else direct.queue("q")
+    pushed = queue.push(1)
+    async with SlowProxy(server, tmp_path).running() as proxy:
+        aclient = duly.aio.Client(proxy.url, prefix=prefix)
+        await aclient.ping()
+        proxy.holds = True
+        match way:
+            case "reserve":
+                call: asyncio.Future[object] = asyncio.ensure_future(aclient.queue("q").reserve(wait=wait, lease=3600))
+            case "reserve_many":
+                call = asyncio.ensure_future(aclient.queue("q").reserve_many(5, wait=wait, lease=3600))
+            case "reserve_from":
+                call = asyncio.ensure_future(aclient.reserve_from(["q"], wait=wait, lease=3600))
+            case _:
+                call = asyncio.ensure_future(aclient.partitions("q", 1).reserve(wait=wait, lease=3600))
+        await asyncio.wait_for(proxy.answered.wait(), 20)
+        assert queue.counts().reserved == 1
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        proxy.goes_on.set()
+        # The lease lasts an hour, so nothing else gives it back.
+        job = await asyncio.to_thread(queue.reserve, wait=20)
+        assert job is not None
+        assert (job.id, job.attempts, job.returns) == (pushed, 0, 1)
+
+
+async def test_jobs_that_came_when_the_future_was_cancelled_already_are_given_back(server: Server, prefix: str) -> None:
+    aqueue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+    direct = duly.Client(server.url, prefix=prefix).queue("q")
+    ids = {await aqueue.push(n) for n in range(3)}
+    call = aqueue.reserve_many(10, lease=3600)
+    # The loop does not run, so the answer waits to be delivered to a future that is cancelled before that.
+    while direct.counts().reserved == 0:
+        pass
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    seen: set[str] = set()
+    while seen != ids:
+        jobs = await asyncio.to_thread(direct.reserve_many, 10, wait=20)
+        assert jobs
+        assert {(job.attempts, job.returns) for job in jobs} == {(0, 1)}
+        seen |= {job.id for job in jobs}
