@@ -155,6 +155,19 @@ final class ConversionTest extends ServerTestCase
         self::assertSame(0, $this->queue->counts()->ready);
     }
 
+    public function testDataIsAlsoRefusedWhereDebugBacktraceIsDisabled(): void
+    {
+        $program = new Program($this->server, $this->prefix, '
+            try {
+                $client->queue("q")->push(NAN);
+            } catch (Duly\Exception\InvalidArgumentException $error) {
+                say($error->getMessage());
+            }
+        ', '-ddisable_functions=debug_backtrace');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString('the data cannot be JSON', $program->said());
+    }
+
     public function testTheLastErrorOfJsonStaysTheUsersOwn(): void
     {
         json_decode('{');

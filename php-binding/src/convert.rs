@@ -89,7 +89,7 @@ fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Z
         return Err(Fault::Thrown);
     }
     let Some(mut thrown) = ExecutorGlobals::take_exception() else { return Err(Fault::Thrown) };
-    if is_thrown_here(&mut thrown)? {
+    if is_thrown_here(&mut thrown) {
         let message = thrown.try_call_method("getMessage", Vec::new()).ok().and_then(|message| message.string());
         return Ok(Err(message.unwrap_or_default()));
     }
@@ -101,12 +101,13 @@ fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Z
 }
 
 /// By the function that was called from here, not by one that it called in turn: those have more frames above ours.
-fn is_thrown_here(thrown: &mut ZendObject) -> Result<bool, Fault> {
+fn is_thrown_here(thrown: &mut ZendObject) -> bool {
     const IGNORE_ARGS: i64 = 2;
     let frames = |trace: &Zval| trace.array().map_or(0, ZendHashTable::len);
-    let here = call("debug_backtrace", vec![&IGNORE_ARGS])?;
+    // Where an administrator has disabled it, nobody can tell.
+    let Ok(here) = call("debug_backtrace", vec![&IGNORE_ARGS]) else { return true };
     let there = thrown.try_call_method("getTrace", Vec::new());
-    Ok(there.is_ok_and(|there| frames(&there) == frames(&here) + 1))
+    there.is_ok_and(|there| frames(&there) == frames(&here) + 1)
 }
 
 /// `the data`, or `the data at order.items.0`.
