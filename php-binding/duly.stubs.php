@@ -438,8 +438,8 @@ namespace Duly {
         public readonly int $attempt;
         /** The fencing token of this lease: larger than that of every earlier lease of this job. */
         public readonly int $token;
-        /** The queue's name. */
-        public readonly string $queue;
+        /** The queue that it came from; of a queue in parts, the part. */
+        public readonly Queue $queue;
         /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
         public readonly bool $settled;
 

@@ -27,7 +27,8 @@ final class PushReserveAckTest extends ServerTestCase
         self::assertSame(5, $job->maxRetries);
         self::assertSame('', $job->error);
         self::assertSame(['trace' => 'abc'], $job->headers);
-        self::assertSame('q', $job->queue);
+        self::assertSame('q', $job->queue->name);
+        self::assertSame(1, $job->queue->counts()->reserved);
         self::assertNull($job->timeout);
         self::assertEqualsWithDelta(time(), $job->pushedAt, 2);
         self::assertFalse($job->settled);

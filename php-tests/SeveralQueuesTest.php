@@ -19,7 +19,7 @@ final class SeveralQueuesTest extends ServerTestCase
         while (($jobs = $this->client->reserveFrom(['first', 'second'], max: 3)) !== []) {
             foreach ($jobs as $job) {
                 $taken[] = $job->data();
-                self::assertSame(explode(' ', $job->data())[0], $job->queue);
+                self::assertSame(explode(' ', $job->data())[0], $job->queue->name);
                 $job->ack();
             }
         }
@@ -35,7 +35,7 @@ final class SeveralQueuesTest extends ServerTestCase
         for ($turn = 0; $turn < 160; $turn++) {
             // PHP makes a number of the key '7'.
             [$job] = $this->client->reserveFrom(['heavy' => 3, '7' => 1]);
-            $turns[$job->queue]++;
+            $turns[$job->queue->name]++;
         }
         // 120 and 40 are expected; the chance to be this far off is less than one in a million.
         self::assertGreaterThan(90, $turns['heavy']);

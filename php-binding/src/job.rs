@@ -12,6 +12,7 @@ use crate::convert::{self, millis, whole};
 use crate::error::Fault;
 use crate::inspect::view;
 use crate::interrupt::Signals;
+use crate::queue::Queue;
 use crate::record::signed;
 use crate::when::{given, span};
 
@@ -96,10 +97,10 @@ view! {
             signed(self.job.reserved().token())
         }
 
-        /// The queue's name.
+        /// The queue that it came from.
         #[php(getter)]
-        pub fn queue(&self) -> String {
-            self.job.queue().name().to_owned()
+        pub fn queue(&self) -> Queue {
+            Queue::new(self.job.queue().clone())
         }
 
         /// Whether it was acked, failed or released through this object: a worker then leaves it alone.

@@ -181,7 +181,7 @@ final class Worker
     private function fail(Job $job, \Throwable $thrown): void
     {
         $text = self::describe($thrown);
-        $named = "job '{$job->id}' of queue '{$job->queue}'";
+        $named = "job '{$job->id}' of queue '{$job->queue->name}'";
         if ($job->settled) {
             ($this->log)("{$named} was settled, then its handler threw {$text}");
             return;
