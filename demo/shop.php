@@ -39,14 +39,14 @@ if ($request === 'POST /orders') {
     )];
 } elseif (preg_match('#^POST /orders/(\d+)/pay$#', $request, $match)) {
     $db->prepare("UPDATE orders SET state = 'paid' WHERE number = ? AND state = 'open'")->execute([$match[1]]);
-    $answer = ['cancelled' => $queue->cancelKey("close:{$match[1]}") !== null];
+    $answer = ['cancelled' => $queue->cancel(key: "close:{$match[1]}") !== null];
 } elseif ($request === 'GET /failed') {
     $answer = [];
     foreach ($queue->peek('failed') as $job) {
-        $answer[] = ['job' => $job['id'], 'error' => $job['error'], 'attempts' => $job['attempts']];
+        $answer[] = ['job' => $job->id, 'error' => $job->error, 'attempts' => $job->attempts];
     }
 } elseif (preg_match('#^POST /failed/(\w+)/requeue$#', $request, $match)) {
-    $answer = ['requeued' => $queue->requeue([$match[1]])[0]];
+    $answer = ['requeued' => $queue->requeue($match[1])[0]->outcome];
 }
 
 http_response_code($answer === null ? 404 : 200);

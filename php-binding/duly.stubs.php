@@ -65,21 +65,33 @@ namespace Duly {
         }
 
         /**
-         * Leases the next job of these queues; a later queue gets a turn when the earlier ones are empty.
+         * The queue of this name in 1 to 256 parts, which a cluster spreads over its nodes. Nothing is sent.
          *
-         * @param list<Queue> $queues of this client
+         * @throws Exception\InvalidArgumentException
+         */
+        public function partitions(string $name, int $count): Partitions
+        {
+        }
+
+        /**
+         * Leases up to `max` jobs, 1 to 1,000, of several queues, and waits for all of them at once.
+         *
+         * @param array<int|string, string|int> $queues names in a strict order, `['orders', 'mail']`: a later queue
+         *     has a turn when the earlier ones are empty. Or weights (1 to 1,000), `['orders' => 3, 'mail' => 1]`: a
+         *     queue of weight 3 comes before one of weight 1 three times out of four
          * @param int|float|null $wait how long to wait for one; 0 if null
-         * @param int|float|null $lease how long it may run without a renewal; 10 if null
+         * @param int|float|null $lease how long they may run without a renewal; 10 if null
          *
-         * @return ?Job null when there is none until the wait is over
+         * @return list<Job> empty when there is none until the wait is over
          *
          * @throws Exception\ExceptionInterface
          */
         public function reserveFrom(
             array $queues,
+            int $max = 1,
             int|float|null $wait = null,
             int|float|null $lease = null,
-        ): ?Job {
+        ): array {
         }
 
         /**
@@ -94,6 +106,31 @@ namespace Duly {
 
     /** A queue of a client: `Client::queue` makes it. */
     final class Queue
+    {
+        use Verbs;
+    }
+
+    /**
+     * A queue in parts, because one node cannot carry it: `Client::partitions` makes it.
+     *
+     * A job's part follows from its key, or else from its id, so all programs must agree in the number of parts; to
+     * change it, drain the queue first. Priorities and the order of age hold within a part only, an idle worker has a
+     * blocked connection for each part, and counts and the verbs for all jobs make a call a part.
+     */
+    final class Partitions
+    {
+        use Verbs;
+
+        /** @var list<Queue> the parts; each is a queue of its own */
+        public readonly array $parts;
+    }
+
+    /**
+     * What Queue and Partitions both have. The extension has no such trait: it is here to say it once.
+     *
+     * @internal
+     */
+    trait Verbs
     {
         /** The queue's name. */
         public readonly string $name;
@@ -114,7 +151,7 @@ namespace Duly {
          * @param int|float|null $timeout longest run in seconds: its lease is not renewed beyond
          * @param ?array<string, string> $headers travel with it, such as `traceparent`
          * @param ?string $onDuplicate `refuse` (if null), `keep` or `replace` the job that has this id or key
-         * @param ?string $rawJson data that is JSON already, kept byte for byte; `data` is null then
+         * @param ?string $raw data that is JSON already, kept byte for byte, in place of `data`
          *
          * @return string the id; with `onDuplicate: 'keep'` that of the job that stays
          *
@@ -122,7 +159,7 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function push(
-            mixed $data,
+            mixed $data = null,
             ?string $name = null,
             int|float|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
@@ -134,7 +171,7 @@ namespace Duly {
             int|float|null $timeout = null,
             ?array $headers = null,
             ?string $onDuplicate = null,
-            ?string $rawJson = null,
+            ?string $raw = null,
         ): string {
         }
 
@@ -144,11 +181,9 @@ namespace Duly {
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids also give the ids, in the order of the jobs
          *
-         * @return array{created: int, kept: int, replaced: int, duplicates: int, ids?: list<string>}
-         *
          * @throws Exception\ExceptionInterface
          */
-        public function pushMany(iterable $jobs, bool $ids = false): array
+        public function pushMany(iterable $jobs, bool $ids = false): PushSummary
         {
         }
 
@@ -194,29 +229,19 @@ namespace Duly {
         }
 
         /**
-         * Removes the job with this id in whatever state it is. A worker that is running it cannot ack it any more.
+         * Removes a job, named by its id or its business key, in whatever state it is. A worker that is running it can
+         * not ack it any more.
          *
-         * @return ?array{id: string, was: string} null if there is no such job
+         * @return ?Cancelled null if there is no such job
          *
          * @throws Exception\ExceptionInterface
          */
-        public function cancel(string $id): ?array
+        public function cancel(?string $id = null, ?string $key = null): ?Cancelled
         {
         }
 
         /**
-         * Removes the live job that holds this business key.
-         *
-         * @return ?array{id: string, was: string} null if there is none
-         *
-         * @throws Exception\ExceptionInterface
-         */
-        public function cancelKey(string $key): ?array
-        {
-        }
-
-        /**
-         * Gives a waiting job another due time, now if neither is given.
+         * Gives a waiting job, named by its id or its business key, another due time.
          *
          * @return string its id
          *
@@ -224,37 +249,21 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function reschedule(
-            string $id,
+            ?string $id = null,
+            ?string $key = null,
             int|float|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
         ): string {
         }
 
         /**
-         * The same for the live job that holds this business key.
+         * Sends failed jobs round again, with their failures forgotten.
          *
-         * @return string its id
-         *
-         * @throws Exception\NotFoundException
-         * @throws Exception\ExceptionInterface
-         */
-        public function rescheduleKey(
-            string $key,
-            int|float|null $delay = null,
-            int|float|\DateTimeInterface|null $at = null,
-        ): string {
-        }
-
-        /**
-         * Sends failed jobs round again, with no failures counted.
-         *
-         * @param array<string> $ids
-         *
-         * @return list<string> for each `ready`, `duplicate` (its key belongs to another job now) or `absent`
+         * @return list<Requeued>
          *
          * @throws Exception\ExceptionInterface
          */
-        public function requeue(array $ids): array
+        public function requeue(string ...$ids): array
         {
         }
 
@@ -332,21 +341,16 @@ namespace Duly {
         /**
          * How many jobs are in each state, and what comes next.
          *
-         * @return array{delayed: int, ready: int, reserved: int, failed: int, paused: bool, oldestReadyAge: ?float,
-         *     nextDueIn: ?float, nextLeaseEndIn: ?float, totals: array<string, int>}
-         *
          * @throws Exception\ExceptionInterface
          */
-        public function counts(): array
+        public function counts(): Counts
         {
         }
 
         /**
          * One page of the jobs that are `delayed`, `ready`, `reserved` or `failed`.
          *
-         * @return list<array{id: string, state: string, at: ?float, name: ?string, key: ?string, raw: string,
-         *     attempts: int, maxRetries: int, timeout: ?float, headers: array<string, string>, returns: int,
-         *     error: string, priority: int, pushedAt: int, undecodable: ?string}>
+         * @return list<JobView>
          *
          * @throws Exception\ExceptionInterface
          */
@@ -355,39 +359,41 @@ namespace Duly {
         }
 
         /**
-         * Where the job with this id is: what `peek` gives, with the `token` of its lease and `why` it is not running.
+         * Where a job is, named by its id or its business key, and why it is not running.
          *
-         * @return ?array<string, mixed> null if there is no such job
+         * @return ?Found null if there is no such job
          *
          * @throws Exception\ExceptionInterface
          */
-        public function find(string $id): ?array
+        public function find(?string $id = null, ?string $key = null): ?Found
         {
         }
 
         /**
-         * The same for the live job that holds this business key.
-         *
-         * @return ?array<string, mixed> null if there is none
+         * Checks the queue's invariants while it is in use, and mends what is broken if asked to.
          *
          * @throws Exception\ExceptionInterface
          */
-        public function findKey(string $key): ?array
+        public function audit(bool $repair = false): AuditReport
         {
         }
 
         /**
-         * For tests, with a client made with `manualClock: true`: sets the clock to these unix seconds.
+         * For tests, with a client made with `manualClock: true`: sets the clock; numbers are unix seconds.
          *
          * @throws Exception\ExceptionInterface
          */
-        public function setClock(int|float $now): void
+        public function setClock(int|float|\DateTimeInterface $now): void
         {
         }
     }
 
-    /** A reserved job: what was pushed, and the lease under which it may be run. */
-    final class Job
+    /**
+     * What a job says of itself in Job, JobView and Found. The extension has no such trait: it is here to say it once.
+     *
+     * @internal
+     */
+    trait DescribesItself
     {
         public readonly string $id;
         /** The data exactly as it was pushed, as JSON. */
@@ -398,26 +404,20 @@ namespace Duly {
         public readonly ?string $key;
         /** 0 (first) to 9 (last). */
         public readonly int $priority;
-        /** Which run this is, 1 for the first. */
-        public readonly int $attempt;
         /** Failures so far. */
         public readonly int $attempts;
         /** How many retries it may have. */
         public readonly int $maxRetries;
         /** The text of the last failure, or the empty string. */
         public readonly string $error;
-        /** The fencing token of this lease: larger than that of every earlier lease of this job. */
-        public readonly int $token;
-        /** The queue's name. */
-        public readonly string $queue;
+        /** @var array<string, string> what travels with the job */
+        public readonly array $headers;
+        /** How often it came back from a worker: failed, released, or its lease ended. */
+        public readonly int $returns;
         /** The longest run in seconds, if one is set. */
         public readonly ?float $timeout;
         /** When it was pushed, in unix seconds by the producer's clock. */
         public readonly int $pushedAt;
-        /** @var array<string, string> what travels with the job */
-        public readonly array $headers;
-        /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
-        public readonly bool $settled;
 
         /**
          * The data as `json_decode` gives it: JSON objects as arrays, or as objects with `assoc: false`.
@@ -427,6 +427,21 @@ namespace Duly {
         public function data(bool $assoc = true): mixed
         {
         }
+    }
+
+    /** A reserved job: what was pushed, and the lease under which it may be run. */
+    final class Job
+    {
+        use DescribesItself;
+
+        /** Which run this is, 1 for the first. */
+        public readonly int $attempt;
+        /** The fencing token of this lease: larger than that of every earlier lease of this job. */
+        public readonly int $token;
+        /** The queue that it came from; of a queue in parts, the part. */
+        public readonly Queue $queue;
+        /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
+        public readonly bool $settled;
 
         /**
          * Done: the job leaves the queue.
@@ -441,21 +456,32 @@ namespace Duly {
         /**
          * Failed: the job's policy decides between another run later and `failed`.
          *
+         * `data` or `raw`, `attempts` and `maxRetries` change the job before that is decided.
+         *
+         * @param string|\Throwable $error an exception is kept as `DomainException: what it says`
          * @param int|float|null $retryAfter seconds until the next run, instead of the policy's
          * @param bool $counted false: the count of failures stays
          * @param bool $final true: no more runs
+         * @param mixed $data the job's data from now on; null leaves it as it is
+         * @param ?int $attempts failures before this one
+         * @param ?int $maxRetries how many retries it may have from now on
+         * @param ?string $raw the job's data from now on, as JSON; `'null'` makes it null
          *
-         * @return string what became of it: `retry` or `failed`
+         * @return ?float the wait in seconds until it runs again; null when it is in `failed` now
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
         public function fail(
-            string $error,
+            string|\Throwable $error,
             int|float|null $retryAfter = null,
             bool $counted = true,
             bool $final = false,
-        ): string {
+            mixed $data = null,
+            ?int $attempts = null,
+            ?int $maxRetries = null,
+            ?string $raw = null,
+        ): ?float {
         }
 
         /**
@@ -490,7 +516,7 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public function __construct(
-            mixed $data,
+            mixed $data = null,
             ?string $name = null,
             int|float|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
@@ -502,9 +528,126 @@ namespace Duly {
             int|float|null $timeout = null,
             ?array $headers = null,
             ?string $onDuplicate = null,
-            ?string $rawJson = null,
+            ?string $raw = null,
         ) {
         }
+    }
+
+    /** How a long push went. */
+    final class PushSummary
+    {
+        /** Jobs that are new in the queue. */
+        public readonly int $created;
+        /** Jobs that were not pushed because another stays in their place. */
+        public readonly int $kept;
+        /** Jobs that took another's place. */
+        public readonly int $replaced;
+        /** Jobs that were refused because another has their id or key. */
+        public readonly int $duplicates;
+        /** @var ?list<string> the job that is in the queue now, for each job; null unless asked for with `ids: true` */
+        public readonly ?array $ids;
+    }
+
+    /** A job that is no more, and the state it was in. */
+    final class Cancelled
+    {
+        public readonly string $id;
+        /** `delayed`, `ready`, `reserved` or `failed`. */
+        public readonly string $was;
+    }
+
+    /** What became of a failed job that was to go round again. */
+    final class Requeued
+    {
+        public readonly string $id;
+        /** `ready`, `duplicate` (its key belongs to another job now) or `absent`. */
+        public readonly string $outcome;
+        /** The job that holds the key now, of a duplicate. */
+        public readonly ?string $holder;
+    }
+
+    /** How many jobs are where, and what comes next. */
+    final class Counts
+    {
+        public readonly int $delayed;
+        public readonly int $ready;
+        public readonly int $reserved;
+        public readonly int $failed;
+        public readonly bool $paused;
+        /** How long ago the oldest ready job was pushed, by the producer's clock. */
+        public readonly ?float $oldestReadyAge;
+        public readonly ?float $nextDueIn;
+        public readonly ?float $nextLeaseEndIn;
+        /** @var array<string, int> over the queue's life; they inform, and nothing relies on them */
+        public readonly array $totals;
+    }
+
+    /**
+     * What JobView and Found both have. The extension has no such trait: it is here to say it once.
+     *
+     * @internal
+     */
+    trait LookedAt
+    {
+        use DescribesItself;
+
+        /** The complete JSON package, as an export or an older consumer reads it. */
+        public readonly string $package;
+        /** `delayed`, `ready`, `reserved` or `failed`. */
+        public readonly string $state;
+        /** Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job. */
+        public readonly ?float $at;
+        /** Why the record could not be decoded, if so; the data is null then. */
+        public readonly ?string $undecodable;
+    }
+
+    /** A job as somebody who looks at it sees it. */
+    final class JobView
+    {
+        use LookedAt;
+    }
+
+    /** Where one job is and why it is not running. */
+    final class Found
+    {
+        use LookedAt;
+
+        /** The token of its lease, when it is reserved. */
+        public readonly ?int $token;
+        /** The server's time of this answer, in unix seconds. */
+        public readonly float $now;
+        /** One sentence: why it waits, or who has it. */
+        public readonly string $why;
+    }
+
+    /** One broken invariant. */
+    final class Finding
+    {
+        /** Which one, in one word such as `record` or `one_state`. */
+        public readonly string $invariant;
+        /** The job; empty when it is about the queue as a whole. */
+        public readonly string $id;
+        /** What is wrong. */
+        public readonly string $detail;
+        /** Whether it was mended. */
+        public readonly bool $repaired;
+    }
+
+    /** What an audit found, and how much it looked at. */
+    final class AuditReport
+    {
+        /** @var list<Finding> */
+        public readonly array $findings;
+        /** Records that were looked at. */
+        public readonly int $jobs;
+        /** Entries of ready lists that were looked at. */
+        public readonly int $entries;
+        /** What looked wrong at first, nearly all of it jobs that were on the move. */
+        public readonly int $suspects;
+        /** Calls that were made. */
+        public readonly int $pages;
+        /** Whether nothing is broken. */
+        public readonly bool $clean;
     }
 
     /** How long to wait before each retry. */
@@ -529,14 +672,14 @@ namespace Duly {
         }
 
         /**
-         * Base, then each time so many times longer, never longer than the cap; with jitter a random part of that.
+         * Base, then each time so many times longer, up to the cap (an hour if null); with jitter a random part.
          *
          * @throws Exception\InvalidArgumentException
          */
         public static function exponential(
-            float $base,
+            int|float $base,
             float $factor = 2.0,
-            float $cap = 3600.0,
+            int|float|null $cap = null,
             bool $jitter = true,
         ): RetryPolicy {
         }
@@ -549,6 +692,24 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public static function list(array $delays): RetryPolicy
+        {
+        }
+
+        /**
+         * The wait in seconds after this many failures, 1 or more; the same seed gives the same jitter.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function delay(int $failures, int $seed = 0): float
+        {
+        }
+
+        /**
+         * The wait in seconds of a job that failed so often; null if it goes to `failed`.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function decide(int $failures, int $maxRetries, int $seed = 0): ?float
         {
         }
     }

@@ -89,7 +89,7 @@ final class ConversionTest extends ServerTestCase
         $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push($value));
         self::assertStringContainsString('the data', $error->getMessage());
         $this->thrownBy(InvalidArgumentException::class, fn () => new NewJob($value));
-        self::assertSame(0, $this->queue->counts()['ready']);
+        self::assertSame(0, $this->queue->counts()->ready);
     }
 
     public function testAnExceptionOfJsonSerializeComesThroughAsItIs(): void
@@ -103,7 +103,7 @@ final class ConversionTest extends ServerTestCase
         $error = $this->thrownBy(\DomainException::class, fn () => $this->queue->push(['x' => $data]));
         self::assertSame('mine', $error->getMessage());
         self::assertNull($error->getPrevious());
-        self::assertSame(0, $this->queue->counts()['ready']);
+        self::assertSame(0, $this->queue->counts()->ready);
     }
 
     public function testPhpCodeThatRunsDuringAPushMayEndTheProcess(): void
@@ -117,7 +117,7 @@ final class ConversionTest extends ServerTestCase
         foreach ($calls as $place => $call) {
             $program = $this->program('
                 $queue = $client->queue("q");
-                register_shutdown_function(function () use ($queue) { say("ready: " . $queue->counts()["ready"]); });
+                register_shutdown_function(function () use ($queue) { say("ready: " . $queue->counts()->ready); });
                 ' . $call . '
                 say("not reached");
             ');
@@ -140,12 +140,50 @@ final class ConversionTest extends ServerTestCase
             }
         };
         $this->queue->push($data);
-        self::assertSame(2, $this->queue->counts()['ready']);
+        self::assertSame(2, $this->queue->counts()->ready);
+    }
+
+    public function testAnExceptionOfJsonInsideJsonSerializeIsTheUsersOwn(): void
+    {
+        $data = new class implements \JsonSerializable {
+            public function jsonSerialize(): mixed
+            {
+                return json_encode(NAN, JSON_THROW_ON_ERROR);
+            }
+        };
+        $this->thrownBy(\JsonException::class, fn () => $this->queue->push(['x' => $data]));
+        self::assertSame(0, $this->queue->counts()->ready);
+    }
+
+    public function testDataIsAlsoRefusedWhereDebugBacktraceIsDisabled(): void
+    {
+        $program = new Program($this->server, $this->prefix, '
+            try {
+                $client->queue("q")->push(NAN);
+            } catch (Duly\Exception\InvalidArgumentException $error) {
+                say($error->getMessage());
+            }
+        ', '-ddisable_functions=debug_backtrace');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString('the data cannot be JSON', $program->said());
+    }
+
+    public function testTheLastErrorOfJsonStaysTheUsersOwn(): void
+    {
+        json_decode('{');
+        $this->queue->push(['fine' => 1]);
+        self::assertSame(['fine' => 1], $this->queue->reserve()->data());
+        self::assertSame(JSON_ERROR_SYNTAX, json_last_error());
+        json_decode('1');
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(NAN));
+        $this->queue->push(raw: '"\ud800"');
+        $this->thrownBy(CorruptException::class, fn () => $this->queue->reserve()->data());
+        self::assertSame(JSON_ERROR_NONE, json_last_error());
     }
 
     public function testRawJsonTravelsByteForByte(): void
     {
-        $this->queue->push(null, rawJson: '{"a" : 1.50}');
+        $this->queue->push(null, raw: '{"a" : 1.50}');
         self::assertSame('{"a" : 1.50}', $this->queue->reserve()->raw);
     }
 
@@ -164,18 +202,18 @@ final class ConversionTest extends ServerTestCase
     /** @dataProvider malformed */
     public function testMalformedRawJsonIsRefused(mixed $json): void
     {
-        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(null, rawJson: $json));
-        self::assertSame(0, $this->queue->counts()['ready']);
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(null, raw: $json));
+        self::assertSame(0, $this->queue->counts()->ready);
     }
 
     public function testDataAndRawJsonTogetherAreRefused(): void
     {
-        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, rawJson: '1'));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, raw: '1'));
     }
 
     public function testDataThatPhpCannotDecodeIsAnErrorAndNotNull(): void
     {
-        $this->queue->push(null, rawJson: '"\ud800"');
+        $this->queue->push(null, raw: '"\ud800"');
         $job = $this->queue->reserve();
         $error = $this->thrownBy(CorruptException::class, fn () => $job->data());
         self::assertStringContainsString("'raw'", $error->getMessage());
@@ -196,10 +234,15 @@ final class ConversionTest extends ServerTestCase
         $this->thrownBy($invalid, fn () => $this->queue->push(1, onDuplicate: 'maybe'));
         $this->thrownBy($invalid, fn () => $this->queue->push(1, id: ''));
         $this->thrownBy($invalid, fn () => $this->queue->push(1, timeout: 'long'));
+        $this->thrownBy($invalid, fn () => $this->queue->push(1, at: new class {
+            public function format(): string
+            {
+                return '1';
+            }
+        }));
         $this->thrownBy(\TypeError::class, fn () => $this->queue->push(1, name: []));
         $this->thrownBy(\Error::class, fn () => $this->queue->push(1, nonsense: 1));
-        $this->thrownBy(\ArgumentCountError::class, fn () => $this->queue->push());
-        self::assertSame(0, $this->queue->counts()['ready']);
+        self::assertSame(0, $this->queue->counts()->ready);
     }
 
     public function testTextThatIsNotUtf8IsRefusedEverywhere(): void
@@ -211,15 +254,32 @@ final class ConversionTest extends ServerTestCase
             fn () => $this->queue->push(1, name: $bad),
             fn () => $this->queue->push(1, key: $bad),
             fn () => $this->queue->push(1, id: $bad),
-            fn () => $this->queue->requeue([$bad]),
+            fn () => $this->queue->push(1, onDuplicate: $bad),
+            fn () => $this->queue->requeue('a', $bad),
             fn () => $this->queue->cancel($bad),
+            fn () => $this->queue->cancel(key: $bad),
+            fn () => $this->queue->reschedule($bad, delay: 1),
+            fn () => $this->queue->find(key: $bad),
+            fn () => $this->queue->peek($bad),
+            fn () => $this->queue->purge($bad),
+            fn () => $this->queue->pushMany([['data' => 1, 'key' => $bad]]),
             fn () => $this->client->queue($bad),
+            fn () => $this->client->partitions($bad, 2),
+            fn () => $this->client->reserveFrom([$bad]),
+            fn () => $this->client->reserveFrom([$bad => 1]),
             fn () => new Client($bad),
+            fn () => new Client(prefix: $bad),
+            fn () => new Client(username: $bad),
+            fn () => new Client(password: $bad),
+            fn () => new Client(caFile: $bad),
+            fn () => new Client(durability: $bad),
         ];
         foreach ($calls as $call) {
-            $this->thrownBy(\Throwable::class, $call);
+            $error = $this->thrownBy(InvalidArgumentException::class, $call);
+            self::assertStringContainsString('UTF-8', $error->getMessage());
+            self::assertStringNotContainsString($bad, $error->getMessage());
         }
-        self::assertSame(0, $this->queue->counts()['ready']);
+        self::assertSame(0, $this->queue->counts()->ready);
     }
 
     public function testKeysOfListsDoNotMatter(): void
@@ -228,8 +288,7 @@ final class ConversionTest extends ServerTestCase
         $this->queue->pushMany((static fn () => yield "\xff" => new NewJob(1, id: 'b'))());
         $job = $this->queue->reserve();
         self::assertSame([true], $this->queue->ackMany(["\xff" => $job]));
-        self::assertSame(['absent'], $this->queue->requeue(["\xff" => 'none']));
-        self::assertSame('b', $this->client->reserveFrom(["\xff" => $this->queue])->id);
+        self::assertSame('b', $this->client->reserveFrom(["\xff" => 'q'])[0]->id);
     }
 
     public function testTheErrorNamesThePlace(): void
@@ -247,7 +306,7 @@ final class ConversionTest extends ServerTestCase
         $at = new \DateTimeImmutable('+1 hour');
         $this->queue->push(1, id: 'a', at: $at);
         $this->queue->push(1, id: 'b', at: $at->getTimestamp() + 0.5);
-        self::assertEqualsWithDelta((float) $at->format('U.u'), $this->queue->find('a')['at'], 0.002);
-        self::assertEqualsWithDelta($at->getTimestamp() + 0.5, $this->queue->find('b')['at'], 0.002);
+        self::assertEqualsWithDelta((float) $at->format('U.u'), $this->queue->find('a')->at, 0.002);
+        self::assertEqualsWithDelta($at->getTimestamp() + 0.5, $this->queue->find('b')->at, 0.002);
     }
 }

@@ -12,6 +12,7 @@ use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\NotFoundException;
 use Duly\Exception\TooLargeException;
 use Duly\Exception\UnreachableException;
+use Duly\Queue;
 
 final class ExceptionsTest extends ServerTestCase
 {
@@ -111,5 +112,51 @@ final class ExceptionsTest extends ServerTestCase
     {
         $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, priority: 11));
         self::assertStringContainsString('0 to 9, where 0 runs first', $error->getMessage());
+    }
+
+    /** @return iterable<string, array{string, callable(Queue): mixed}> */
+    public static function wrongArguments(): iterable
+    {
+        $seconds = '(int or float), not string';
+        $push = "push on queue 'q'";
+        yield 'delay, a text' => ["{$push}: delay must be seconds {$seconds}", fn ($q) => $q->push(1, delay: '5')];
+        yield 'delay, negative' => ["{$push}: delay: seconds must be 0 or more", fn ($q) => $q->push(1, delay: -1)];
+        yield 'at, a text' => ["at must be unix seconds (int or float) or", fn ($q) => $q->push(1, at: 'now')];
+        yield 'at, negative' => ["at: ", fn ($q) => $q->push(1, at: -1)];
+        yield 'both' => ['give delay or at, not both', fn ($q) => $q->push(1, delay: 1, at: time())];
+        yield 'timeout' => ['timeout: seconds must be 0 or more', fn ($q) => $q->push(1, timeout: NAN)];
+        yield 'priority' => ['0 to 9, where 0 runs first', fn ($q) => $q->push(1, priority: -1)];
+        yield 'priority, far off' => ['0 to 9, where 0 runs first', fn ($q) => $q->push(1, priority: 256)];
+        yield 'maxRetries' => ['maxRetries must be a whole number from 0 to', fn ($q) => $q->push(1, maxRetries: -1)];
+        yield 'onDuplicate' => ["'refuse', 'keep' or 'replace'", fn ($q) => $q->push(1, onDuplicate: 'maybe')];
+        yield 'header' => ['headers must be', fn ($q) => $q->push(1, headers: ['a' => 1])];
+        yield 'key' => ['key must be text in UTF-8', fn ($q) => $q->push(1, key: "\xff")];
+        yield 'one of many' => ["push_many on queue 'q': id must be a string, not int", fn ($q) => $q->pushMany([
+            ['data' => 1, 'id' => 7],
+        ])];
+        yield 'wait' => ["wait must be seconds {$seconds}", fn ($q) => $q->reserve(wait: '5')];
+        yield 'wait, negative' => ['wait: seconds must be 0 or more', fn ($q) => $q->reserve(wait: -1)];
+        yield 'lease' => ["lease must be seconds {$seconds}", fn ($q) => $q->reserve(lease: '5')];
+        yield 'max' => ['max must be a whole number from 0 to 1000, not 1001', fn ($q) => $q->reserveMany(1001)];
+        yield 'limit' => ['limit must be a whole number from 0', fn ($q) => $q->peek('ready', limit: -1)];
+        yield 'offset' => ['offset must be a whole number from 0', fn ($q) => $q->peek('ready', offset: -1)];
+        yield 'state' => ['delayed, ready, reserved or failed', fn ($q) => $q->peek('lost')];
+        yield 'no job' => ['name the job by its id or by key', fn ($q) => $q->cancel()];
+        yield 'two jobs' => ['name the job by its id or by key', fn ($q) => $q->find('a', key: 'b')];
+        yield 'no time' => ['say when: give delay or at', fn ($q) => $q->reschedule('a')];
+        yield 'a list of ids' => ['id must be a string, not array', fn ($q) => $q->requeue(['a'])];
+        yield 'named ids' => ['spread a list', fn ($q) => $q->requeue(ids: ['a'])];
+        yield 'age' => ['age: seconds must be 0 or more', fn ($q) => $q->keepFailed(1, -1)];
+        yield 'now' => ['now must be unix seconds', fn ($q) => $q->setClock('now')];
+    }
+
+    /** @dataProvider wrongArguments */
+    public function testAWrongArgumentIsNamedWithWhatIsRight(string $message, callable $call): void
+    {
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $call($this->queue));
+        self::assertInstanceOf(ExceptionInterface::class, $error);
+        self::assertSame('invalid_argument', $error->getKind());
+        self::assertStringContainsString($message, $error->getMessage());
+        self::assertStringNotContainsString("\xff", $error->getMessage());
     }
 }

@@ -28,7 +28,7 @@ final class ForkTest extends ServerTestCase
         ');
         self::assertSame(0, $program->end(), $program->said());
         self::assertStringContainsString('the child ended with 4', $program->said());
-        $totals = $this->queue->counts()['totals'];
+        $totals = $this->queue->counts()->totals;
         self::assertSame([4, 2], [$totals['pushed'], $totals['acked']]);
     }
 }

@@ -29,20 +29,20 @@ final class NamedArgumentsTest extends ServerTestCase
         );
         self::assertSame('mine', $id);
         $found = $this->queue->find('mine');
-        self::assertSame('delayed', $found['state']);
-        self::assertSame('order.close', $found['name']);
-        self::assertSame('close:42', $found['key']);
-        self::assertSame(2, $found['priority']);
-        self::assertSame(7, $found['maxRetries']);
-        self::assertSame(30.0, $found['timeout']);
-        self::assertSame(['h' => 'v'], $found['headers']);
-        self::assertSame('[1]', $found['raw']);
+        self::assertSame('delayed', $found->state);
+        self::assertSame('order.close', $found->name);
+        self::assertSame('close:42', $found->key);
+        self::assertSame(2, $found->priority);
+        self::assertSame(7, $found->maxRetries);
+        self::assertSame(30.0, $found->timeout);
+        self::assertSame(['h' => 'v'], $found->headers);
+        self::assertSame('[1]', $found->raw);
     }
 
     public function testOneOptionLeavesTheOthersAtTheirDefaults(): void
     {
-        $this->queue->push(1, rawJson: null);
-        $this->queue->push(null, rawJson: '[1]');
+        $this->queue->push(1, raw: null);
+        $this->queue->push(null, raw: '[1]');
         $this->queue->push(1, key: 'k');
         $this->queue->pushMany([new NewJob(1, headers: ['a' => 'b'])]);
         self::assertSame(['1', '[1]', '1', '1'], array_column($this->queue->peek('ready'), 'raw'));
@@ -70,7 +70,7 @@ final class NamedArgumentsTest extends ServerTestCase
         );
         $this->thrownBy(TooLargeException::class, fn () => $client->queue('q')->push('0123456789'));
         $client->queue('q')->push(1);
-        self::assertSame(1, $this->queue->counts()['ready']);
+        self::assertSame(1, $this->queue->counts()->ready);
     }
 
     public function testWrongSettingsAreRefused(): void
@@ -81,6 +81,10 @@ final class NamedArgumentsTest extends ServerTestCase
         $this->thrownBy($invalid, fn () => new Client(maxDataBytes: 0));
         $this->thrownBy($invalid, fn () => new Client(clientCertFile: '/x'));
         $this->thrownBy($invalid, fn () => new Client(deadline: '5'));
+        $this->thrownBy($invalid, fn () => new Client(connectTimeout: 0));
+        $this->thrownBy($invalid, fn () => new Client(commandTimeout: -1));
+        $this->thrownBy($invalid, fn () => new Client(durability: 'wait:0'));
+        $this->thrownBy($invalid, fn () => new Client(prefix: '{'));
         $this->thrownBy($invalid, fn () => $this->client->queue(''));
     }
 

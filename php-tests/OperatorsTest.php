@@ -13,19 +13,20 @@ final class OperatorsTest extends ServerTestCase
     public function testCancelSaysWhatItRemoved(): void
     {
         $id = $this->queue->push(1, key: 'k', delay: 60);
-        self::assertSame(['id' => $id, 'was' => 'delayed'], $this->queue->cancelKey('k'));
-        self::assertNull($this->queue->cancelKey('k'));
+        $cancelled = $this->queue->cancel(key: 'k');
+        self::assertSame([$id, 'delayed'], [$cancelled->id, $cancelled->was]);
+        self::assertNull($this->queue->cancel(key: 'k'));
         $this->queue->push(1, id: 'a');
-        self::assertSame(['id' => 'a', 'was' => 'ready'], $this->queue->cancel('a'));
+        self::assertSame('ready', $this->queue->cancel('a')->was);
         self::assertNull($this->queue->cancel('a'));
     }
 
     public function testRescheduleByIdAndByKey(): void
     {
         $id = $this->queue->push(1, key: 'k', delay: 60);
-        self::assertSame($id, $this->queue->rescheduleKey('k', delay: 600));
-        self::assertGreaterThan(590, $this->queue->counts()['nextDueIn']);
-        self::assertSame($id, $this->queue->reschedule($id));
+        self::assertSame($id, $this->queue->reschedule(key: 'k', delay: 600));
+        self::assertGreaterThan(590, $this->queue->counts()->nextDueIn);
+        self::assertSame($id, $this->queue->reschedule($id, delay: 0));
         self::assertSame($id, $this->queue->reserve()->id);
     }
 
@@ -35,18 +36,22 @@ final class OperatorsTest extends ServerTestCase
             $this->queue->push(1, id: $id);
             $this->queue->reserve()->fail('broken', final: true);
         }
-        self::assertSame(3, $this->queue->counts()['failed']);
-        self::assertSame(['ready', 'absent'], $this->queue->requeue(['a', 'none']));
+        self::assertSame(3, $this->queue->counts()->failed);
+        $requeued = $this->queue->requeue('a', 'none');
+        self::assertSame(['a', 'none'], array_column($requeued, 'id'));
+        self::assertSame(['ready', 'absent'], array_column($requeued, 'outcome'));
+        self::assertSame([null, null], array_column($requeued, 'holder'));
         self::assertSame(2, $this->queue->requeueAll());
         self::assertSame(3, $this->queue->purge('ready'));
-        self::assertSame(0, array_sum(array_intersect_key($this->queue->counts(), ['ready' => 1, 'failed' => 1])));
+        $counts = $this->queue->counts();
+        self::assertSame([0, 0], [$counts->ready, $counts->failed]);
     }
 
     public function testAPausedQueueHandsOutNothing(): void
     {
         $this->queue->push(1);
         $this->queue->pause();
-        self::assertTrue($this->queue->counts()['paused']);
+        self::assertTrue($this->queue->counts()->paused);
         self::assertNull($this->queue->reserve());
         $this->queue->resume();
         self::assertNotNull($this->queue->reserve());
@@ -60,19 +65,82 @@ final class OperatorsTest extends ServerTestCase
         $job = $this->queue->reserve(lease: 30);
         $counts = $this->queue->counts();
         self::assertSame([1, 1, 1, 0], [
-            $counts['delayed'], $counts['ready'], $counts['reserved'], $counts['failed'],
+            $counts->delayed, $counts->ready, $counts->reserved, $counts->failed,
         ]);
-        self::assertSame(3, $counts['totals']['pushed']);
-        self::assertEqualsWithDelta(30, $counts['nextLeaseEndIn'], 5);
+        self::assertSame(3, $counts->totals['pushed']);
+        self::assertEqualsWithDelta(30, $counts->nextLeaseEndIn, 5);
         self::assertSame(['next'], array_column($this->queue->peek('ready'), 'id'));
         self::assertSame([], $this->queue->peek('ready', offset: 1, limit: 5));
-        $found = $this->queue->findKey('k');
-        self::assertSame(['now', 'reserved', $job->token], [$found['id'], $found['state'], $found['token']]);
-        self::assertIsString($found['why']);
+        $found = $this->queue->find(key: 'k');
+        self::assertSame(['now', 'reserved', $job->token], [$found->id, $found->state, $found->token]);
+        self::assertIsString($found->why);
         self::assertNull($this->queue->find('none'));
-        self::assertNull($this->queue->findKey('none'));
+        self::assertNull($this->queue->find(key: 'none'));
         $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->peek('lost'));
         $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->peek('ready', limit: -1));
+    }
+
+    public function testADuplicateThatIsToGoRoundAgainNamesWhoHasItsKey(): void
+    {
+        $this->queue->push(1, id: 'old', key: 'k');
+        $this->queue->reserve()->fail('x', final: true);
+        $this->queue->push(1, id: 'new', key: 'k');
+        [$requeued] = $this->queue->requeue('old');
+        self::assertSame(['old', 'duplicate', 'new'], [$requeued->id, $requeued->outcome, $requeued->holder]);
+        self::assertSame([], $this->queue->requeue());
+    }
+
+    public function testAViewHasWhatAJobHas(): void
+    {
+        $id = $this->queue->push(
+            ['order' => 42],
+            name: 'n',
+            key: 'k',
+            priority: 3,
+            maxRetries: 7,
+            timeout: 2.5,
+            headers: ['h' => 'v'],
+        );
+        $this->queue->reserve()->fail('once', retryAfter: 0);
+        $common = ['id', 'raw', 'name', 'key', 'priority', 'attempts', 'maxRetries', 'error', 'headers', 'returns',
+            'timeout', 'pushedAt'];
+        $of = static fn (object $one): array => array_map(static fn (string $name) => $one->{$name}, $common);
+        [$view] = $this->queue->peek('ready');
+        $found = $this->queue->find($id);
+        $job = $this->queue->reserve();
+        self::assertSame($of($job), $of($view));
+        self::assertSame($of($job), $of($found));
+        self::assertSame([$id, 1, 'once', 2.5], [$job->id, $job->returns, $job->error, $job->timeout]);
+        foreach ([$job, $view, $found] as $one) {
+            self::assertSame(['order' => 42], $one->data());
+            self::assertSame(42, $one->data(assoc: false)->order);
+        }
+        self::assertSame('ready', $view->state);
+        self::assertNull($view->at);
+        self::assertNull($view->undecodable);
+        self::assertSame([42], array_values(json_decode($view->package, true)['data']));
+        self::assertEqualsWithDelta(microtime(true), $found->now, 5);
+        self::assertNull($found->token);
+        self::assertSame($job->token, $this->queue->find($id)->token);
+    }
+
+    public function testWhatIsToldCanNotBeWritten(): void
+    {
+        $this->queue->push(1, id: 'a');
+        $told = [
+            $this->queue->counts(), $this->queue->peek('ready')[0], $this->queue->find('a'), $this->queue->audit(),
+            $this->queue->requeue('a')[0], $this->queue->pushMany([]), $this->queue, $this->queue->reserve(),
+            $this->queue->cancel('a'), $this->client->partitions('p', 1),
+        ];
+        foreach ($told as $one) {
+            $name = (string) array_key_first(get_object_vars($one));
+            $before = $one->{$name};
+            $this->thrownBy(\Throwable::class, function () use ($one, $name): void {
+                $one->{$name} = 'changed';
+            });
+            self::assertEquals($before, $one->{$name});
+            self::assertTrue((new \ReflectionClass($one))->isFinal());
+        }
     }
 
     public function testTheClockOfATestMovesJobs(): void
@@ -97,6 +165,19 @@ final class OperatorsTest extends ServerTestCase
             $this->queue->reserve()->fail('x', final: true);
         }
         self::assertSame(['b'], array_column($this->queue->peek('failed'), 'id'));
+    }
+
+    public function testARetryPolicySaysWhatItWouldDo(): void
+    {
+        $policy = RetryPolicy::linear(5);
+        self::assertSame([5.0, 10.0, 15.0], [$policy->delay(1), $policy->delay(2), $policy->delay(3)]);
+        self::assertSame([5.0, null], [$policy->decide(1, 1), $policy->decide(2, 1)]);
+        $random = RetryPolicy::exponential(10);
+        self::assertSame($random->delay(3, seed: 42), $random->delay(3, seed: 42));
+        self::assertSame(3600.0, RetryPolicy::exponential(10, jitter: false)->delay(20));
+        self::assertSame(10.5, RetryPolicy::exponential(10, jitter: false, cap: 10.5)->delay(20));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $policy->delay(-1));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $policy->decide(1, -1));
     }
 
     public function testRetryPoliciesAreChecked(): void

@@ -42,7 +42,7 @@ final class StubsTest extends TestCase
         }
         sort($stubs);
         self::assertSame(self::declared(), $stubs);
-        self::assertCount(6 + 1 + 21, $stubs);
+        self::assertCount(15 + 1 + 21, $stubs);
     }
 
     /** @return iterable<string, array{string}> */
@@ -83,7 +83,8 @@ final class StubsTest extends TestCase
             $at = "{$where}, \${$parameter->name}";
             self::assertSame($parameter->name, $other->name, $at);
             self::assertSame($parameter->isOptional(), $other->isOptional(), $at);
-            if ($parameter->isOptional()) {
+            self::assertSame($parameter->isVariadic(), $other->isVariadic(), $at);
+            if ($parameter->isDefaultValueAvailable()) {
                 self::assertSame($parameter->getDefaultValue(), $other->getDefaultValue(), $at);
             }
             $this->compareTypes($parameter->getType(), $other->getType(), $at);

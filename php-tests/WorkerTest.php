@@ -7,6 +7,7 @@ namespace Duly\Tests;
 use Duly\Client;
 use Duly\Exception\AuthenticationFailedException;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Job;
 use Duly\RetryPolicy;
 use Duly\Worker;
 
@@ -53,8 +54,8 @@ final class WorkerTest extends ServerTestCase
             $worker->on("bad", function () { throw new TypeError("wrong"); });
             $worker->run();
         ', 'maxJobs: 2')->end();
-        self::assertSame('TypeError: wrong', $this->queue->find('a')['error']);
-        self::assertSame("this worker has no handler for the name 'unknown'", $this->queue->find('b')['error']);
+        self::assertSame('TypeError: wrong', $this->queue->find('a')->error);
+        self::assertSame("this worker has no handler for the name 'unknown'", $this->queue->find('b')->error);
     }
 
     public function testAJobThatItsHandlerSettledIsLeftAlone(): void
@@ -78,8 +79,8 @@ final class WorkerTest extends ServerTestCase
             "job 'ack and throw' of queue 'q' was settled, then its handler threw DomainException: too late\n",
             $program->said(),
         );
-        self::assertSame('delayed', $this->queue->find('release')['state']);
-        self::assertSame('mine', $this->queue->find('fail')['error']);
+        self::assertSame('delayed', $this->queue->find('release')->state);
+        self::assertSame('mine', $this->queue->find('fail')->error);
         self::assertSame(3, $this->totals()['acked']);
     }
 
@@ -250,11 +251,85 @@ final class WorkerTest extends ServerTestCase
         self::assertSame(['sooner', 'later'], $ran);
     }
 
+    public function testQueuesMayHaveWeights(): void
+    {
+        foreach (['often', 'rarely'] as $name) {
+            $this->client->queue($name)->pushMany(array_fill(0, 100, ['data' => $name]));
+        }
+        $ran = ['often' => 0, 'rarely' => 0];
+        $worker = new Worker($this->client, ['often' => 9, 'rarely' => 1], maxJobs: 100);
+        $worker->on('', function (mixed $data) use (&$ran): void {
+            $ran[$data]++;
+        })->run();
+        // 90 and 10 are expected; the chance to be this far off is less than one in a million.
+        self::assertGreaterThan(70, $ran['often']);
+        self::assertGreaterThan(0, $ran['rarely']);
+    }
+
+    public function testAFailureHookChangesWhatIsStored(): void
+    {
+        $this->queue->push(['done' => 0], name: 'n', maxRetries: 1, retry: RetryPolicy::fixed(0.05));
+        $ran = [];
+        $worker = $this->quick(3)->on('n', function (array $data, Job $job) use (&$ran): void {
+            $ran[] = [$data['done'], $job->attempts, $job->maxRetries, $job->error];
+            throw new \DomainException("after {$data['done']}");
+        });
+        $worker->onFailure(fn (Job $job, \Throwable $error): array => [
+            'data' => ['done' => $job->data()['done'] + 10],
+            'maxRetries' => 7,
+            'error' => strtoupper($error->getMessage()),
+        ])->run();
+        self::assertSame([[0, 0, 1, ''], [10, 1, 7, 'AFTER 0'], [20, 2, 7, 'AFTER 10']], $ran);
+    }
+
+    public function testAFailureHookThatGivesNothingOrThrowsOrIsWrongChangesNothing(): void
+    {
+        $hooks = [
+            'nothing' => static fn () => null,
+            'throws' => static fn () => throw new \LogicException('mine'),
+            'no array' => static fn () => 'text',
+            'unknown name' => static fn () => ['nonsense' => 1],
+            'a list' => static fn () => ['text'],
+            'wrong type' => static fn () => ['attempts' => 'many'],
+            'refused' => static fn () => ['data' => NAN],
+            'contrary' => static fn () => ['final' => true, 'counted' => false],
+        ];
+        foreach ($hooks as $name => $hook) {
+            $this->queue->push(1, id: $name, name: 'n', maxRetries: 0);
+            $lines = [];
+            $log = static function (string $line) use (&$lines): void {
+                $lines[] = $line;
+            };
+            $worker = $this->quick(1, $log)->on('n', static fn () => throw new \DomainException('broken'));
+            $worker->onFailure($hook)->run();
+            self::assertSame('DomainException: broken', $this->queue->find($name)?->error, $name);
+            self::assertCount($name === 'nothing' ? 0 : 1, $lines, $name);
+            self::assertStringContainsString($name === 'nothing' ? '' : "'{$name}' of queue 'q'", $lines[0] ?? '');
+        }
+    }
+
+    public function testAJobThatTheFailureHookSettledIsLeftAlone(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n');
+        $worker = $this->quick(1)->on('n', static fn () => throw new \DomainException('broken'));
+        $worker->onFailure(static fn (Job $job) => $job->release(after: 60))->run();
+        self::assertSame(['delayed', 0], [$this->queue->find('a')?->state, $this->queue->find('a')?->attempts]);
+    }
+
+    /** @param ?callable $log fails the test if null */
+    private function quick(int $maxJobs, ?callable $log = null): Worker
+    {
+        $log ??= static fn (string $line) => self::fail($line);
+        return new Worker($this->client, ['q'], maxJobs: $maxJobs, log: $log);
+    }
+
     public function testWrongSettingsAreRefused(): void
     {
         $invalid = InvalidArgumentException::class;
         $this->thrownBy($invalid, fn () => new Worker($this->client, []));
         $this->thrownBy($invalid, fn () => new Worker($this->client, ['']));
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['x y' => 1]));
+        $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q' => 0]))->run());
         $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], grace: -1));
         $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], maxJobs: 0));
         $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q'], lease: 0))->run());
@@ -284,6 +359,6 @@ final class WorkerTest extends ServerTestCase
     /** @return array<string, int> */
     private function totals(): array
     {
-        return $this->queue->counts()['totals'];
+        return $this->queue->counts()->totals;
     }
 }

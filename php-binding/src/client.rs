@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use duly::{ClientBuilder, Durability, Selection, blocking};
+use duly::{ClientBuilder, Durability, MAX_PARTITIONS, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert;
+use crate::convert::{Text, utf8, whole};
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::Job;
-use crate::queue::{Queue, reserve_options};
-use crate::when::span;
+use crate::queue::{Partitions, Queue};
+use crate::select;
+use crate::when::{reserve_options, span};
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
 static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
@@ -49,9 +50,9 @@ struct Arguments<'a> {
 
 impl Arguments<'_> {
     fn client(self) -> Result<Client, Fault> {
-        let connect = span("connectTimeout", self.connectTimeout, Duration::from_secs(3))?;
-        let command = span("commandTimeout", self.commandTimeout, Duration::from_secs(5))?;
-        let deadline = span("deadline", self.deadline, Duration::from_secs(15))?;
+        let connect = patience("connectTimeout", self.connectTimeout, 3)?;
+        let command = patience("commandTimeout", self.commandTimeout, 5)?;
+        let deadline = patience("deadline", self.deadline, 15)?;
         let environment = std::env::var("DULY_URL").unwrap_or_default();
         let key = format!(
             "{:?}",
@@ -112,6 +113,11 @@ impl Arguments<'_> {
     }
 }
 
+fn patience(name: &str, given: Option<&Zval>, default_s: u64) -> Result<Duration, Fault> {
+    let patience = span(name, given, Duration::from_secs(default_s))?;
+    if patience.is_zero() { Err(Fault::invalid(format!("{name} must be more than 0"))) } else { Ok(patience) }
+}
+
 /// `none`, `fsync`, or `wait:<n>` replicas.
 fn durability(word: &str) -> Result<Durability, Fault> {
     let timeout = Duration::from_secs(1);
@@ -132,61 +138,68 @@ impl Client {
     #[php(optional = url)]
     #[php(defaults(allowEviction = false, manualClock = false))]
     pub fn __construct(
-        url: Option<String>,
-        prefix: Option<String>,
-        username: Option<String>,
-        password: Option<String>,
-        caFile: Option<String>,
-        clientCertFile: Option<String>,
-        clientKeyFile: Option<String>,
+        url: Option<Text>,
+        prefix: Option<Text>,
+        username: Option<Text>,
+        password: Option<Text>,
+        caFile: Option<Text>,
+        clientCertFile: Option<Text>,
+        clientKeyFile: Option<Text>,
         connectTimeout: Option<&Zval>,
         commandTimeout: Option<&Zval>,
         deadline: Option<&Zval>,
         allowEviction: bool,
         maxDataBytes: Option<i64>,
-        durability: Option<String>,
+        durability: Option<Text>,
         manualClock: bool,
     ) -> PhpResult<Self> {
         let arguments = Arguments {
-            url,
-            prefix,
-            username,
-            password,
-            caFile,
-            clientCertFile,
-            clientKeyFile,
+            url: utf8("url", url)?,
+            prefix: utf8("prefix", prefix)?,
+            username: utf8("username", username)?,
+            password: utf8("password", password)?,
+            caFile: utf8("caFile", caFile)?,
+            clientCertFile: utf8("clientCertFile", clientCertFile)?,
+            clientKeyFile: utf8("clientKeyFile", clientKeyFile)?,
             connectTimeout,
             commandTimeout,
             deadline,
             allowEviction,
             maxDataBytes,
-            durability,
+            durability: utf8("durability", durability)?,
             manualClock,
         };
         Ok(arguments.client()?)
     }
 
     /// The queue of this name.
-    pub fn queue(&self, name: String) -> PhpResult<Queue> {
-        Ok(Queue { queue: self.client.queue(&name).map_err(Fault::from)? })
+    pub fn queue(&self, name: Text) -> PhpResult<Queue> {
+        Ok(Queue::new(self.client.queue(&name.utf8("name")?).map_err(Fault::from)?))
     }
 
-    /// Leases the next job of these queues, a list of `Duly\\Queue` of this client: a later queue gets a turn when the earlier
-    /// ones are empty. Null when there is none until `wait` seconds are over.
-    #[php(optional = wait)]
+    /// The queue of this name in this many parts (1 to 256), each with a hash tag of its own.
+    pub fn partitions(&self, name: Text, count: i64) -> PhpResult<Partitions> {
+        let parts = || {
+            let count = whole("count", count, MAX_PARTITIONS.into())?;
+            Ok::<_, Fault>(self.client.partitioned_queue(&name.utf8("name")?, count)?)
+        };
+        Ok(Partitions::new(parts()?))
+    }
+
+    /// Leases up to `max` jobs that are ready in any of these queues: a list of names is a strict order, weights are given by
+    /// name. An empty list when there is none until `wait` seconds are over.
+    #[php(defaults(max = 1))]
     pub fn reserve_from(
         &self,
         queues: &ZendHashTable,
+        max: i64,
         wait: Option<&Zval>,
         lease: Option<&Zval>,
-    ) -> PhpResult<Option<Job>> {
-        let queues: Vec<(blocking::Queue, u32)> = convert::values(queues)
-            .map(|queue| queue.extract::<&Queue>().map(|queue| (queue.queue.clone(), 1)))
-            .collect::<Option<_>>()
-            .ok_or_else(|| Fault::invalid("queues must be a list of Duly\\Queue"))?;
-        let options = reserve_options(1, wait, lease)?;
-        let jobs = self.client.reserve_from(&queues, Selection::Strict, &options, &mut Signals)?;
-        Ok(jobs.into_iter().next().map(Job::new))
+    ) -> PhpResult<Vec<Job>> {
+        let options = reserve_options(max, wait, lease)?;
+        let (queues, selection) = select::queues(&self.client, queues)?;
+        let jobs = self.client.reserve_from(&queues, selection, &options, &mut Signals)?;
+        Ok(jobs.into_iter().map(Job::new).collect())
     }
 
     /// One round trip to the server.

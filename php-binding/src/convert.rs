@@ -1,10 +1,11 @@
 //! PHP values to JSON and back, by PHP's own encoder: what `json_encode` makes of a value is what travels.
 
-use duly::Data;
-use ext_php_rs::convert::IntoZvalDyn;
-use ext_php_rs::flags::ClassFlags;
+use duly::{Data, Millis};
+use ext_php_rs::convert::{FromZval, IntoZvalDyn};
+use ext_php_rs::exception::throw_object;
+use ext_php_rs::flags::{ClassFlags, DataType};
 use ext_php_rs::types::array::Iter;
-use ext_php_rs::types::{ZendCallable, ZendHashTable, Zval};
+use ext_php_rs::types::{ZendCallable, ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
 use crate::error::Fault;
@@ -12,28 +13,57 @@ use crate::error::Fault;
 const DEPTH: i64 = 512;
 /// PHP's decoder counts one level more than its encoder: what was pushed must come out.
 const DECODE_DEPTH: i64 = 1024;
+/// `JSON_THROW_ON_ERROR`.
+const THROW_ON_ERROR: i64 = 4_194_304;
 /// `JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION`: 1.0 stays a float.
-const ENCODE: i64 = 64 | 256 | 1024;
+const ENCODE: i64 = 64 | 256 | 1024 | THROW_ON_ERROR;
+
+/// A string argument, of any bytes: PHP's own refusal would say nothing of UTF-8 and be no exception of duly.
+pub struct Text(Vec<u8>);
+
+impl FromZval<'_> for Text {
+    const TYPE: DataType = DataType::String;
+
+    fn from_zval(value: &Zval) -> Option<Self> {
+        let value = value.dereference();
+        if value.is_string() { value.zend_str().map(|text| Self(text.as_bytes().to_vec())) } else { None }
+    }
+}
+
+impl Text {
+    /// The text, if it is UTF-8.
+    pub fn utf8(self, name: &str) -> Result<String, Fault> {
+        String::from_utf8(self.0).map_err(|_| Fault::invalid(format!("{name} must be text in UTF-8")))
+    }
+}
+
+/// The text of an argument that may be null.
+pub fn utf8(name: &str, text: Option<Text>) -> Result<Option<String>, Fault> {
+    text.map(|text| text.utf8(name)).transpose()
+}
 
 /// The data of a job: ready JSON byte for byte, or what `json_encode` makes of the value.
 ///
 /// Runs PHP code (`JsonSerializable`), so it is done before anything of Rust is under way.
-pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
-    if let Some(raw) = raw_json.filter(|raw| !raw.is_null()) {
+pub fn data(value: Option<&Zval>, raw: Option<&Zval>) -> Result<Data, Fault> {
+    let null = Zval::null();
+    let value = value.unwrap_or(&null);
+    if let Some(raw) = raw.filter(|raw| !raw.is_null()) {
         if !value.is_null() {
-            return Err(Fault::invalid("give data or rawJson, not both: pass null as data"));
+            return Err(Fault::invalid("give data or raw, not both"));
         }
-        let bytes =
-            raw.zend_str().ok_or_else(|| Fault::invalid("rawJson must be a string of JSON"))?.as_bytes().to_vec();
+        let text = if raw.is_string() { raw.zend_str() } else { None };
+        let bytes = text.ok_or_else(|| Fault::invalid("raw must be a string of JSON"))?.as_bytes().to_vec();
         return Ok(Data::from_json(bytes, usize::MAX)?);
     }
-    let encoded = call("json_encode", vec![value, &ENCODE, &DEPTH])?;
-    let Some(json) = encoded.zend_str() else {
-        let why = call("json_last_error_msg", Vec::new())?.string().unwrap_or_default();
-        let place = Search::new(no_json_scalar).place_in(value);
-        return Err(Fault::invalid(format!("{} cannot be JSON: {why}; nothing was sent", the_data(place))));
+    let encoded = match try_json("json_encode", vec![value, &ENCODE, &DEPTH])? {
+        Ok(encoded) => encoded,
+        Err(why) => {
+            let place = Search::new(no_json_scalar).place_in(value);
+            return Err(Fault::invalid(format!("{} cannot be JSON: {why}; nothing was sent", the_data(place))));
+        }
     };
-    let json = json.as_bytes().to_vec();
+    let json = encoded.zend_str().map(|json| json.as_bytes().to_vec()).unwrap_or_default();
     // PHP makes `{}` of a closure or a connection without a word: the worker would find nothing of it.
     if json.windows(2).any(|two| two == b"{}")
         && let Some(place) = Search::new(is_no_data).place_in(value)
@@ -42,6 +72,42 @@ pub fn data(value: &Zval, raw_json: Option<&Zval>) -> Result<Data, Fault> {
         return Err(Fault::invalid(format!("{place} is an object that is no data, as a closure; nothing was sent")));
     }
     Ok(Data::from_json(json, usize::MAX)?)
+}
+
+/// Calls `json_encode` or `json_decode` so that `json_last_error` stays as the program left it. What the function itself
+/// complains of is the inner error; an exception of `JsonSerializable` stays pending as it is.
+fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Zval, String>, Fault> {
+    let callable = function_of_php(function)?;
+    let answer = callable.try_call(arguments);
+    if !ExecutorGlobals::has_exception() {
+        return answer.map(Ok).map_err(|error| Fault::invalid(format!("PHP's {function} failed: {error}")));
+    }
+    // Any other is none of ours; `exit` too is an exception inside, which must not be thrown again.
+    let is_of_json =
+        |object: &ZendObject| ClassEntry::try_find("JsonException").is_some_and(|class| object.instance_of(class));
+    if !ExecutorGlobals::get().exception().is_some_and(is_of_json) {
+        return Err(Fault::Thrown);
+    }
+    let Some(mut thrown) = ExecutorGlobals::take_exception() else { return Err(Fault::Thrown) };
+    if is_thrown_here(&mut thrown) {
+        let message = thrown.try_call_method("getMessage", Vec::new()).ok().and_then(|message| message.string());
+        return Ok(Err(message.unwrap_or_default()));
+    }
+    let mut value = Zval::new();
+    value.set_object(&mut thrown);
+    // Cannot fail: it is an object.
+    let _ = throw_object(value);
+    Err(Fault::Thrown)
+}
+
+/// By the function that was called from here, not by one that it called in turn: those have more frames above ours.
+fn is_thrown_here(thrown: &mut ZendObject) -> bool {
+    const IGNORE_ARGS: i64 = 2;
+    let frames = |trace: &Zval| trace.array().map_or(0, ZendHashTable::len);
+    // Where an administrator has disabled it, nobody can tell.
+    let Ok(here) = call("debug_backtrace", vec![&IGNORE_ARGS]) else { return true };
+    let there = thrown.try_call_method("getTrace", Vec::new());
+    there.is_ok_and(|there| frames(&there) == frames(&here) + 1)
 }
 
 /// `the data`, or `the data at order.items.0`.
@@ -125,20 +191,19 @@ fn is_no_data(value: &Zval) -> bool {
 
 /// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
 pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
-    let value = call("json_decode", vec![&json, &assoc, &DECODE_DEPTH])?;
-    if value.is_null() && call("json_last_error", Vec::new())?.long() != Some(0) {
-        let why = call("json_last_error_msg", Vec::new())?.string().unwrap_or_default();
+    try_json("json_decode", vec![&json, &assoc, &DECODE_DEPTH, &THROW_ON_ERROR])?.map_err(|why| {
         let message = format!("PHP cannot decode the data of this job: {why}; it is unharmed, as JSON, in 'raw'");
-        return Err(duly::Error::new(duly::ErrorKind::Corrupt, message).into());
-    }
-    Ok(value)
+        duly::Error::new(duly::ErrorKind::Corrupt, message).into()
+    })
+}
+
+fn function_of_php(name: &str) -> Result<ZendCallable<'static>, Fault> {
+    ZendCallable::try_from_name(name).map_err(|_| Fault::invalid(format!("PHP has no function {name}")))
 }
 
 /// Calls a function of PHP that is always there.
 pub fn call(name: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Zval, Fault> {
-    let function = ZendCallable::try_from_name(name)
-        .map_err(|_| Fault::invalid(format!("PHP's {name} is missing: enable the json extension")))?;
-    let answer = function.try_call(arguments);
+    let answer = function_of_php(name)?.try_call(arguments);
     if ExecutorGlobals::has_exception() {
         return Err(Fault::Thrown);
     }
@@ -147,13 +212,38 @@ pub fn call(name: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Zval, Fault>
 
 /// Seconds as int or float; nothing else is a number here, not even a numeric string.
 pub fn seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let value = value.dereference();
     #[allow(clippy::cast_precision_loss)] // no span of interest has more than 53 bits of seconds
     let number = match (value.is_long(), value.is_double()) {
         (true, _) => value.long().map(|whole| whole as f64),
         (_, true) => value.double(),
         _ => None,
     };
-    number.ok_or_else(|| Fault::invalid(format!("{name} must be seconds as int or float")))
+    number.ok_or_else(|| Fault::invalid(format!("{name} must be seconds (int or float), not {}", type_name(value))))
+}
+
+/// A span in seconds.
+pub fn millis(name: &str, value: &Zval) -> Result<Millis, Fault> {
+    Millis::from_seconds(seconds(name, value)?).map_err(|error| named(name, &error))
+}
+
+/// A whole number from 0 to the largest of its kind.
+pub fn whole<T: TryFrom<i64>>(name: &str, number: i64, largest: i64) -> Result<T, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be a whole number from 0 to {largest}, not {number}"));
+    if number > largest {
+        return Err(refused());
+    }
+    T::try_from(number).map_err(|_| refused())
+}
+
+/// The engine's complaint, with the argument that it is about.
+pub fn named(name: &str, error: &duly::Error) -> Fault {
+    Fault::invalid(format!("{name}: {error}"))
+}
+
+/// `string`, `Closure`: what an error says was given, which is never the value.
+pub fn type_name(value: &Zval) -> String {
+    call("get_debug_type", vec![value]).ok().and_then(|name| name.string()).unwrap_or_default()
 }
 
 /// The values of an array. The table's own iterator panics at a key that is not UTF-8.
@@ -162,12 +252,27 @@ pub fn values(table: &ZendHashTable) -> impl Iterator<Item = &Zval> {
     std::iter::from_fn(move || members.next_zval().map(|(_, value)| value.dereference()))
 }
 
-/// A list of strings.
-pub fn strings(name: &str, table: &ZendHashTable) -> Result<Vec<String>, Fault> {
-    values(table)
-        .map(|value| {
-            if value.is_string() { value.string() } else { None }
-                .ok_or_else(|| Fault::invalid(format!("{name} must be a list of strings")))
-        })
-        .collect()
+/// The text of a value that must be a string.
+pub fn text(name: &str, value: &Zval) -> Result<String, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be a string, not {}", type_name(value)));
+    Text::from_zval(value).ok_or_else(refused)?.utf8(name)
+}
+
+/// The strings of a variadic argument.
+pub fn texts(name: &str, values: &[&Zval]) -> Result<Vec<String>, Fault> {
+    if has_unknown_names() {
+        return Err(Fault::invalid(format!(
+            "give each {name} as an argument without a name, or spread a list: ...$list"
+        )));
+    }
+    values.iter().map(|value| text(name, value)).collect()
+}
+
+/// Whether the method that runs was called with named arguments that it does not have. PHP refuses those itself, except where
+/// there is a variadic argument.
+fn has_unknown_names() -> bool {
+    const ZEND_CALL_HAS_EXTRA_NAMED_PARAMS: u32 = 1 << 27;
+    let frame = ExecutorGlobals::get().current_execute_data;
+    // SAFETY: the frame is that of the method that runs, which PHP made and keeps until the method returns.
+    unsafe { frame.as_ref().is_some_and(|frame| frame.This.u1.type_info & ZEND_CALL_HAS_EXTRA_NAMED_PARAMS != 0) }
 }

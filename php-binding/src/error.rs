@@ -222,6 +222,14 @@ impl Fault {
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::Duly(duly::Error::new(ErrorKind::InvalidArgument, message.into()))
     }
+
+    /// An argument was refused: says in which call.
+    pub fn in_call(self, operation: &'static str, queue: &str) -> Self {
+        match self {
+            Self::Duly(error) => Self::Duly(error.during(operation).in_queue(queue)),
+            other => other,
+        }
+    }
 }
 
 impl From<Fault> for PhpException {

@@ -1,19 +1,20 @@
 //! `Duly\Job`: a reserved job.
 
 use std::cell::Cell;
-use std::time::Duration;
 
-use duly::{Millis, Outcome, blocking};
-use ext_php_rs::boxed::ZBox;
+use duly::{Millis, Next, Outcome, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::zend::ce;
 
-use crate::convert;
+use crate::convert::{self, millis, whole};
 use crate::error::Fault;
+use crate::inspect::view;
 use crate::interrupt::Signals;
-use crate::queue::headers_table;
-use crate::when::span;
+use crate::queue::Queue;
+use crate::record::signed;
+use crate::when::{given, span};
 
 /// A reserved job: what was pushed, and the lease under which it may be run.
 #[php_class]
@@ -31,10 +32,50 @@ impl Job {
         Self { job, settled: Cell::new(false) }
     }
 
-    fn settle(&self, outcome: Outcome, error: &str) -> Result<duly::Next, Fault> {
+    fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
         let next = self.job.settle(outcome, error, &mut Signals)?;
         self.settled.set(true);
         Ok(next)
+    }
+
+    fn settle_rewritten(&self, outcome: Outcome, changed: duly::Envelope) -> Result<Next, Fault> {
+        let next = self.job.settle_rewritten(outcome, changed, &mut Signals)?;
+        self.settled.set(true);
+        Ok(next)
+    }
+
+    /// The job as a failure changes it, if it does.
+    fn rewritten(
+        &self,
+        data: Option<&Zval>,
+        attempts: Option<i64>,
+        max_retries: Option<i64>,
+        raw: Option<&Zval>,
+    ) -> Result<Option<duly::Envelope>, Fault> {
+        if data.is_none() && attempts.is_none() && max_retries.is_none() && raw.is_none() {
+            return Ok(None);
+        }
+        let mut changed = self.envelope().clone();
+        if data.is_some() || raw.is_some() {
+            changed.data = convert::data(data, raw)?;
+        }
+        if let Some(attempts) = attempts {
+            changed.attempts = whole("attempts", attempts, u32::MAX.into())?;
+        }
+        if let Some(max_retries) = max_retries {
+            changed.max_attempts = whole("maxRetries", max_retries, u32::MAX.into())?;
+        }
+        Ok(Some(changed))
+    }
+
+    /// The jobs of an array.
+    pub fn list(jobs: &ZendHashTable) -> Result<Vec<&Self>, Fault> {
+        let jobs: Option<_> = convert::values(jobs).map(Zval::extract::<&Self>).collect();
+        jobs.ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))
+    }
+
+    fn times_returned(&self) -> u32 {
+        self.job.reserved().returns
     }
 
     fn envelope(&self) -> &duly::Envelope {
@@ -42,144 +83,113 @@ impl Job {
     }
 }
 
-#[php_impl]
-impl Job {
-    /// The job's id.
-    #[php(getter)]
-    pub fn get_id(&self) -> String {
-        self.envelope().id.clone()
-    }
+view! {
+    Job {
+        /// Which run this is, 1 for the first.
+        #[php(getter)]
+        pub fn attempt(&self) -> i64 {
+            self.job.reserved().attempt().into()
+        }
 
-    /// The data exactly as it was pushed, as JSON.
-    #[php(getter)]
-    pub fn get_raw(&self) -> String {
-        self.envelope().data.as_str().to_owned()
-    }
+        /// The fencing token of this lease: larger than that of every earlier lease of this job.
+        #[php(getter)]
+        pub fn token(&self) -> i64 {
+            signed(self.job.reserved().token())
+        }
 
-    /// Which handler runs it.
-    #[php(getter)]
-    pub fn get_name(&self) -> Option<String> {
-        self.envelope().name.clone()
-    }
+        /// The queue that it came from.
+        #[php(getter)]
+        pub fn queue(&self) -> Queue {
+            Queue::new(self.job.queue().clone())
+        }
 
-    /// The business key.
-    #[php(getter)]
-    pub fn get_key(&self) -> Option<String> {
-        self.envelope().key.clone()
-    }
+        /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
+        #[php(getter)]
+        pub fn settled(&self) -> bool {
+            self.settled.get()
+        }
 
-    /// 0 (first) to 9 (last).
-    #[php(getter)]
-    pub fn get_priority(&self) -> i64 {
-        self.envelope().priority.into()
-    }
+        /// Done: the job leaves the queue.
+        pub fn ack(&self) -> PhpResult<()> {
+            self.settle(Outcome::Done, "")?;
+            Ok(())
+        }
 
-    /// Which run this is, 1 for the first.
-    #[php(getter)]
-    pub fn get_attempt(&self) -> i64 {
-        self.job.reserved().attempt().into()
-    }
-
-    /// Failures so far.
-    #[php(getter)]
-    pub fn get_attempts(&self) -> i64 {
-        self.envelope().attempts.into()
-    }
-
-    /// How many retries it may have.
-    #[php(getter)]
-    pub fn get_max_retries(&self) -> i64 {
-        self.envelope().max_attempts.into()
-    }
-
-    /// The text of the last failure, or the empty string.
-    #[php(getter)]
-    pub fn get_error(&self) -> String {
-        self.envelope().error.clone()
-    }
-
-    /// The fencing token of this lease: larger than that of every earlier lease of this job.
-    #[php(getter)]
-    pub fn get_token(&self) -> i64 {
-        i64::try_from(self.job.reserved().token()).unwrap_or(i64::MAX)
-    }
-
-    /// The queue's name.
-    #[php(getter)]
-    pub fn get_queue(&self) -> String {
-        self.job.queue().name().to_owned()
-    }
-
-    /// The longest run in seconds, if one is set.
-    #[php(getter)]
-    pub fn get_timeout(&self) -> Option<f64> {
-        self.envelope().timeout.map(Millis::as_seconds)
-    }
-
-    /// When it was pushed, in unix seconds by the producer's clock.
-    #[php(getter)]
-    pub fn get_pushed_at(&self) -> i64 {
-        i64::try_from(self.envelope().time).unwrap_or(0)
-    }
-
-    /// The headers that travel with the job.
-    #[php(getter)]
-    pub fn get_headers(&self) -> PhpResult<ZBox<ZendHashTable>> {
-        Ok(headers_table(self.envelope())?)
-    }
-
-    /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
-    #[php(getter)]
-    pub fn get_settled(&self) -> bool {
-        self.settled.get()
-    }
-
-    /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
-    #[php(defaults(assoc = true))]
-    pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
-        Ok(convert::decode(self.envelope().data.as_str(), assoc)?)
-    }
-
-    /// Done: the job leaves the queue.
-    pub fn ack(&self) -> PhpResult<()> {
-        self.settle(Outcome::Done, "")?;
-        Ok(())
-    }
-
-    /// Failed. The job's policy decides between another run later and `failed`, unless `retryAfter` (seconds) says when,
-    /// `counted: false` keeps the count of failures, or `final: true` gives up now. Says which: `retry` or `failed`.
-    #[php(optional = retryAfter)]
-    #[php(defaults(counted = true, r#final = false))]
-    pub fn fail(&self, error: String, retryAfter: Option<&Zval>, counted: bool, r#final: bool) -> PhpResult<String> {
-        let outcome = || -> Result<Outcome, Fault> {
-            if r#final {
-                return Ok(Outcome::FailNow);
+        /// Failed: gives the wait in seconds until it runs again, or null when it is in `failed` now. The job's policy decides,
+        /// unless `retryAfter` (seconds) says when, `counted: false` keeps the count of failures, or `final: true` gives up.
+        /// `data` or `raw`, `attempts` (failures before this one) and `maxRetries` change the job before that is decided.
+        #[php(optional = retryAfter)]
+        #[php(defaults(counted = true, r#final = false))]
+        pub fn fail(
+            &self,
+            error: &Zval,
+            retryAfter: Option<&Zval>,
+            counted: bool,
+            r#final: bool,
+            data: Option<&Zval>,
+            attempts: Option<i64>,
+            maxRetries: Option<i64>,
+            raw: Option<&Zval>,
+        ) -> PhpResult<Option<f64>> {
+            let (failed, error) = (failure(given(retryAfter), counted, r#final)?, error_text(error)?);
+            let next = match self.rewritten(given(data), attempts, maxRetries, given(raw))? {
+                Some(mut changed) => {
+                changed.error = error;
+                self.settle_rewritten(failed, changed)?
             }
-            let after = match retryAfter.filter(|after| !after.is_null()) {
-                Some(after) => Some(Millis::from_seconds(convert::seconds("retryAfter", after)?)?),
-                None => None,
+                None => self.settle(failed, &error)?,
             };
-            Ok(Outcome::Retry { after, counted })
-        };
-        let next = self.settle(outcome()?, &error)?;
-        Ok(match next {
-            duly::Next::Failed { .. } => "failed".to_owned(),
-            _ => "retry".to_owned(),
-        })
-    }
+            Ok(wait_of(&next))
+        }
 
-    /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
-    #[php(optional = after)]
-    pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
-        let after = span("after", after, Duration::ZERO)?;
-        let after = Millis::from_duration(after).map_err(Fault::from)?;
-        self.settle(Outcome::Release { after }, "")?;
-        Ok(())
-    }
+        /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
+        #[php(optional = after)]
+        pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
+            let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
+            self.settle(Outcome::Release { after }, "")?;
+            Ok(())
+        }
 
-    /// Sets the lease to end so many seconds from now.
-    #[php(optional = lease)]
-    pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
-        Ok(self.job.extend(span("lease", lease, duly::DEFAULT_LEASE)?, &mut Signals)?)
+        /// Sets the lease to end so many seconds from now.
+        #[php(optional = lease)]
+        pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
+            Ok(self.job.extend(span("lease", lease, duly::DEFAULT_LEASE)?, &mut Signals)?)
+        }
     }
+}
+
+fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outcome, Fault> {
+    if last {
+        if retry_after.is_some() || !counted {
+            let message = "a final failure has no retry and counts: leave out retryAfter and counted";
+            return Err(Fault::invalid(message));
+        }
+        return Ok(Outcome::FailNow);
+    }
+    let after = retry_after.map(|after| millis("retryAfter", after)).transpose()?;
+    Ok(Outcome::Retry { after, counted })
+}
+
+fn wait_of(next: &Next) -> Option<f64> {
+    match next {
+        Next::RetryAfter { after, .. } | Next::ReleaseAfter(after) => Some(after.as_seconds()),
+        _ => None,
+    }
+}
+
+/// A text, or an exception as `DomainException: what it says`. A message may hold any bytes, and an error must be UTF-8.
+fn error_text(error: &Zval) -> Result<String, Fault> {
+    let error = error.dereference();
+    if let Some(text) = error.zend_str().filter(|_| error.is_string()) {
+        return Ok(String::from_utf8_lossy(text.as_bytes()).into_owned());
+    }
+    let thrown = error.object().filter(|object| object.instance_of(ce::throwable()));
+    let Some(thrown) = thrown else {
+        let found = convert::type_name(error);
+        return Err(Fault::invalid(format!("the error must be a text or a Throwable, not {found}")));
+    };
+    let class = convert::type_name(error);
+    let message = thrown.try_call_method("getMessage", Vec::new()).ok();
+    let said = message.as_ref().and_then(Zval::zend_str).map(|text| String::from_utf8_lossy(text.as_bytes()));
+    Ok(said.filter(|said| !said.is_empty()).map_or_else(|| class.clone(), |said| format!("{class}: {said}")))
 }

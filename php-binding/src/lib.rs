@@ -11,15 +11,21 @@
 // The classes are public to PHP; Rust sees one private crate, and `#[php_module]` makes an undocumented function.
 #![allow(unreachable_pub, missing_docs)]
 
+mod audit;
 mod client;
 mod convert;
 mod error;
+mod inspect;
 mod interrupt;
 mod job;
 mod lease_keeper;
 mod new_job;
+mod operate;
+mod push_many;
 mod queue;
+mod record;
 mod retry;
+mod select;
 mod when;
 
 use ext_php_rs::prelude::*;
@@ -33,8 +39,17 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .startup_function(error::register_exceptions)
         .class::<client::Client>()
         .class::<queue::Queue>()
+        .class::<queue::Partitions>()
         .class::<job::Job>()
         .class::<new_job::NewJob>()
         .class::<retry::RetryPolicy>()
         .class::<lease_keeper::LeaseKeeper>()
+        .class::<push_many::PushSummary>()
+        .class::<inspect::Counts>()
+        .class::<inspect::JobView>()
+        .class::<inspect::Found>()
+        .class::<operate::Cancelled>()
+        .class::<operate::Requeued>()
+        .class::<audit::Finding>()
+        .class::<audit::AuditReport>()
 }

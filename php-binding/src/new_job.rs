@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use duly::{Millis, OnDuplicate};
+use duly::{OnDuplicate, When};
+use ext_php_rs::convert::FromZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert;
+use crate::convert::{self, Text, millis, utf8, whole};
 use crate::error::Fault;
 use crate::retry::RetryPolicy;
-use crate::when::when;
+use crate::when::{given, when};
 
 /// A job for `Queue::pushMany`; its arguments are those of `Queue::push`.
 #[php_class]
@@ -22,54 +23,80 @@ pub struct NewJob {
     pub job: duly::NewJob,
 }
 
+/// Gives the parameters that `push` and `NewJob` share, and their names, to another macro in front of what it takes.
+macro_rules! with_options {
+    ($macro:ident! { $($rest:tt)* }) => {
+        $macro! {
+            (
+                data: Option<&Zval>,
+                name: Option<Text>,
+                delay: Option<&Zval>,
+                at: Option<&Zval>,
+                id: Option<Text>,
+                key: Option<Text>,
+                priority: Option<i64>,
+                maxRetries: Option<i64>,
+                retry: Option<&RetryPolicy>,
+                timeout: Option<&Zval>,
+                headers: Option<&ZendHashTable>,
+                onDuplicate: Option<Text>,
+                raw: Option<&Zval>,
+            )
+            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, onDuplicate, raw }
+            $($rest)*
+        }
+    };
+}
+pub(crate) use with_options;
+
 /// The arguments that `push` and `NewJob` share.
+#[derive(Default)]
 pub struct Options<'a> {
-    pub data: &'a Zval,
-    pub name: Option<String>,
+    pub data: Option<&'a Zval>,
+    pub name: Option<Text>,
     pub delay: Option<&'a Zval>,
     pub at: Option<&'a Zval>,
-    pub id: Option<String>,
-    pub key: Option<String>,
+    pub id: Option<Text>,
+    pub key: Option<Text>,
     pub priority: Option<i64>,
     pub maxRetries: Option<i64>,
     pub retry: Option<&'a RetryPolicy>,
     pub timeout: Option<&'a Zval>,
     pub headers: Option<&'a ZendHashTable>,
-    pub onDuplicate: Option<String>,
-    pub rawJson: Option<&'a Zval>,
+    pub onDuplicate: Option<Text>,
+    pub raw: Option<&'a Zval>,
 }
 
 impl Options<'_> {
     pub fn into_job(self) -> Result<duly::NewJob, Fault> {
-        let mut job = duly::NewJob::from_data(convert::data(self.data, self.rawJson)?).when(when(self.delay, self.at)?);
-        if let Some(name) = self.name {
+        let due = when(self.delay, self.at)?.unwrap_or(When::Now);
+        let mut job = duly::NewJob::from_data(convert::data(self.data, self.raw)?).when(due);
+        if let Some(name) = utf8("name", self.name)? {
             job = job.name(name);
         }
-        if let Some(id) = self.id {
+        if let Some(id) = utf8("id", self.id)? {
             job = job.id(id);
         }
-        if let Some(key) = self.key {
+        if let Some(key) = utf8("key", self.key)? {
             job = job.key(key);
         }
         if let Some(priority) = self.priority {
-            job = job.priority(
-                u8::try_from(priority).map_err(|_| Fault::invalid("priority must be 0 (first) to 9 (last)"))?,
-            );
+            // What is beyond every level the engine refuses in its own words.
+            job = job.priority(u8::try_from(priority).unwrap_or(u8::MAX));
         }
         if let Some(retries) = self.maxRetries {
-            let range = "maxRetries must be 0 to 4,294,967,295";
-            job = job.max_retries(u32::try_from(retries).map_err(|_| Fault::invalid(range))?);
+            job = job.max_retries(whole("maxRetries", retries, u32::MAX.into())?);
         }
         if let Some(retry) = self.retry {
             job = job.retry(retry.policy.clone());
         }
-        if let Some(timeout) = self.timeout.filter(|timeout| !timeout.is_null()) {
-            job = job.timeout(Millis::from_seconds(convert::seconds("timeout", timeout)?)?.to_duration());
+        if let Some(timeout) = given(self.timeout) {
+            job = job.timeout(millis("timeout", timeout)?.to_duration());
         }
         for (name, value) in headers(self.headers)? {
             job = job.header(name, value);
         }
-        Ok(job.on_duplicate(on_duplicate(self.onDuplicate.as_deref())?))
+        Ok(job.on_duplicate(on_duplicate(utf8("onDuplicate", self.onDuplicate)?.as_deref())?))
     }
 }
 
@@ -86,39 +113,24 @@ impl NewJob {
 }
 
 fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
-    let null = Zval::null();
-    let mut options = Options {
-        data: &null,
-        name: None,
-        delay: None,
-        at: None,
-        id: None,
-        key: None,
-        priority: None,
-        maxRetries: None,
-        retry: None,
-        timeout: None,
-        headers: None,
-        onDuplicate: None,
-        rawJson: None,
-    };
+    let mut options = Options::default();
     let mut has_data = false;
     let mut members = Iter::new(table);
     while let Some((name, value)) = members.next_zval() {
         let value = value.dereference();
         let name = name.string().unwrap_or_default();
-        has_data |= name == "data" || name == "rawJson";
+        has_data |= name == "data" || name == "raw";
         match name.as_str() {
-            "data" => options.data = value,
+            "data" => options.data = Some(value),
             // As an argument that is left out.
             _ if value.is_null() => {}
-            "name" => options.name = Some(text(&name, value)?),
+            "name" => options.name = Some(string(&name, value)?),
             "delay" => options.delay = Some(value),
             "at" => options.at = Some(value),
-            "id" => options.id = Some(text(&name, value)?),
-            "key" => options.key = Some(text(&name, value)?),
-            "priority" => options.priority = Some(whole(&name, value)?),
-            "maxRetries" => options.maxRetries = Some(whole(&name, value)?),
+            "id" => options.id = Some(string(&name, value)?),
+            "key" => options.key = Some(string(&name, value)?),
+            "priority" => options.priority = Some(int(&name, value)?),
+            "maxRetries" => options.maxRetries = Some(int(&name, value)?),
             "retry" => {
                 let policy = value.extract::<&RetryPolicy>();
                 options.retry = Some(policy.ok_or_else(|| Fault::invalid("retry must be a Duly\\RetryPolicy"))?);
@@ -128,25 +140,25 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
                 let table = value.array();
                 options.headers = Some(table.ok_or_else(|| Fault::invalid("headers must be an array"))?);
             }
-            "onDuplicate" => options.onDuplicate = Some(text(&name, value)?),
-            "rawJson" => options.rawJson = Some(value),
+            "onDuplicate" => options.onDuplicate = Some(string(&name, value)?),
+            "raw" => options.raw = Some(value),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
         }
     }
     if !has_data {
-        return Err(Fault::invalid("each job needs data or rawJson"));
+        return Err(Fault::invalid("each job needs data or raw"));
     }
     options.into_job()
 }
 
-fn text(name: &str, value: &Zval) -> Result<String, Fault> {
-    let text = if value.is_string() { value.string() } else { None };
-    text.ok_or_else(|| Fault::invalid(format!("{name} must be a string, in UTF-8")))
+fn string(name: &str, value: &Zval) -> Result<Text, Fault> {
+    Text::from_zval(value)
+        .ok_or_else(|| Fault::invalid(format!("{name} must be a string, not {}", convert::type_name(value))))
 }
 
-fn whole(name: &str, value: &Zval) -> Result<i64, Fault> {
+fn int(name: &str, value: &Zval) -> Result<i64, Fault> {
     let number = if value.is_long() { value.long() } else { None };
-    number.ok_or_else(|| Fault::invalid(format!("{name} must be an int")))
+    number.ok_or_else(|| Fault::invalid(format!("{name} must be an int, not {}", convert::type_name(value))))
 }
 
 fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fault> {
@@ -176,40 +188,17 @@ fn on_duplicate(word: Option<&str>) -> Result<OnDuplicate, Fault> {
     }
 }
 
-#[php_impl]
-impl NewJob {
-    /// The same arguments as `Queue::push`.
-    #[php(optional = name)]
-    pub fn __construct(
-        data: &Zval,
-        name: Option<String>,
-        delay: Option<&Zval>,
-        at: Option<&Zval>,
-        id: Option<String>,
-        key: Option<String>,
-        priority: Option<i64>,
-        maxRetries: Option<i64>,
-        retry: Option<&RetryPolicy>,
-        timeout: Option<&Zval>,
-        headers: Option<&ZendHashTable>,
-        onDuplicate: Option<String>,
-        rawJson: Option<&Zval>,
-    ) -> PhpResult<Self> {
-        let options = Options {
-            data,
-            name,
-            delay,
-            at,
-            id,
-            key,
-            priority,
-            maxRetries,
-            retry,
-            timeout,
-            headers,
-            onDuplicate,
-            rawJson,
-        };
-        Ok(Self { job: options.into_job()? })
-    }
+macro_rules! constructor {
+    (($($options:tt)*) $names:tt) => {
+        #[php_impl]
+        impl NewJob {
+            /// The same arguments as `Queue::push`.
+            #[php(optional = data)]
+            pub fn __construct($($options)*) -> PhpResult<Self> {
+                Ok(Self { job: Options $names.into_job()? })
+            }
+        }
+    };
 }
+
+with_options! { constructor! {} }

@@ -5,8 +5,9 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::{seconds, values};
+use crate::convert::{millis, values, whole};
 use crate::error::Fault;
+use crate::when::given;
 
 /// How long to wait before each retry. Spans are seconds.
 #[php_class]
@@ -15,10 +16,6 @@ use crate::error::Fault;
 #[derive(Clone)]
 pub struct RetryPolicy {
     pub policy: duly::RetryPolicy,
-}
-
-fn millis(name: &str, value: &Zval) -> Result<Millis, Fault> {
-    Ok(Millis::from_seconds(seconds(name, value)?)?)
 }
 
 impl RetryPolicy {
@@ -46,10 +43,11 @@ impl RetryPolicy {
     }
 
     /// Base, then each time so many times longer, never longer than the cap; with jitter a random part of that.
-    #[php(defaults(factor = 2.0, cap = 3600.0, jitter = true))]
-    pub fn exponential(base: f64, factor: f64, cap: f64, jitter: bool) -> PhpResult<Self> {
+    #[php(defaults(factor = 2.0, jitter = true))]
+    pub fn exponential(base: &Zval, factor: f64, cap: Option<&Zval>, jitter: bool) -> PhpResult<Self> {
         let policy = || -> Result<Self, Fault> {
-            let (base, cap) = (Millis::from_seconds(base)?, Millis::from_seconds(cap)?);
+            let base = millis("base", base)?;
+            let cap = given(cap).map_or(Ok(Millis::from_secs(3600)), |cap| millis("cap", cap))?;
             Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })
         };
         Ok(policy()?)
@@ -58,5 +56,23 @@ impl RetryPolicy {
     /// These waits in turn; the last one repeats.
     pub fn list(delays: &ZendHashTable) -> PhpResult<Self> {
         Ok(Self::from_list(delays)?)
+    }
+
+    /// The wait in seconds after this many failures (1 or more); the same seed gives the same jitter.
+    #[php(defaults(seed = 0))]
+    pub fn delay(&self, failures: i64, seed: i64) -> PhpResult<f64> {
+        let (failures, seed) = (whole("failures", failures, u32::MAX.into())?, whole("seed", seed, i64::MAX)?);
+        Ok(self.policy.delay(failures, seed).as_seconds())
+    }
+
+    /// The wait in seconds of a job that failed so often, or null if it goes to `failed`.
+    #[php(defaults(seed = 0))]
+    pub fn decide(&self, failures: i64, maxRetries: i64, seed: i64) -> PhpResult<Option<f64>> {
+        let failures = whole("failures", failures, u32::MAX.into())?;
+        let max_retries = whole("maxRetries", maxRetries, u32::MAX.into())?;
+        Ok(match duly::decide(&self.policy, failures, max_retries, whole("seed", seed, i64::MAX)?) {
+            duly::Decision::RetryAfter(after) => Some(after.as_seconds()),
+            _ => None,
+        })
     }
 }

@@ -2,43 +2,67 @@
 
 use std::time::Duration;
 
-use duly::{Millis, When};
-use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ExecutorGlobals;
+use duly::{Millis, ReserveOptions, When};
+use ext_php_rs::types::{ZendObject, Zval};
+use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
-use crate::convert::seconds;
+use crate::convert::{millis, named, seconds, type_name, whole};
 use crate::error::Fault;
 
-/// `delay` in seconds, or `at` as unix seconds or `DateTimeInterface`; now when neither is given.
-pub fn when(delay: Option<&Zval>, at: Option<&Zval>) -> Result<When, Fault> {
-    let given = |value: Option<&Zval>| value.is_some_and(|value| !value.is_null());
-    match (delay.filter(|_| given(delay)), at.filter(|_| given(at))) {
+/// `delay` in seconds, or `at` as unix seconds or `DateTimeInterface`; null when neither is given.
+pub fn when(delay: Option<&Zval>, at: Option<&Zval>) -> Result<Option<When>, Fault> {
+    match (given(delay), given(at)) {
         (Some(_), Some(_)) => Err(Fault::invalid("give delay or at, not both")),
-        (Some(delay), None) => Ok(When::after_seconds(seconds("delay", delay)?)?),
-        (None, Some(at)) => Ok(When::at_unix_seconds(unix_seconds(at)?)?),
-        (None, None) => Ok(When::Now),
+        (Some(delay), None) => {
+            let when = When::after_seconds(seconds("delay", delay)?);
+            Ok(Some(when.map_err(|error| named("delay", &error))?))
+        }
+        (None, Some(at)) => {
+            let when = When::at_unix_seconds(unix_seconds("at", at)?);
+            Ok(Some(when.map_err(|error| named("at", &error))?))
+        }
+        (None, None) => Ok(None),
     }
 }
 
-fn unix_seconds(at: &Zval) -> Result<f64, Fault> {
-    if !at.is_object() {
-        return seconds("at", at);
+/// A moment as unix seconds or `DateTimeInterface`.
+pub fn moment(name: &str, value: &Zval) -> Result<Millis, Fault> {
+    Millis::from_unix_seconds(unix_seconds(name, value)?).map_err(|error| named(name, &error))
+}
+
+fn unix_seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let value = value.dereference();
+    let is_time =
+        |object: &ZendObject| ClassEntry::try_find("DateTimeInterface").is_some_and(|class| object.instance_of(class));
+    if value.is_long() || value.is_double() {
+        return seconds(name, value);
     }
-    let formatted = at.try_call_method("format", vec![&"U.u"]);
+    let refused = || {
+        let found = type_name(value);
+        Fault::invalid(format!("{name} must be unix seconds (int or float) or a DateTimeInterface, not {found}"))
+    };
+    let object = value.object().filter(|object| is_time(object)).ok_or_else(refused)?;
+    let formatted = object.try_call_method("format", vec![&"U.u"]);
     if ExecutorGlobals::has_exception() {
         return Err(Fault::Thrown);
     }
-    formatted
-        .ok()
-        .and_then(|text| text.string())
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| Fault::invalid("at must be unix seconds as int or float, or a DateTimeInterface"))
+    formatted.ok().and_then(|text| text.string()).and_then(|text| text.parse().ok()).ok_or_else(refused)
+}
+
+/// An argument that is neither left out nor null.
+pub fn given(value: Option<&Zval>) -> Option<&Zval> {
+    value.filter(|value| !value.dereference().is_null())
 }
 
 /// A span in seconds; the default when null.
 pub fn span(name: &str, value: Option<&Zval>, default: Duration) -> Result<Duration, Fault> {
-    match value.filter(|value| !value.is_null()) {
-        Some(value) => Ok(Millis::from_seconds(seconds(name, value)?)?.to_duration()),
-        None => Ok(default),
-    }
+    given(value).map_or(Ok(default), |value| Ok(millis(name, value)?.to_duration()))
+}
+
+/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common.
+pub fn reserve_options(max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> Result<ReserveOptions, Fault> {
+    let wait = span("wait", wait, Duration::ZERO)?;
+    let lease = span("lease", lease, duly::DEFAULT_LEASE)?;
+    let largest = i64::try_from(duly::MAX_BATCH).unwrap_or(i64::MAX);
+    Ok(ReserveOptions::new().max(whole("max", max, largest)?).wait(wait).lease(lease))
 }

@@ -15,6 +15,8 @@ use Duly\Exception\LeaseLostException;
  * timeout. A handler that returns has its job acked; one that throws has it failed, and the job's policy decides.
  * A job that its handler acked, failed or released itself is left alone.
  *
+ * A list of queues is a strict order, the first queue first; `['orders' => 3, 'mail' => 1]` gives each queue a weight.
+ *
  * With pcntl, the first SIGTERM, SIGINT or SIGQUIT lets the running job finish within the grace and then ends `run`.
  * A second one, or the end of the grace, ends the process at once; the job comes back when its lease ends. A signal
  * cuts a `sleep()` of the handler short, as PHP does everywhere.
@@ -27,17 +29,17 @@ final class Worker
     private const FIRST_PAUSE_S = 0.1;
     private const LONGEST_PAUSE_S = 2.0;
 
-    /** @var list<Queue> */
-    private array $queues = [];
     /** @var array<string, callable> */
     private array $handlers = [];
+    /** @var ?callable */
+    private $failureHook = null;
     /** @var callable */
     private $log;
     private bool $stopAsked = false;
     private float $pause = self::FIRST_PAUSE_S;
 
     /**
-     * @param list<string> $queues names; a later queue gets a turn when the earlier ones are empty
+     * @param list<string>|array<string, int> $queues names, or weights (1 to 1,000) by name
      * @param float $lease seconds without a renewal after which another worker may take the job
      * @param float $grace seconds that the running job has after the first signal
      * @param ?int $maxJobs `run` returns after so many jobs: a supervisor then starts a fresh process
@@ -45,7 +47,7 @@ final class Worker
      */
     public function __construct(
         private Client $client,
-        array $queues,
+        private array $queues,
         private float $lease = 10.0,
         private float $grace = 30.0,
         private ?int $maxJobs = null,
@@ -60,8 +62,8 @@ final class Worker
         if ($maxJobs !== null && $maxJobs < 1) {
             throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
         }
-        foreach ($queues as $name) {
-            $this->queues[] = $client->queue($name);
+        foreach ($queues as $key => $value) {
+            $client->queue(is_int($value) ? (string) $key : $value); // refuses a wrong name
         }
         $this->log = $log ?? static function (string $line): void {
             error_log($line);
@@ -76,6 +78,18 @@ final class Worker
     public function on(string $name, callable $handler): static
     {
         $this->handlers[$name] = $handler;
+        return $this;
+    }
+
+    /**
+     * Sets what is called with a job whose handler threw, and what it threw, before the failure is stored. It may give
+     * arguments of `Job::fail` by name that it wants changed, such as `['data' => ..., 'maxRetries' => 9]`, or null.
+     *
+     * @param callable(Job, \Throwable): ?array<string, mixed> $hook
+     */
+    public function onFailure(callable $hook): static
+    {
+        $this->failureHook = $hook;
         return $this;
     }
 
@@ -117,7 +131,7 @@ final class Worker
     private function next(): ?Job
     {
         try {
-            $job = $this->client->reserveFrom($this->queues, wait: self::LONGEST_WAIT_S, lease: $this->lease);
+            $jobs = $this->client->reserveFrom($this->queues, wait: self::LONGEST_WAIT_S, lease: $this->lease);
         } catch (ExceptionInterface $error) {
             if (!$error->isTransient()) {
                 throw $error;
@@ -133,7 +147,7 @@ final class Worker
             ($this->log)('the server answers again');
             $this->pause = self::FIRST_PAUSE_S;
         }
-        return $job;
+        return $jobs[0] ?? null;
     }
 
     private function runOne(LeaseKeeper $keeper, Job $job): void
@@ -145,25 +159,57 @@ final class Worker
             return;
         }
         $keeper->hold($job);
+        $thrown = null;
         try {
             $handler($job->data(), $job);
-            $settle = static fn () => $job->ack();
         } catch (\Throwable $error) {
-            $text = self::describe($error);
-            $settle = static fn () => $job->fail($text);
-            if ($job->settled) {
-                ($this->log)("job '{$job->id}' of queue '{$job->queue}' was settled, then its handler threw {$text}");
-            }
+            $thrown = $error;
         }
         try {
-            if (!$job->settled) {
-                $this->settle($job, $settle);
+            if ($thrown !== null) {
+                $this->fail($job, $thrown);
+            } elseif (!$job->settled) {
+                $this->settle($job, static fn () => $job->ack());
             }
         } finally {
             $keeper->letGo($job);
             // Settling has said so already; only emptied, to let the list not grow.
             $keeper->lost();
         }
+    }
+
+    private function fail(Job $job, \Throwable $thrown): void
+    {
+        $text = self::describe($thrown);
+        $named = "job '{$job->id}' of queue '{$job->queue->name}'";
+        if ($job->settled) {
+            ($this->log)("{$named} was settled, then its handler threw {$text}");
+            return;
+        }
+        $changes = [];
+        try {
+            $changes = $this->changes($job, $thrown);
+        } catch (\Throwable $error) {
+            // The job has failed all the same.
+            ($this->log)("onFailure for {$named} threw " . self::describe($error));
+        }
+        if ($job->settled) {
+            return;
+        }
+        $this->settle($job, function () use ($job, $named, $text, $changes): void {
+            try {
+                $job->fail(...$changes + ['error' => $text]);
+            } catch (\Error | \InvalidArgumentException | \LengthException $error) {
+                ($this->log)("onFailure gave for {$named} what fail does not take: " . self::describe($error));
+                $job->fail($text);
+            }
+        });
+    }
+
+    /** @return array<string, mixed> */
+    private function changes(Job $job, \Throwable $thrown): array
+    {
+        return $this->failureHook === null ? [] : ($this->failureHook)($job, $thrown) ?? [];
     }
 
     private static function describe(\Throwable $error): string

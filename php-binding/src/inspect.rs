@@ -1,0 +1,243 @@
+//! What looking at a queue gives: `Duly\Counts`, `Duly\JobView` and `Duly\Found`; and `view!`, the properties that these have
+//! in common with `Duly\Job`.
+
+use std::collections::BTreeMap;
+
+use duly::Millis;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::prelude::*;
+
+use crate::record::{record, signed};
+
+record! {
+    /// How many jobs are where, and what comes next. Spans are seconds.
+    Counts = "Duly\\Counts" {
+        /// Jobs that wait for their due time.
+        delayed: i64,
+        /// Jobs that may be reserved now.
+        ready: i64,
+        /// Jobs that a worker has.
+        reserved: i64,
+        /// Jobs that failed for good.
+        failed: i64,
+        /// Whether the queue hands out no jobs.
+        paused: bool,
+        /// How long ago the oldest ready job was pushed, by the pushing host's clock.
+        oldest_ready_age: Option<f64>,
+        /// How long until the next delayed job is due; 0 if it is overdue.
+        next_due_in: Option<f64>,
+        /// How long until the next lease ends; 0 if it is over.
+        next_lease_end_in: Option<f64>,
+        /// Totals over the queue's life, by name. They inform; nothing relies on them.
+        totals: BTreeMap<String, i64>,
+    }
+}
+
+impl From<duly::Counts> for Counts {
+    fn from(counts: duly::Counts) -> Self {
+        Self {
+            delayed: signed(counts.delayed),
+            ready: signed(counts.ready),
+            reserved: signed(counts.reserved),
+            failed: signed(counts.failed),
+            paused: counts.paused,
+            oldest_ready_age: counts.oldest_ready_age.map(Millis::as_seconds),
+            next_due_in: counts.next_due_in.map(Millis::as_seconds),
+            next_lease_end_in: counts.next_lease_end_in.map(Millis::as_seconds),
+            totals: counts.totals.into_iter().map(|(name, total)| (name, signed(total))).collect(),
+        }
+    }
+}
+
+/// Declares what a job says of itself wherever it is met, then the class's own methods. The class has an `envelope` and a
+/// number of `returns`, and PHP must find all of its methods in one block.
+macro_rules! view {
+    ($class:ident { $($own:tt)* }) => {
+        #[php_impl]
+        impl $class {
+            /// The job's id.
+            #[php(getter)]
+            pub fn id(&self) -> String {
+                self.envelope().id.clone()
+            }
+
+            /// The data exactly as it was pushed, as JSON.
+            #[php(getter)]
+            pub fn raw(&self) -> String {
+                self.envelope().data.as_str().to_owned()
+            }
+
+            /// Which handler runs it.
+            #[php(getter)]
+            pub fn name(&self) -> Option<String> {
+                self.envelope().name.clone()
+            }
+
+            /// The business key.
+            #[php(getter)]
+            pub fn key(&self) -> Option<String> {
+                self.envelope().key.clone()
+            }
+
+            /// 0 (first) to 9 (last).
+            #[php(getter)]
+            pub fn priority(&self) -> i64 {
+                self.envelope().priority.into()
+            }
+
+            /// Failures so far.
+            #[php(getter)]
+            pub fn attempts(&self) -> i64 {
+                self.envelope().attempts.into()
+            }
+
+            /// How many retries it may have.
+            #[php(getter)]
+            pub fn max_retries(&self) -> i64 {
+                self.envelope().max_attempts.into()
+            }
+
+            /// The text of the last failure, or the empty string.
+            #[php(getter)]
+            pub fn error(&self) -> String {
+                self.envelope().error.clone()
+            }
+
+            /// The headers that travel with the job.
+            #[php(getter)]
+            pub fn headers(&self) -> std::collections::BTreeMap<String, String> {
+                self.envelope().headers.clone()
+            }
+
+            /// How often it came back from a worker: failed, released, or its lease ended.
+            #[php(getter)]
+            pub fn returns(&self) -> i64 {
+                self.times_returned().into()
+            }
+
+            /// The longest run in seconds, if one is set.
+            #[php(getter)]
+            pub fn timeout(&self) -> Option<f64> {
+                self.envelope().timeout.map(duly::Millis::as_seconds)
+            }
+
+            /// When it was pushed, in unix seconds by the producer's clock.
+            #[php(getter)]
+            pub fn pushed_at(&self) -> i64 {
+                crate::record::signed(self.envelope().time)
+            }
+
+            /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
+            #[php(defaults(assoc = true))]
+            pub fn data(&self, assoc: bool) -> PhpResult<ext_php_rs::types::Zval> {
+                Ok(crate::convert::decode(self.envelope().data.as_str(), assoc)?)
+            }
+
+            $($own)*
+        }
+    };
+}
+pub(crate) use view;
+
+/// As `view!`, of a job that somebody looks at, who has no lease of it.
+macro_rules! looked_at {
+    ($class:ident { $($own:tt)* }) => {
+        impl $class {
+            fn envelope(&self) -> &duly::Envelope {
+                &self.view().envelope
+            }
+
+            fn times_returned(&self) -> u32 {
+                self.view().returns
+            }
+        }
+
+        view! {
+            $class {
+                /// The complete JSON package, as an export or an older consumer reads it.
+                #[php(getter)]
+                pub fn package(&self) -> ext_php_rs::binary::Binary<u8> {
+                    self.envelope().encode_complete().into_iter().collect()
+                }
+
+                /// `delayed`, `ready`, `reserved` or `failed`.
+                #[php(getter)]
+                pub fn state(&self) -> String {
+                    self.view().state.as_str().to_owned()
+                }
+
+                /// Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job.
+                #[php(getter)]
+                pub fn at(&self) -> Option<f64> {
+                    self.view().at.map(duly::Millis::as_seconds)
+                }
+
+                /// Why the record could not be decoded, if so; the data is null then.
+                #[php(getter)]
+                pub fn undecodable(&self) -> Option<String> {
+                    self.view().undecodable.clone()
+                }
+
+                $($own)*
+            }
+        }
+    };
+}
+
+/// A job as somebody who looks at it sees it.
+#[php_class]
+#[php(name = "Duly\\JobView")]
+#[php(flags = ClassFlags::Final)]
+#[derive(Clone)]
+pub struct JobView(duly::JobView);
+
+impl JobView {
+    pub fn new(view: duly::JobView) -> Self {
+        Self(view)
+    }
+
+    fn view(&self) -> &duly::JobView {
+        &self.0
+    }
+}
+
+looked_at! { JobView {} }
+
+/// Where one job is and why it is not running.
+#[php_class]
+#[php(name = "Duly\\Found")]
+#[php(flags = ClassFlags::Final)]
+#[derive(Clone)]
+pub struct Found(duly::Found);
+
+impl Found {
+    pub fn new(found: duly::Found) -> Self {
+        Self(found)
+    }
+
+    fn view(&self) -> &duly::JobView {
+        &self.0.job
+    }
+}
+
+looked_at! {
+    Found {
+        /// The token of its lease, when it is reserved.
+        #[php(getter)]
+        pub fn token(&self) -> Option<i64> {
+            self.0.token.map(signed)
+        }
+
+        /// The server's time of this answer, in unix seconds.
+        #[php(getter)]
+        pub fn now(&self) -> f64 {
+            self.0.now.as_seconds()
+        }
+
+        /// One sentence: why it waits, or who has it.
+        #[php(getter)]
+        pub fn why(&self) -> String {
+            self.0.why.clone()
+        }
+    }
+}

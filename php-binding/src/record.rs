@@ -1,0 +1,32 @@
+//! Classes that only say something: `record!` declares one.
+
+/// A final class of PHP with properties that can be read and not written.
+macro_rules! record {
+    ($(#[$about:meta])* $class:ident = $name:tt { $($(#[$doc:meta])* $property:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[php_class]
+        #[php(name = $name)]
+        #[php(flags = ClassFlags::Final)]
+        #[derive(Clone)]
+        pub struct $class {
+            $(pub $property: $type,)*
+        }
+
+        #[php_impl]
+        impl $class {
+            $(
+                $(#[$doc])*
+                #[php(getter)]
+                pub fn $property(&self) -> $type {
+                    self.$property.clone()
+                }
+            )*
+        }
+    };
+}
+pub(crate) use record;
+
+/// PHP has no unsigned numbers.
+pub fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
