@@ -83,7 +83,7 @@ impl TestServer {
 
 fn spawn(args: &[String], dir: &tempfile::TempDir) -> Child {
     // A sentinel must be given a configuration file that it can write.
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new(server_program());
     if args.iter().any(|arg| arg == "--sentinel") {
         command.arg(dir.path().join("sentinel.conf"));
         std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("sentinel.conf")).unwrap();
@@ -95,6 +95,11 @@ fn spawn(args: &[String], dir: &tempfile::TempDir) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("redis-server is installed")
+}
+
+/// The server to test against: `DULY_TEST_SERVER` names another version than the machine's.
+fn server_program() -> std::ffi::OsString {
+    std::env::var_os("DULY_TEST_SERVER").unwrap_or_else(|| "redis-server".into())
 }
 
 pub(super) fn cli(port: u16, args: &[&str]) -> String {
@@ -228,15 +233,36 @@ pub(super) struct Certificates {
 impl Certificates {
     pub(super) fn make() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let run = |line: &str| {
-            let output = Command::new("sh").args(["-c", line]).current_dir(dir.path()).output().unwrap();
-            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        run("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem");
-        run("openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr");
-        run("printf 'subjectAltName=DNS:localhost' > san && \
+        let made = Self { dir };
+        made.run("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem");
+        made.run("openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr");
+        made.run("printf 'subjectAltName=DNS:localhost' > san && \
              openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.pem");
-        Self { dir }
+        made
+    }
+
+    /// Issues the server's certificate again, valid between these dates of `openssl ca`.
+    pub(super) fn sign_server(&self, dates: &str) {
+        self.run(
+            "echo 01 > serial && touch index && printf '[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\npolicy=p\n[p]\nCN=supplied\n' > ca.conf",
+        );
+        self.run(&format!(
+            "openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -md sha256 -outdir . -notext \
+             -extfile san {dates} -in server.csr -out server.pem"
+        ));
+    }
+
+    /// Gives the server a certificate that nobody else has signed.
+    pub(super) fn self_signed(&self, more: &str) {
+        self.run(&format!(
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+             {more} -keyout server.key -out server.pem"
+        ));
+    }
+
+    fn run(&self, line: &str) {
+        let output = Command::new("sh").args(["-c", line]).current_dir(self.dir.path()).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
