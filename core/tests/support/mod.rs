@@ -24,8 +24,11 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_at(free_port(), arguments)
+    }
+
+    pub fn start_at(port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
         let server = Self { child, port, folder, arguments };

@@ -19,6 +19,21 @@ pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// A port for a node of a cluster, whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below
+/// those that the kernel hands out, so that nobody gets one of them in between.
+pub(super) fn cluster_port() -> u16 {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 31;
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    loop {
+        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
+        let port = 11_000 + u16::try_from(number).unwrap();
+        if is_free(port) && is_free(port + 10_000) {
+            return port;
+        }
+    }
+}
+
 pub(super) struct TestServer {
     child: Child,
     pub(super) port: u16,
@@ -35,7 +50,10 @@ impl Drop for TestServer {
 
 impl TestServer {
     pub(super) fn start(args: &[&str]) -> Self {
-        let port = free_port();
+        Self::start_at(free_port(), args)
+    }
+
+    pub(super) fn start_at(port: u16, args: &[&str]) -> Self {
         let mut all = vec!["--port".to_owned(), port.to_string()];
         all.extend(args.iter().map(|arg| (*arg).to_owned()));
         let server = Self::start_raw(all, port);
@@ -74,6 +92,14 @@ impl TestServer {
     pub(super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// The version of its commands: Valkey says `redis_version:7.2.4`, and has them all.
+    pub(super) fn version(&self) -> (u32, u32) {
+        let said = self.cli(&["INFO", "server"]);
+        let version = said.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();
+        let mut parts = version.split('.').map(|part| part.parse().unwrap());
+        (parts.next().unwrap(), parts.next().unwrap())
     }
 
     pub(super) fn cli(&self, args: &[&str]) -> String {

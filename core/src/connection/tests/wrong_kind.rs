@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::fixture::{Certificates, TestServer, connect, free_port, run_set_once};
+use super::fixture::{Certificates, TestServer, cluster_port, connect, run_set_once};
 use super::secure::tls_server;
 use crate::error::{Error, ErrorKind};
 
@@ -116,8 +116,7 @@ async fn a_server_that_says_nothing_may_be_overloaded() {
 async fn sentinels_clusters_and_plain_servers_are_told_apart() {
     let plain = TestServer::start(&[]);
     let sentinel = TestServer::start(&["--sentinel"]);
-    let bus = free_port().to_string();
-    let node = TestServer::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
+    let node = TestServer::start_at(cluster_port(), &["--cluster-enabled", "yes"]);
     let at = |server: &TestServer| format!("127.0.0.1:{}", server.port);
 
     let error = refusal(&format!("redis+cluster://{}", at(&plain))).await;
