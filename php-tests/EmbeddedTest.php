@@ -29,7 +29,7 @@ final class EmbeddedTest extends TestCase
         // The process is over, and so is its server; the jobs are kept for the next one.
         $job = (new Client("embedded:{$this->folder}"))->queue('q')->reserve();
         self::assertNotNull($job);
-        self::assertSame([$id, ['order' => 42]], [$job->id(), $job->data()]);
+        self::assertSame([$id, ['order' => 42]], [$job->id, $job->data()]);
         $job->ack();
     }
 
