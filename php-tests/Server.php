@@ -61,7 +61,8 @@ final class Server
     public function start(): void
     {
         $null = ['file', '/dev/null', 'w'];
-        $command = ['redis-server', '--port', '0', '--unixsocket', "{$this->folder}/redis.sock", '--save', ''];
+        $program = getenv('DULY_TEST_SERVER') ?: 'redis-server';
+        $command = [$program, '--port', '0', '--unixsocket', "{$this->folder}/redis.sock", '--save', ''];
         $process = proc_open([...$command, '--dir', $this->folder], [1 => $null, 2 => $null], $pipes);
         if ($process === false) {
             throw new \RuntimeException('redis-server cannot be started');

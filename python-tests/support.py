@@ -27,7 +27,8 @@ class Server:
         return f"unix://{self.socket}"
 
     def start(self) -> None:
-        command = ["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--save", ""]
+        program = os.environ.get("DULY_TEST_SERVER", "redis-server")
+        command = [program, "--port", "0", "--unixsocket", str(self.socket), "--save", ""]
         self._process = subprocess.Popen(
             [*command, "--dir", self._folder.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -12,7 +12,8 @@ use std::sync::Arc;
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// An argument was refused before anything was sent: a bad queue name, a negative delay, data that is not JSON.
+    /// An argument was refused before anything was sent: a bad queue name, a negative delay, data that is not JSON. Or the
+    /// URL is of another kind than the server: TLS or not, sentinel, cluster.
     InvalidArgument,
     /// The data, the error text or the key is longer than its limit. Nothing was sent.
     TooLarge,
@@ -26,7 +27,7 @@ pub enum ErrorKind {
     Unreachable,
     /// No answer came in time. The call may have been executed; sending the same call again is safe.
     Timeout,
-    /// The server refused the user or the password.
+    /// The server refused the user or the password, or one side's certificate is not to be trusted.
     AuthenticationFailed,
     /// The server's user (ACL) may not run a command or touch a key that duly needs. The message names it.
     PermissionDenied,

@@ -289,7 +289,7 @@ impl Queue {
         let session = &self.client.shared.session;
         let number = session.next_call(self.name());
         let reply = self.run_levels(operation, durability, &declare(&number), &items, keep_trying).await?;
-        if !script::says_none(&reply) {
+        if number.renew && script::was_kept(&reply) {
             session.was_kept(self.name(), &number);
         }
         Ok(reply)

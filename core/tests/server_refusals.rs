@@ -293,7 +293,8 @@ fn forget(server: &Server) {
 /// Keeps a copy of every key, to which [`restore`] goes back.
 fn save(server: &Server) {
     server.eval(
-        "for _, key in ipairs(redis.call('KEYS', 'duly:*')) do redis.call('COPY', key, 'saved:' .. key, 'REPLACE') end return {}",
+        "for _, key in ipairs(redis.call('KEYS', 'duly:*')) do \
+         redis.call('RESTORE', 'saved:' .. key, 0, redis.call('DUMP', key), 'REPLACE') end return {}",
         &[],
     );
 }
@@ -301,7 +302,7 @@ fn save(server: &Server) {
 fn restore(server: &Server) {
     server.eval(
         "for _, key in ipairs(redis.call('KEYS', 'duly:*')) do redis.call('DEL', key) end
-         for _, key in ipairs(redis.call('KEYS', 'saved:*')) do redis.call('COPY', key, string.sub(key, 7)) end
+         for _, key in ipairs(redis.call('KEYS', 'saved:*')) do redis.call('RESTORE', string.sub(key, 7), 0, redis.call('DUMP', key)) end
          return {}",
         &[],
     );

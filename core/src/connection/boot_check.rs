@@ -16,6 +16,7 @@ pub(super) struct ServerFacts {
     maxmemory: Option<u64>,
     maxmemory_policy: Option<String>,
     role: Option<String>,
+    mode: Option<String>,
 }
 
 impl ServerFacts {
@@ -39,12 +40,23 @@ impl ServerFacts {
                     "dragonfly_version" => facts.product = Some("Dragonfly"),
                     "maxmemory" => facts.maxmemory = value.parse().ok(),
                     "maxmemory_policy" => facts.maxmemory_policy = Some(value.to_owned()),
+                    "redis_mode" | "server_mode" => facts.mode = Some(value.to_owned()),
                     "role" => facts.role = Some(value.to_owned()),
                     _ => {}
                 }
             }
         }
         facts
+    }
+
+    /// Refuses a sentinel, which holds no jobs.
+    pub(super) fn check_mode(&self, server: &Address) -> Result<(), Trouble> {
+        if self.mode.as_deref() == Some("sentinel") {
+            return Err(Trouble::refused(Error::invalid(format!(
+                "{server} is a sentinel: use redis+sentinel://host:port/master-name"
+            ))));
+        }
+        Ok(())
     }
 
     /// Refuses a server that would lose jobs or cannot run the scripts.

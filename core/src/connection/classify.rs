@@ -139,6 +139,12 @@ fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -
             "the server is no cluster: use redis:// instead of redis+cluster://",
         ));
     }
+    if says("unknown command `cluster") || says("unknown command 'cluster") {
+        return Trouble::refused(error(
+            ErrorKind::InvalidArgument,
+            "this is no cluster: a sentinel's URL is redis+sentinel://host:port/master-name, a server's redis://",
+        ));
+    }
     if says("unknown command `sentinel") || says("unknown command 'sentinel") {
         return Trouble::refused(error(
             ErrorKind::InvalidArgument,

@@ -12,7 +12,7 @@ pub enum Durability {
     #[default]
     None,
     /// At least `count` replicas have it too (`WAIT`), or
-    /// [`NotDurable`](crate::ErrorKind::NotDurable) after `timeout`. The job may exist all the same.
+    /// [`NotDurable`](crate::ErrorKind::NotDurable) after `timeout`. The job is in all the same.
     Replicas {
         /// How many replicas must confirm.
         count: u32,

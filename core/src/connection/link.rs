@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -16,7 +16,7 @@ use super::durability::Durability;
 use super::secret::Credentials;
 use super::settings::Settings;
 use super::trouble::Trouble;
-use super::{classify, stream};
+use super::{classify, stream, wrong_kind};
 use crate::error::{Error, ErrorKind};
 use crate::script::Call;
 
@@ -138,14 +138,14 @@ impl Dialer {
         let mut connection = link.connection.clone();
         let replies = match tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await {
             Ok(Ok(replies)) => replies,
-            Ok(Err(error)) => {
-                return Err(Trouble::no_connection(
-                    Error::new(ErrorKind::Unreachable, format!("{} closed a new connection", link.address))
-                        .caused_by(error),
-                ));
-            }
-            Err(_) => return Err(stream::timed_out(&link.address)),
+            Ok(Err(error)) => return Err(self.no_introduction(&link.address, error, until).await),
+            Err(_) => return Err(stream::says_nothing(&link.address)),
         };
+        let facts = ServerFacts::read(&replies);
+        if purpose == Purpose::Verbs {
+            // First of all: a sentinel refuses the password too, which would be the wrong thing to say.
+            facts.check_mode(&link.address)?;
+        }
         for (at, reply) in replies.iter().enumerate() {
             if let Value::ServerError(said) = reply {
                 // A server that wants a password says so to whatever comes first.
@@ -155,7 +155,7 @@ impl Dialer {
             }
         }
         if purpose == Purpose::Verbs {
-            ServerFacts::read(&replies).check(&link.address, self.allow_eviction)?;
+            facts.check(&link.address, self.allow_eviction)?;
             // Any other answer passes: the first call will say what is wrong.
             if let Some(Value::BulkString(denied)) = replies.last()
                 && !denied.is_empty()
@@ -164,6 +164,19 @@ impl Dialer {
             }
         }
         Ok(())
+    }
+
+    /// The server hung up, or answered nonsense, when we said who we are.
+    async fn no_introduction(&self, address: &Address, error: RedisError, until: Instant) -> Trouble {
+        if let Some(trouble) = Box::pin(wrong_kind::instead_of_a_welcome(address, self.tls.as_ref(), until)).await {
+            return trouble;
+        }
+        if error.kind() == redis::ErrorKind::Parse {
+            return wrong_kind::not_redis(address);
+        }
+        Trouble::no_connection(
+            Error::new(ErrorKind::Unreachable, format!("{address} closed a new connection")).caused_by(error),
+        )
     }
 }
 
@@ -291,7 +304,13 @@ impl Link {
 
     fn check_confirmed(&self, durability: Durability, confirmed: Option<Value>) -> Result<(), Trouble> {
         let not_durable = |message: String| {
-            Trouble::refused(Error::new(ErrorKind::NotDurable, format!("{message}; the job may exist all the same")))
+            Trouble::refused(Error::new(
+                ErrorKind::NotDurable,
+                format!(
+                    "{message}; the job is in all the same, not yet as safe as asked for: pushed again with the same id \
+                     or key it is a duplicate"
+                ),
+            ))
         };
         match (durability, self.answer_of(confirmed.unwrap_or(Value::Nil))?) {
             (Durability::Replicas { count, .. }, Value::Int(replicas)) if replicas >= i64::from(count) => Ok(()),

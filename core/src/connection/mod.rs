@@ -25,6 +25,7 @@ mod trouble;
 mod url;
 mod wake;
 mod wake_line;
+mod wrong_kind;
 
 #[cfg(test)]
 mod tests;
@@ -84,7 +85,7 @@ impl Connection {
     /// Like [`Connection::run`], and then waits on the same connection until replicas or the disk have it. (On
     /// another connection `WAIT` would confirm nothing: it answers for the writes of its own connection.)
     ///
-    /// Errors, besides those of `run`: `NotDurable` (the job may exist), `Unsupported` (nothing was pushed).
+    /// Errors, besides those of `run`: `NotDurable` (the job is in), `Unsupported` (nothing was pushed).
     pub(crate) async fn run_durably(
         &self,
         operation: &'static str,

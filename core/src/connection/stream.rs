@@ -10,11 +10,11 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::address::Address;
 use super::trouble::Trouble;
+use super::{tls, wrong_kind};
 use crate::error::{Error, ErrorKind};
 
 /// Bytes to and from a server.
@@ -75,37 +75,85 @@ pub(super) async fn open(
     until: Instant,
 ) -> Result<Box<dyn ByteStream>, Trouble> {
     match tokio::time::timeout_at(until, open_whenever(address, tls, until)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(Trouble::no_connection(explain(address, error))),
+        Ok(opened) => opened,
         Err(_) => Err(timed_out(address)),
     }
 }
 
 pub(super) fn timed_out(address: &Address) -> Trouble {
-    Trouble {
-        // A slow network may come round: even a new client tries again.
-        final_when_new: false,
-        ..Trouble::no_connection(Error::new(
-            ErrorKind::Unreachable,
-            format!("{address} did not accept a connection in time: is the address right, is a firewall between?"),
-        ))
-    }
+    slow(format!("{address} did not accept a connection in time: is the address right, is a firewall between?"))
+}
+
+/// Connected, and then silence.
+pub(super) fn says_nothing(address: &Address) -> Trouble {
+    slow(format!(
+        "{address} accepts connections and then says nothing: is it overloaded or frozen, is it a Redis server?"
+    ))
+}
+
+/// A slow network or server may come round: even a new client tries again.
+fn slow(message: String) -> Trouble {
+    Trouble { final_when_new: false, ..Trouble::no_connection(Error::new(ErrorKind::Unreachable, message)) }
 }
 
 async fn open_whenever(
     address: &Address,
     tls: Option<&TlsConnector>,
     until: Instant,
-) -> io::Result<Box<dyn ByteStream>> {
+) -> Result<Box<dyn ByteStream>, Trouble> {
+    let failed = |error| Trouble::no_connection(explain(address, error));
     match address {
-        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
         Address::Tcp { host, port } => {
-            let tcp = connect(host, *port, until).await?;
-            let Some(tls) = tls else { return Ok(Box::new(tcp)) };
-            let name = ServerName::try_from(host.clone())
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-            Ok(Box::new(tls.connect(name, tcp).await?))
+            let tcp = connect(host, *port, until).await.map_err(failed)?;
+            match tls {
+                None => Ok(Box::new(tcp)),
+                Some(tls) => Ok(Box::new(handshake(tls, host, tcp, address, until).await?)),
+            }
         }
+    }
+}
+
+/// A server that answers this late is asked whether it speaks plain text, while the handshake goes on.
+const SILENT_HANDSHAKE: Duration = Duration::from_millis(500);
+
+async fn handshake(
+    tls: &TlsConnector,
+    host: &str,
+    tcp: TcpStream,
+    address: &Address,
+    until: Instant,
+) -> Result<TlsStream<TcpStream>, Trouble> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| Trouble::refused(Error::invalid(format!("'{host}' is no name that a certificate can have"))))?;
+    let mut handshake = std::pin::pin!(tls.connect(name, tcp));
+    let plain_text_answers = async {
+        tokio::time::sleep(SILENT_HANDSHAKE).await;
+        match Box::pin(wrong_kind::instead_of_tls(address, until)).await {
+            Some(trouble) => trouble,
+            None => std::future::pending().await,
+        }
+    };
+    let error = tokio::select! {
+        biased;
+        done = &mut handshake => match done {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        },
+        trouble = plain_text_answers => return Err(trouble),
+    };
+    if let Some(trouble) = tls::refusal(address, &error) {
+        return Err(trouble);
+    }
+    match Box::pin(wrong_kind::instead_of_tls(address, until)).await {
+        Some(trouble) => Err(trouble),
+        None => Err(Trouble::no_connection(
+            Error::new(
+                ErrorKind::Unreachable,
+                format!("{address} does not speak TLS as expected: is it the server's TLS port?"),
+            )
+            .caused_by(error),
+        )),
     }
 }
 
@@ -144,18 +192,12 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn explain(address: &Address, error: io::Error) -> Error {
-    let tls_error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let message = match (error.kind(), tls_error) {
-        (_, Some(rustls::Error::InvalidCertificate(reason))) => format!(
-            "the certificate of {address} is not to be trusted ({reason:?}): check the host name in the URL, or name \
-             your own authority with ?ca=/path/ca.pem"
-        ),
-        (_, Some(_)) => format!("{address} does not speak TLS as expected: is it the server's TLS port?"),
-        (io::ErrorKind::ConnectionRefused, _) => format!(
+    let message = match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!(
             "connection to {address} refused: is the server running there? set DULY_URL, or use `embedded:` to try \
              duly without one"
         ),
-        (io::ErrorKind::NotFound, _) => match address {
+        io::ErrorKind::NotFound => match address {
             Address::Tcp { host, .. } => {
                 format!("the host name '{host}' was not found: check the URL, or set DULY_URL")
             }
@@ -164,7 +206,7 @@ fn explain(address: &Address, error: io::Error) -> Error {
                 path.display()
             ),
         },
-        (io::ErrorKind::PermissionDenied, _) => format!("this user may not open {address}"),
+        io::ErrorKind::PermissionDenied => format!("this user may not open {address}"),
         _ => format!("no connection to {address}"),
     };
     Error::new(ErrorKind::Unreachable, message).caused_by(error)

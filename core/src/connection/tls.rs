@@ -1,16 +1,19 @@
 //! TLS: chain and host name are always verified; there is no switch to turn that off.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, ClientConnection, RootCertStore};
 
+use super::address::Address;
+use super::trouble::Trouble;
 use super::url::ParsedUrl;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Reads the certificates once; every connection shares them.
 pub(super) fn connector(target: &ParsedUrl) -> Result<Option<TlsConnector>, Error> {
@@ -21,11 +24,7 @@ pub(super) fn connector(target: &ParsedUrl) -> Result<Option<TlsConnector>, Erro
         Some(path) => own_authorities(path)?,
         None => system_authorities()?,
     };
-    // The provider is named, because rustls panics when it has to guess between two that other crates switched on.
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::invalid("TLS cannot be set up").caused_by(error))?
-        .with_root_certificates(roots);
+    let config = config_trusting(roots).map_err(|error| Error::invalid("TLS cannot be set up").caused_by(error))?;
     let config = match (&target.client_cert_file, &target.client_key_file) {
         (Some(cert), Some(key)) => {
             let chain = read_certificates(cert)?;
@@ -37,6 +36,85 @@ pub(super) fn connector(target: &ParsedUrl) -> Result<Option<TlsConnector>, Erro
         _ => config.with_no_client_auth(),
     };
     Ok(Some(TlsConnector::from(Arc::new(config))))
+}
+
+fn config_trusting(
+    roots: RootCertStore,
+) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, rustls::Error> {
+    // The provider is named, because rustls panics when it has to guess between two that other crates switched on.
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots))
+}
+
+/// What a client says first, to see whether TLS is answered. Nothing comes of it: no authority is trusted.
+pub(super) fn hello(host: &str) -> Option<Vec<u8>> {
+    let config = config_trusting(RootCertStore::empty()).ok()?.with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned()).ok()?;
+    let mut bytes = Vec::new();
+    ClientConnection::new(Arc::new(config), name).ok()?.write_tls(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// The two ends do not trust each other's certificates: no time heals that, so it is never tried again. None: the error is
+/// another one.
+pub(super) fn refusal(address: &Address, error: &io::Error) -> Option<Trouble> {
+    let message = match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(reason) => {
+            format!("the certificate of {address} is not to be trusted: {}", distrust(reason))
+        }
+        rustls::Error::NoCertificatesPresented => format!("{address} shows no certificate: give it one"),
+        rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied,
+        ) => format!(
+            "{address} wants a client certificate that it trusts: name one with ?cert=/path/cert.pem&key=/path/key.pem"
+        ),
+        _ => return None,
+    };
+    Some(Trouble::refused(Error::new(ErrorKind::AuthenticationFailed, message)))
+}
+
+fn distrust(reason: &CertificateError) -> String {
+    match reason {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired: renew it (or is the clock of this machine wrong?)".into()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet (is the clock of this machine wrong?)".into()
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if !presented.is_empty() => format!(
+            "it is for another host ({}): use that name in the URL, or a certificate for this one",
+            presented.iter().map(|name| plain_name(name)).collect::<Vec<_>>().join(", ")
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another host: use its name in the URL, or a certificate for this one".into()
+        }
+        // The latter when a trusted authority has the issuer's name, but another key: it was made again.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "no authority that is trusted here has issued it: name your own authority \
+                                            with ?ca=/path/ca.pem"
+                .into()
+        }
+        CertificateError::Revoked => "it has been revoked: renew it".into(),
+        // An error of the crate behind rustls, of which only its name is known here.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "it is an authority's own, and no server's: issue one for the server with that authority, or make a \
+             self-signed one with `openssl req -x509 -addext basicConstraints=critical,CA:FALSE ...`"
+                .into()
+        }
+        _ => "it is damaged, or made in a way that is not accepted here: look at it with `openssl x509 -text`".into(),
+    }
+}
+
+/// `DnsName("localhost")` as rustls gives it: without the type around it.
+fn plain_name(presented: &str) -> &str {
+    presented.split('"').nth(1).unwrap_or(presented)
 }
 
 fn own_authorities(path: &Path) -> Result<RootCertStore, Error> {

@@ -28,7 +28,8 @@ impl Server {
     pub(super) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
-        let child = Process::new("redis-server")
+        let program = std::env::var_os("DULY_TEST_SERVER").unwrap_or_else(|| "redis-server".into());
+        let child = Process::new(program)
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(&socket)
             .arg("--dir")

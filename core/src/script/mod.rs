@@ -23,6 +23,6 @@ pub(crate) use operate::{
     RescheduleReply,
 };
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
-pub(crate) use reply::{count, says_none, text, two_numbers, wanted_levels};
+pub(crate) use reply::{count, text, two_numbers, wanted_levels, was_kept};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};

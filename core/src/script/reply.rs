@@ -26,11 +26,31 @@ pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
     Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
 }
 
-/// A reserve that gave nothing: its answer is not kept, so it has not renewed the client's answers either. A worker that is
-/// idle nearly always would else never renew them.
-pub(crate) fn says_none(reply: &Value) -> bool {
-    let Value::Array(items) = reply else { return false };
-    matches!(items.first(), Some(Value::BulkString(status)) if status == b"none" || status == b"paused")
+/// Surely a reply that the script has kept for a call that is sent again, and so has renewed this client's answers if the
+/// call asked for it. A call that changed nothing keeps nothing; a client whose renewing calls were all of that kind would
+/// never renew, and its answers could end between a call and its repetition. In doubt false: that costs one `PEXPIRE`.
+pub(crate) fn was_kept(reply: &Value) -> bool {
+    match reply {
+        Value::Array(items) => matches!(items.first(), Some(Value::BulkString(status)) if status == b"jobs"),
+        Value::BulkString(text) => std::str::from_utf8(text).is_ok_and(|text| text.lines().any(is_kept_line)),
+        _ => false,
+    }
+}
+
+fn is_kept_line(line: &str) -> bool {
+    match line.split_once(' ') {
+        // `reserved` and `failed` are cancel's words for a job that it took, and reschedule's for one that it left alone.
+        Some((word, rest)) => {
+            matches!(word, "replaced" | "moved" | "delayed" | "ready")
+                // purge: removed, entries looked at.
+                || (word.parse::<u64>().is_ok() && rest.parse::<u64>().is_ok_and(|seen| seen > 0))
+        }
+        // settle: a flag an outcome.
+        None => {
+            matches!(line, "created" | "requeued" | "ok")
+                || (line.contains('1') && line.bytes().all(|b| b"01".contains(&b)))
+        }
+    }
 }
 
 /// `superseded` and `format <n>`, as errors.
@@ -104,5 +124,53 @@ pub(crate) fn count(reply: Value) -> Result<u64, Error> {
     match reply {
         Value::Int(count) => u64::try_from(count).map_err(|_| unexpected("a count")),
         other => Err(text(other).err().unwrap_or_else(|| unexpected("a count"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_that_the_server_keeps_renew() {
+        let text = |text: &str| Value::BulkString(text.into());
+        for kept in [
+            "created",
+            "ok",
+            "moved a",
+            "requeued",
+            "replaced a",
+            "delayed a",
+            "ready a",
+            "1",
+            "0010",
+            "3 5",
+            "0 5",
+            "duplicate a\ncreated",
+            "absent\nready a",
+            "absent\nrequeued",
+        ] {
+            assert!(was_kept(&text(kept)), "{kept}");
+        }
+        for not_kept in [
+            "absent",
+            "absent\nabsent",
+            "duplicate a",
+            "kept a\nkept b",
+            "reserved a",
+            "failed a",
+            "0",
+            "000",
+            "0 0",
+            "superseded",
+            "format 2",
+            "levels 01",
+            "",
+        ] {
+            assert!(!was_kept(&text(not_kept)), "{not_kept}");
+        }
+        let reserve = |status: &str| Value::Array(vec![text(status), text("1"), text("5")]);
+        assert!(was_kept(&reserve("jobs")));
+        assert!(!was_kept(&reserve("none")) && !was_kept(&reserve("paused")));
     }
 }

@@ -24,8 +24,11 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_at(free_port(), arguments)
+    }
+
+    pub fn start_at(port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
         let server = Self { child, port, folder, arguments };
@@ -159,8 +162,13 @@ pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// The server to test against: `DULY_TEST_SERVER` names another version than the machine's.
+pub fn server_program() -> std::ffi::OsString {
+    std::env::var_os("DULY_TEST_SERVER").unwrap_or_else(|| "redis-server".into())
+}
+
 fn spawn(port: u16, folder: &std::path::Path, arguments: &[String]) -> Child {
-    Command::new("redis-server")
+    Command::new(server_program())
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
         .arg(folder)
         .args(arguments)

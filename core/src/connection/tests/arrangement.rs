@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::fixture::{TestServer, bulk, cli, connect, eventually, free_port, run_set_once, run_text, slot_of};
+use super::fixture::{
+    TestServer, bulk, cli, cluster_port, connect, eventually, free_port, run_set_once, run_text, slot_of,
+};
 use crate::error::ErrorKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,11 +47,7 @@ async fn failover_by_sentinel_is_followed() {
 
 fn start_cluster() -> Vec<TestServer> {
     let nodes: Vec<_> = (0..3)
-        .map(|_| {
-            // The cluster bus is given its own port, as port + 10000 may be taken or above 65535.
-            let bus = free_port().to_string();
-            TestServer::start(&["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "2000"])
-        })
+        .map(|_| TestServer::start_at(cluster_port(), &["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]))
         .collect();
     let addresses = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
     let output = Command::new("redis-cli")

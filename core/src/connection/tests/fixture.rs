@@ -19,6 +19,21 @@ pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// A port for a node of a cluster, whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below
+/// those that the kernel hands out, so that nobody gets one of them in between.
+pub(super) fn cluster_port() -> u16 {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 31;
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    loop {
+        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
+        let port = 11_000 + u16::try_from(number).unwrap();
+        if is_free(port) && is_free(port + 10_000) {
+            return port;
+        }
+    }
+}
+
 pub(super) struct TestServer {
     child: Child,
     pub(super) port: u16,
@@ -35,7 +50,10 @@ impl Drop for TestServer {
 
 impl TestServer {
     pub(super) fn start(args: &[&str]) -> Self {
-        let port = free_port();
+        Self::start_at(free_port(), args)
+    }
+
+    pub(super) fn start_at(port: u16, args: &[&str]) -> Self {
         let mut all = vec!["--port".to_owned(), port.to_string()];
         all.extend(args.iter().map(|arg| (*arg).to_owned()));
         let server = Self::start_raw(all, port);
@@ -76,6 +94,14 @@ impl TestServer {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
+    /// The version of its commands: Valkey says `redis_version:7.2.4`, and has them all.
+    pub(super) fn version(&self) -> (u32, u32) {
+        let said = self.cli(&["INFO", "server"]);
+        let version = said.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();
+        let mut parts = version.split('.').map(|part| part.parse().unwrap());
+        (parts.next().unwrap(), parts.next().unwrap())
+    }
+
     pub(super) fn cli(&self, args: &[&str]) -> String {
         cli(self.port, args)
     }
@@ -83,7 +109,7 @@ impl TestServer {
 
 fn spawn(args: &[String], dir: &tempfile::TempDir) -> Child {
     // A sentinel must be given a configuration file that it can write.
-    let mut command = Command::new("redis-server");
+    let mut command = Command::new(server_program());
     if args.iter().any(|arg| arg == "--sentinel") {
         command.arg(dir.path().join("sentinel.conf"));
         std::fs::OpenOptions::new().create(true).append(true).open(dir.path().join("sentinel.conf")).unwrap();
@@ -95,6 +121,11 @@ fn spawn(args: &[String], dir: &tempfile::TempDir) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("redis-server is installed")
+}
+
+/// The server to test against: `DULY_TEST_SERVER` names another version than the machine's.
+fn server_program() -> std::ffi::OsString {
+    std::env::var_os("DULY_TEST_SERVER").unwrap_or_else(|| "redis-server".into())
 }
 
 pub(super) fn cli(port: u16, args: &[&str]) -> String {
@@ -228,15 +259,36 @@ pub(super) struct Certificates {
 impl Certificates {
     pub(super) fn make() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let run = |line: &str| {
-            let output = Command::new("sh").args(["-c", line]).current_dir(dir.path()).output().unwrap();
-            assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        };
-        run("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem");
-        run("openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr");
-        run("printf 'subjectAltName=DNS:localhost' > san && \
+        let made = Self { dir };
+        made.run("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.pem");
+        made.run("openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr");
+        made.run("printf 'subjectAltName=DNS:localhost' > san && \
              openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out server.pem");
-        Self { dir }
+        made
+    }
+
+    /// Issues the server's certificate again, valid between these dates of `openssl ca`.
+    pub(super) fn sign_server(&self, dates: &str) {
+        self.run(
+            "echo 01 > serial && touch index && printf '[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\npolicy=p\n[p]\nCN=supplied\n' > ca.conf",
+        );
+        self.run(&format!(
+            "openssl ca -batch -config ca.conf -cert ca.pem -keyfile ca.key -md sha256 -outdir . -notext \
+             -extfile san {dates} -in server.csr -out server.pem"
+        ));
+    }
+
+    /// Gives the server a certificate that nobody else has signed.
+    pub(super) fn self_signed(&self, more: &str) {
+        self.run(&format!(
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+             {more} -keyout server.key -out server.pem"
+        ));
+    }
+
+    fn run(&self, line: &str) {
+        let output = Command::new("sh").args(["-c", line]).current_dir(self.dir.path()).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {

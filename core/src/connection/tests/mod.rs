@@ -8,3 +8,4 @@ mod refusal;
 mod secure;
 mod url_table;
 mod wait;
+mod wrong_kind;

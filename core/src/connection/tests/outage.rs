@@ -106,7 +106,7 @@ async fn frozen_server_is_a_timeout_within_the_deadline() {
 
 #[tokio::test]
 async fn busy_script_is_waited_for() {
-    let server = TestServer::start(&["--busy-reply-threshold", "50"]);
+    let server = TestServer::start(&["--lua-time-limit", "50"]);
     let connection = connect(&server.url());
     run_set_once(&connection, "k", "v").await.unwrap();
     let port = server.port;

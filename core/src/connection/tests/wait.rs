@@ -29,7 +29,11 @@ async fn an_element_wakes() {
     server.cli(&["RPUSH", "w", "1"]);
     assert!(connection.wait_for_wake(0, b"w", LONG).await.unwrap(), "one that is there already");
     let listed = server.cli(&["CLIENT", "LIST"]);
-    assert_eq!(listed.matches("name=duly").count(), 2, "one for verbs, one that waits, used again and again: {listed}");
+    assert_eq!(
+        listed.matches(" name=duly").count(),
+        2,
+        "one for verbs, one that waits, used again and again: {listed}"
+    );
 }
 
 #[tokio::test]
@@ -47,7 +51,7 @@ async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
     eventually("nobody is blocked", || blocked(&server) == 0);
     server.cli(&["RPUSH", "w", "1"]);
     assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap());
-    assert_eq!(server.cli(&["CLIENT", "LIST"]).matches("name=duly").count(), 4, "lines are used again");
+    assert_eq!(server.cli(&["CLIENT", "LIST"]).matches(" name=duly").count(), 4, "lines are used again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Runs the engine's tests against another server than the machine's: tools/test-server.sh /path/to/redis-server [test ...]
+# Left out is what that server cannot do; each has its reason here. Ends with "N passed, N failed" and the server's version.
+set -euo pipefail
+[ $# -ge 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
+program=$(readlink -f "$1")
+shift
+cd "$(dirname "$0")/.."
+command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
+
+said=$("$program" --version)
+version=${said#* v=}
+version=${version%% *}
+major=${version%%.*}
+
+skipped=()
+if [ "$major" -lt 7 ]; then
+    skipped+=(
+        a_loading_server_is_waited_for_and_then_busy # cannot be made to load slowly
+        a_server_that_does_not_start_is_quoted       # keeps its file elsewhere than the test damages it
+    )
+fi
+if [ "$major" -lt 6 ]; then
+    skipped+=( # no users (ACL)
+        missing_permission_names_the_command
+        wrong_password_is_reported_at_once_and_never_shown
+        a_wrong_password_is_told_and_never_shown
+        a_user_with_just_the_commands_that_are_needed_can_do_everything
+        each_missing_permission_is_named_and_nothing_is_done_by_half
+        keys_outside_of_the_users_pattern_are_refused_before_anything_is_written
+    )
+fi
+# A program that was built without TLS does not know its settings and ends; another one has to be stopped.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+tls=yes
+timeout 1 "$program" --port 0 --unixsocket "$folder/s" --dir "$folder" --save "" --tls-port 0 >/dev/null 2>&1 || [ $? = 124 ] ||
+    tls=no
+if [ $tls = no ]; then
+    skipped+=(
+        tests::secure::own_authority tests::secure::client_certificate tests::secure::a_certificate
+        tests::secure::an_expired tests::secure::a_self_signed plain_text_to_a_tls_port
+    )
+fi
+
+export DULY_TEST_SERVER=$program DULY_SERVER=$program
+arguments=()
+for name in "${skipped[@]}"; do arguments+=(--skip "$name"); done
+suites=("$@")
+if [ $# = 0 ]; then
+    suites=(lib conformance)
+    for file in core/tests/*.rs; do
+        name=$(basename "$file" .rs)
+        case $name in conformance | soak) ;; *) suites+=("$name") ;; esac
+    done
+fi
+
+log=$folder/log
+for suite in "${suites[@]}"; do
+    case $suite in
+    lib) cargo test --quiet -p duly --lib -- "${arguments[@]}" ;;
+    conformance) cargo test --quiet -p duly --test conformance ;; # runs all or, with a name, one: skips nothing
+    *) cargo test --quiet -p duly --test "$suite" -- "${arguments[@]}" ;;
+    esac >"$log" 2>&1 || cat "$log" >&2
+    grep '^test result: ' "$log" || echo 'test result: FAILED. 0 passed; 1 failed'
+done | awk -v what="${said%% sha=*}, TLS: $tls" '
+    { good += $4; bad += $6 }
+    END { printf "%d passed, %d failed: %s\n", good, bad, what; exit bad > 0 || good == 0 }'
