@@ -142,14 +142,8 @@ impl Job {
 
     /// What becomes of it after this outcome, by the policy of its envelope (or of the one that a hook changed).
     pub(crate) fn next_after(&self, outcome: Outcome, envelope: &Envelope) -> Next {
-        let default;
-        let policy = match &envelope.retry {
-            Some(policy) => policy,
-            None => {
-                default = RetryPolicy::default();
-                &default
-            }
-        };
+        let default = RetryPolicy::default();
+        let policy = envelope.retry.as_ref().unwrap_or(&default);
         outcome.next(policy, envelope.attempts, envelope.max_attempts, seed(self))
     }
 

@@ -272,16 +272,16 @@ impl Desk {
         let mut state = self.lock();
         let now = Instant::now();
         state.end_overdue(now, self);
-        if let Phase::Stopping { until } = state.phase {
-            if state.running == 0 || now >= until {
-                state.interrupt_all(self);
-                if state.outcomes == 0 {
-                    state.phase = Phase::Over;
-                    drop(state);
-                    self.over.notify_waiters();
-                    self.tell_executors();
-                    return Step::Over;
-                }
+        if let Phase::Stopping { until } = state.phase
+            && (state.running == 0 || now >= until)
+        {
+            state.interrupt_all(self);
+            if state.outcomes == 0 {
+                state.phase = Phase::Over;
+                drop(state);
+                self.over.notify_waiters();
+                self.tell_executors();
+                return Step::Over;
             }
         }
         if state.phase == Phase::Over {

@@ -209,7 +209,7 @@ impl Fetcher {
         let lanes = &mut self.lanes;
         let woken = poll_fn(|context| {
             let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
-                Some(wait) => match wait.as_mut().poll(context) {
+                Some(for_wake) => match for_wake.as_mut().poll(context) {
                     Poll::Ready(()) => {
                         lane.wait = None;
                         lane.look_at = Instant::now();
@@ -243,7 +243,7 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
     }
     let spread = SPREAD.mul_f64(getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX)));
-    let again = LOOK_AGAIN - spread;
+    let again = LOOK_AGAIN.saturating_sub(spread);
     match (&reply.status, reply.next_in) {
         // It did a bounded amount of work and did not reach what is ready.
         (ReserveStatus::None, Some(Duration::ZERO)) => Duration::ZERO,

@@ -120,12 +120,14 @@ impl Worker {
                 (self.shared.on_event)(&engine.event().await);
             }
         };
+        // The stop may be a large future.
+        let stops = Box::pin(stops(Arc::clone(&engine)));
         tokio::select! {
             report = engine.ended() => {
                 executors.shutdown().await;
                 report
             }
-            never = stops(Arc::clone(&engine)) => match never {},
+            never = stops => match never {},
             never = events => never,
         }
     }
