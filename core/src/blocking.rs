@@ -6,8 +6,10 @@
 //! signals reach PHP.
 
 mod partitions;
+mod worker;
 
 pub use partitions::Partitions;
+pub use worker::{Engine, Executor, NextRun, Run};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +106,7 @@ impl Client {
         let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
         Ok(jobs
             .into_iter()
-            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone(), queue: queue.clone() }))
+            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone().into(), queue: queue.clone() }))
             .collect())
     }
 
@@ -165,7 +167,7 @@ impl Queue {
     pub fn reserve<I: Interrupt>(&self, options: &ReserveOptions, interrupt: &mut I) -> Result<Vec<Job>, I::Error> {
         let queue = self.inner()?;
         let jobs = block_on(queue.reserve(options), || interrupt.check())?;
-        Ok(jobs.into_iter().map(|job| Job { job, queue: self.clone() }).collect())
+        Ok(jobs.into_iter().map(|job| Job { job: job.into(), queue: self.clone() }).collect())
     }
 
     /// See [`crate::Queue::ack_all`].
@@ -192,7 +194,7 @@ impl Queue {
         interrupt: &mut I,
     ) -> Result<Vec<bool>, I::Error> {
         let queue = self.inner()?;
-        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| job.job.clone()).collect();
+        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| AsyncJob::clone(&job.job)).collect();
         block_on(queue.extend_all(&jobs, lease), || interrupt.check())
     }
 
@@ -314,7 +316,7 @@ impl Queue {
 /// A reserved job of a blocking queue; see [`crate::Job`].
 #[derive(Clone)]
 pub struct Job {
-    job: AsyncJob,
+    job: Arc<AsyncJob>,
     queue: Queue,
 }
 

@@ -83,7 +83,7 @@ impl Partitions {
         let in_part = |job: AsyncJob| {
             let part = self.parts.iter().find(|part| part.name() == job.queue().name()).cloned();
             let queue = part.ok_or_else(|| Error::new(ErrorKind::Internal, "a job of no partition"))?;
-            Ok(Job { job, queue })
+            Ok(Job { job: job.into(), queue })
         };
         jobs.into_iter().map(in_part).collect::<Result<_, Error>>().map_err(I::Error::from)
     }
@@ -112,7 +112,7 @@ impl Partitions {
         interrupt: &mut I,
     ) -> Result<Vec<bool>, I::Error> {
         let queue = self.inner()?;
-        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| job.job.clone()).collect();
+        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| AsyncJob::clone(&job.job)).collect();
         block_on(queue.extend_all(&jobs, lease), || interrupt.check())
     }
 

@@ -115,6 +115,11 @@ impl Executor {
         self.desk.finish(run, ended)
     }
 
+    /// By which events name it.
+    pub fn number(&self) -> u64 {
+        self.shared.tag
+    }
+
     /// Was this run interrupted?
     pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
         self.shared.interrupted(run.number)

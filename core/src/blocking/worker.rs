@@ -1,0 +1,162 @@
+//! The engine of a worker for languages whose handlers run in threads or in the process itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Client, Interrupt, Job, Queue};
+use crate::error::Error;
+use crate::retry::Next;
+use crate::worker::{self, Ended, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
+
+/// How often a waiting call asks whether it was interrupted.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// See [`worker::Engine`]. Its own thread fetches, renews and settles; the caller's threads run the handlers.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use duly::blocking::{Client, Engine, NextRun, Uninterrupted};
+/// use duly::worker::{Ended, WorkerSettings};
+///
+/// let client = Client::connect("redis://127.0.0.1:6379")?;
+/// let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)]))?;
+/// let executor = engine.executor();
+/// while let NextRun::Run(run) = executor.next(Duration::from_secs(1), &mut Uninterrupted)? {
+///     println!("running {}", run.job().reserved().id());
+///     executor.finish(&run, Ended::DONE)?;
+/// }
+/// engine.stop();
+/// # Ok::<(), duly::Error>(())
+/// ```
+pub struct Engine {
+    engine: worker::Engine,
+    queues: Arc<[Queue]>,
+}
+
+/// See [`worker::Executor`]: one thread's way to the engine.
+pub struct Executor {
+    executor: worker::Executor,
+    queues: Arc<[Queue]>,
+}
+
+/// One run: the job, with verbs of its own.
+pub struct Run {
+    run: worker::Run,
+    job: Job,
+}
+
+/// What a thread gets that waits for a run.
+pub enum NextRun {
+    /// A job to run.
+    Run(Run),
+    /// None within the wait.
+    None,
+    /// The worker stops, or belongs to the process that forked this one: there will be none.
+    Over,
+}
+
+impl Engine {
+    /// See [`worker::Engine::start`]. The process must not fork while the engine runs, or the child must leave it alone.
+    pub fn start(client: &Client, settings: WorkerSettings) -> Result<Self, Error> {
+        let queues = settings.queues.iter().map(|(name, _)| client.queue(name)).collect::<Result<_, _>>()?;
+        Ok(Self { engine: worker::Engine::start(&*client.inner()?, settings)?, queues })
+    }
+
+    /// A new executor; one for each thread that runs handlers.
+    pub fn executor(&self) -> Executor {
+        Executor { executor: self.engine.executor(), queues: Arc::clone(&self.queues) }
+    }
+
+    /// See [`worker::Engine::stop`].
+    pub fn stop(&self) {
+        self.engine.stop();
+    }
+
+    /// Is it told to stop?
+    pub fn is_stopping(&self) -> bool {
+        self.engine.is_stopping()
+    }
+
+    /// Waits until the engine has ended; nothing when it has not within the wait.
+    ///
+    /// Errors: that with which it ended.
+    pub fn ended<I: Interrupt>(&self, wait: Duration, interrupt: &mut I) -> Result<Option<WorkerReport>, I::Error> {
+        let report = sliced(wait, interrupt, |slice| self.engine.ended_within(slice))?;
+        report.transpose().map_err(I::Error::from)
+    }
+
+    /// The next event; none within the wait, or when the engine has ended.
+    pub fn event<I: Interrupt>(&self, wait: Duration, interrupt: &mut I) -> Result<Option<WorkerEvent>, I::Error> {
+        sliced(wait, interrupt, |slice| self.engine.event_within(slice))
+    }
+
+    /// What it did so far.
+    pub fn report(&self) -> WorkerReport {
+        self.engine.report()
+    }
+}
+
+impl Executor {
+    /// The next run, waited for.
+    pub fn next<I: Interrupt>(&self, wait: Duration, interrupt: &mut I) -> Result<NextRun, I::Error> {
+        let next = sliced(wait, interrupt, |slice| match self.executor.next_within(slice) {
+            worker::NextRun::None => None,
+            worker::NextRun::Over => Some(NextRun::Over),
+            worker::NextRun::Run(run) => {
+                let queue = self.queues.iter().find(|queue| queue.name() == run.job.queue().name());
+                // A job comes from one of the queues that the engine was started with.
+                Some(queue.map_or(NextRun::Over, |queue| {
+                    let job = Job { job: Arc::clone(&run.job), queue: queue.clone() };
+                    NextRun::Run(Run { run, job })
+                }))
+            }
+        })?;
+        Ok(next.unwrap_or(NextRun::None))
+    }
+
+    /// See [`worker::Executor::finish`]: no I/O.
+    pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        self.executor.finish(&run.run, ended)
+    }
+
+    /// Was this run interrupted?
+    pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
+        self.executor.was_interrupted(&run.run)
+    }
+
+    /// By which events name it.
+    pub fn number(&self) -> u64 {
+        self.executor.number()
+    }
+}
+
+impl Run {
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// By which events name it.
+    pub fn number(&self) -> u64 {
+        self.run.number
+    }
+}
+
+/// Waits in slices, between which the caller may be interrupted. What is there is given without asking.
+fn sliced<T, I: Interrupt>(
+    wait: Duration,
+    interrupt: &mut I,
+    mut look: impl FnMut(Duration) -> Option<T>,
+) -> Result<Option<T>, I::Error> {
+    let until = Instant::now() + wait.min(Duration::from_secs(365 * 24 * 3600));
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if let Some(found) = look(left.min(CHECK_EVERY)) {
+            return Ok(Some(found));
+        }
+        if left.is_zero() {
+            return Ok(None);
+        }
+        interrupt.check()?;
+    }
+}
