@@ -22,7 +22,7 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
 /// more takes two calls.
-const MAX_RESERVED_A_CALL: usize = 500;
+const MAX_RESERVED_A_CALL: usize = 250;
 /// One reserve gives at most this many bytes of records (but always one job).
 const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -180,8 +180,7 @@ impl Drop for Granted {
             return;
         }
         let (queue, mut unclaimed) = (self.queue.clone(), Outcomes::default());
-        // Each goes to the head of its list: the last one first keeps their order.
-        for job in jobs.iter().rev() {
+        for job in &jobs {
             unclaimed.other(Verb::Release, &job.id, self.token, None, 0, "", None);
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
