@@ -68,6 +68,18 @@ fn jobs_given_back_together_keep_their_order() {
 }
 
 #[test]
+fn a_promise_is_never_for_a_moment_that_is_over() {
+    let endings = Endings::Some(Vec::new());
+    let (want, lease_ms, wait_ms, max_bytes) = (0, 10, 1000, MANY_BYTES);
+    holds(&[
+        Step::Push { who: ME, count: 150, record: PLAIN, when: When::After(5) },
+        Step::Advance(5),
+        // More are due than one call promotes.
+        Step::Reserve { who: ME, want, lease_ms, wait_ms, max_bytes, keeps_promise: false, endings },
+    ]);
+}
+
+#[test]
 fn a_purge_keeps_to_its_cap_across_levels() {
     let urgent = NewRecord { level: 0, ..PLAIN };
     let push_urgent = Step::Push { who: ME, count: 2, record: urgent, when: When::Now };
