@@ -8,7 +8,6 @@ if earlier then return earlier end
 if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, remove, resolve
 -- A foreign type under one of our keys stops it before the first write.
-redis.call('HLEN', stale)
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)

@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until something is due or -1, promised, ids, records, came back, ids, ...} with
 --          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 2 * want + 100 promoted.
+-- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -24,6 +24,7 @@ if refused then return refused end
 --- include: clock
 
 -- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
+redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
 redis.call('HLEN', returned)
@@ -31,6 +32,8 @@ if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
 if #levels > 1 or #ARGV >= first_item then
   for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 end
+-- Reclaiming looks at it too, but only behind the outcomes.
+if #ARGV >= first_item then redis.call('ZCARD', failed) end
 
 local settled = ''
 if #ARGV >= first_item then
@@ -40,7 +43,8 @@ if #ARGV >= first_item then
   end
   settled = table.concat(flags)
 end
-local promote_cap, reclaim_cap = 2 * want + 100, '100'
+-- Far more than are taken, because a level goes before another only among jobs that are promoted.
+local promote_cap, reclaim_cap = 4 * want + 100, '100'
 do
   --- include: reclaim_expired
 end
@@ -50,14 +54,14 @@ end
 
 -- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
 -- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
-local READ_CHUNK = 50
+local READ_CHUNK = 100
 local paused = known[4] == '1'
 local some_stale = tonumber(known[6] or 0) > 0
 local some_came_back
 local reply = { 'jobs', settled, '', -1, 0 }
 local granted, bytes = 0, 0
 local left_behind = false
-local lease_pairs, ends, ids_granted = {}, {}, {}
+local lease_pairs, ends, granted_texts = {}, {}, {}
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
 -- last tokens, still larger than those, because it follows the clock.
 local lease_end = string.format('%.0f', now + lease_ms)
@@ -79,10 +83,20 @@ if want > 0 and not paused then
         entries[length] = nil
         length = asked
       end
+      if length > 1 then
+        -- Large records are not read by the hundred, only to be left behind.
+        local fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
+        for k = length, math.max(fitting, 1) + 1, -1 do
+          entries[k] = nil
+          length = k - 1
+          more = true
+        end
+      end
       looked_at = looked_at + length
       local records = redis.call('HMGET', jobs, unpack(entries))
-      local is_stale = {}
+      local is_stale
       if some_stale then
+        is_stale = {}
         -- Known before bytes are counted: an entry that no longer counts must not hold back the job behind it.
         local passed = {}
         for k = 1, length do
@@ -113,7 +127,7 @@ if want > 0 and not paused then
         --- include: stale
         local kept_ids, kept_records = {}, {}
         for k = 1, fit do
-          if is_stale[k] then skip_stale(level, entries[k]) end
+          if is_stale and is_stale[k] then skip_stale(level, entries[k]) end
           if records[k] then
             kept_ids[#kept_ids + 1] = entries[k]
             kept_records[#kept_records + 1] = records[k]
@@ -126,13 +140,14 @@ if want > 0 and not paused then
         reply[#reply + 1] = entries
         reply[#reply + 1] = records
         reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
+        local at = 2 * granted
         for k = 1, count do
           local id = entries[k]
-          local at = 2 * (granted + k)
-          lease_pairs[at - 1], lease_pairs[at] = id, token
-          ends[at - 1], ends[at] = lease_end, id
-          ids_granted[granted + k] = id
+          lease_pairs[at + 1], lease_pairs[at + 2] = id, token
+          ends[at + 1], ends[at + 2] = lease_end, id
+          at = at + 2
         end
+        granted_texts[#granted_texts + 1] = table.concat(entries, '\n')
         granted = granted + count
       end
       if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
@@ -163,7 +178,7 @@ if granted > 0 then
   if wake_next then
     --- include: wake_one
   end
-  answer(settled .. ' ' .. token .. ' ' .. table.concat(ids_granted, '\n'))
+  answer(settled .. ' ' .. token .. ' ' .. table.concat(granted_texts, '\n'))
   return reply
 end
 

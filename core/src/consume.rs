@@ -20,8 +20,8 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 /// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
 pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
-/// more takes two calls.
-pub(crate) const MAX_RESERVED_A_CALL: usize = 500;
+/// more takes several calls.
+pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
 /// One reserve gives at most this many bytes of records (but always one job).
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 

@@ -69,8 +69,7 @@ pub(crate) struct Granted {
 impl Drop for Granted {
     fn drop(&mut self) {
         let mut outcomes = Outcomes::default();
-        // Each goes to the head of its list: the last one first keeps their order.
-        for job in self.jobs.iter().rev() {
+        for job in &self.jobs {
             release(&mut outcomes, &job.id, self.token);
         }
         give_back(&self.queue, outcomes);

@@ -11,6 +11,7 @@ redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local entered_failed = 0
+local released = {}
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
@@ -42,11 +43,17 @@ for at = next_item, #ARGV, 7 do
         redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
         wake_for(now + delay)
       else
-        redis.call(verb == 'release' and 'LPUSH' or 'RPUSH', ready(level), id)
+        if verb == 'release' then
+          released[#released + 1] = { ready(level), id }
+        else
+          redis.call('RPUSH', ready(level), id)
+        end
         wake_one()
       end
       redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
     end
   end
 end
+-- Each goes to the head of its list: the last one first keeps their order.
+for i = #released, 1, -1 do redis.call('LPUSH', released[i][1], released[i][2]) end
 if entered_failed > 0 then trim_failed() end

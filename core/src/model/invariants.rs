@@ -175,7 +175,7 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
     let settled = reserve.outcomes.len();
     let promoted = before.delayed.keys().filter(|member| !after.delayed.contains_key(*member)).count();
-    ensure!(promoted <= 2 * reserve.want + 100, "I8: one reserve promoted {promoted}");
+    ensure!(promoted <= 4 * reserve.want + 100, "I8: one reserve promoted {promoted}");
     let ended = before.leases.iter().filter(|(id, old)| after.leases.get(*id) != Some(old)).count();
     ensure!(ended <= 100 + settled, "I8: one reserve ended {ended} leases");
     let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();

@@ -1,6 +1,6 @@
 //! Sequences that once failed, shortened, each with the name of what it taught.
 
-use crate::script::IfHeld;
+use crate::script::{IfHeld, Verb};
 
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
 use super::server::Server;
@@ -54,6 +54,29 @@ fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
     let promote = Step::Promote { who: ME, cap: 9 };
     let peek = Step::Peek { state: "ready", offset: 1, limit: 5 };
     holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
+}
+
+#[test]
+fn jobs_given_back_together_keep_their_order() {
+    let release = |lease| ending(lease, Deed::Back { verb: Verb::Release, delay_ms: 0, error: "", rewrite: false });
+    holds(&[
+        push(3),
+        reserve(2, MANY_BYTES),
+        Step::Settle { who: ME, endings: Endings::Some(vec![release(0), release(1)]) },
+        reserve(3, MANY_BYTES),
+    ]);
+}
+
+#[test]
+fn a_promise_is_never_for_a_moment_that_is_over() {
+    let endings = Endings::Some(Vec::new());
+    let (want, lease_ms, wait_ms, max_bytes) = (0, 10, 1000, MANY_BYTES);
+    holds(&[
+        Step::Push { who: ME, count: 150, record: PLAIN, when: When::After(5) },
+        Step::Advance(5),
+        // More are due than one call promotes.
+        Step::Reserve { who: ME, want, lease_ms, wait_ms, max_bytes, keeps_promise: false, endings },
+    ]);
 }
 
 #[test]

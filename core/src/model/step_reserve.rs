@@ -11,10 +11,10 @@ use super::state::{Lease, State, delayed_member};
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
 /// The most leases that one reserve takes back.
 const RECLAIM_CAP: usize = 100;
-/// The most due jobs that one reserve promotes above twice what it wants.
+/// The most due jobs that one reserve promotes above four times what it wants.
 const PROMOTE_CAP: usize = 100;
 /// A ready list is read in chunks of at most this many entries.
-const CHUNK: usize = 50;
+const CHUNK: usize = 100;
 
 impl State {
     pub(super) fn reserve(&mut self, passed: Levels, reserve: &ReserveCall) -> Result<Answer, Refused> {
@@ -24,7 +24,7 @@ impl State {
         let used = self.admit(passed)?;
         let settled = self.settle_outcomes(&reserve.outcomes);
         self.reclaim_ended(RECLAIM_CAP);
-        self.promote_due(2 * reserve.want + PROMOTE_CAP);
+        self.promote_due(4 * reserve.want + PROMOTE_CAP);
         let (ids, is_stopped) = if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve) };
         if ids.is_empty() {
             return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
@@ -61,10 +61,11 @@ impl State {
             let mut looked_at = 0;
             while taken.len() < reserve.want {
                 let list = self.ready.entry(level).or_default();
-                let chunk = list.len().min(CHUNK).min(reserve.want - taken.len());
-                if chunk == 0 {
-                    break;
-                }
+                let Some(head) = list.front() else { break };
+                // As many as fit if all are as large as the first one.
+                let large = self.records.get(&head.id).map_or(0, |record| record.bytes().len());
+                let fitting = reserve.max_bytes.saturating_sub(bytes) / large.max(1);
+                let chunk = list.len().min(CHUNK).min(reserve.want - taken.len()).min(fitting.max(1));
                 if looked_at >= 10 * reserve.want + 100 {
                     return (taken, true);
                 }

@@ -23,6 +23,7 @@ impl State {
         let before = self.leases.clone();
         let mut flags = String::new();
         let mut failed = 0;
+        let mut released = Vec::new();
         for outcome in outcomes {
             let leases = if matches!(outcome.became, Became::Done) { &before } else { &self.leases };
             let is_held = leases.get(&outcome.id).is_some_and(|lease| lease.token == outcome.token);
@@ -56,7 +57,7 @@ impl State {
                         self.wake_for(at);
                     } else {
                         match verb {
-                            Verb::Release => self.put_at_head(level, &outcome.id),
+                            Verb::Release => released.push((level, &outcome.id)),
                             _ => self.put_at_tail(level, &outcome.id),
                         }
                         self.wake_one();
@@ -69,6 +70,10 @@ impl State {
                     self.count(counter, 1);
                 }
             }
+        }
+        // At the heads of their lists, in the order in which they were given back.
+        for (level, id) in released.into_iter().rev() {
+            self.put_at_head(level, id);
         }
         if failed > 0 {
             self.trim_failed();

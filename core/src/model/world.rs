@@ -311,7 +311,7 @@ impl World<'_> {
                 ("a waiter promised to come back", reply.promised > 0),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
                 ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
-                ("a reserve reached its promote cap", due > 2 * reserve.want + 100 && !was_answered),
+                ("a reserve reached its promote cap", due > 4 * reserve.want + 100 && !was_answered),
                 ("a reserve left jobs behind", !reply.jobs.is_empty() && after.indexed().len() > after.leases.len()),
             ]);
         }

@@ -1,0 +1,24 @@
+//! Jobs that are given back together.
+
+#![allow(clippy::unwrap_used)] // a test
+
+mod support;
+
+use duly::{Millis, NewJob, Outcome, ReserveOptions, Settlement};
+use support::Server;
+
+#[tokio::test]
+async fn they_keep_the_order_in_which_they_were_reserved() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for data in ["1", "2", "3", "4"] {
+        queue.push(NewJob::from_json(data).unwrap()).await.unwrap();
+    }
+    let jobs = queue.reserve(&ReserveOptions::new().max(3)).await.unwrap();
+    let release = Outcome::Release { after: Millis::ZERO };
+    let back: Vec<_> = jobs.iter().map(|job| Settlement { outcome: release, ..Settlement::done(job) }).collect();
+    assert_eq!(queue.settle_all(&back).await.unwrap(), [true; 3]);
+    let again = queue.reserve(&ReserveOptions::new().max(4)).await.unwrap();
+    let order: Vec<_> = again.iter().map(|job| job.envelope.data.as_str()).collect();
+    assert_eq!(order, ["1", "2", "3", "4"]);
+}
