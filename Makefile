@@ -19,7 +19,7 @@ test: setup ## every check and test in every language; ends with "N passed, N fa
 	@./tools/test.sh
 
 bench: build ## the figures, with the budget beside each
-	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python bench/run.py
+	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m bench.run
 
 clean: ## remove everything that was built, .venv included
 	rm -rf target build bench/out .venv .pytest_cache .mypy_cache .ruff_cache

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import workers
+from bench import workers
 
 Figure = dict[str, Any]
 
@@ -61,10 +61,11 @@ longest_call_ms    worst PING of another client while a worker takes a million j
 push_over_set      median latency of a push / of a SET of 200 bytes by the same client library, one at a time.
 skin.*             us a call, one at a time; client and server share a CPU. split: each has its own.
 worker.rate        jobs/s of one worker process (concurrency 1) whose handlers do nothing but look at the clock, 100,000
-                   jobs; server on one CPU, worker on the other. rate2: two processes, nothing pinned. floor_rate: ack and
-                   reserve of 100 jobs in one bare script, four calls in flight. cpu_us: of the worker, a job, with its start.
-worker.idle_*      push to handler, 300 jobs one at a time. lateness: start less due time of 500 jobs over 5 s; loaded:
-                   beside a stream at half of the worker's rate. due_same_second: 20,000 jobs due at once, until the last.
+                   jobs; server on one CPU, worker on the other. rate2: two processes, nothing pinned. floor_rate: ack
+                   and reserve of 100 jobs in one bare script, four calls in flight. cpu_us: of the worker, a job,
+                   with its start.
+worker.idle_*      push to handler, 300 jobs one at a time. lateness: start less due time of 500 jobs over 5 s;
+                   loaded: beside a stream at half of the worker's rate. due_same_second: 20,000 jobs due at once.
 worker.recovery    kill -9 of a worker with 100 leases of 1 s, until another has started all of them.
 worker.reconnect   from the moment a restarted server answers until a job pushed then starts.
 idle200            commands a second that 200 idle workers cause together."""

@@ -38,7 +38,7 @@ class Workers:
 
     def __init__(self, command: list[str], url: str) -> None:
         self._command = command
-        self._url = url
+        self.url = url
         self.queue = duly.Client(url).queue("bench")
 
     @contextmanager
@@ -46,7 +46,7 @@ class Workers:
         """Runs workers on a CPU, or on any; gives their process ids. Their reports are there afterwards."""
         started = []
         for _ in range(processes):
-            program = [*self._command, self._url, "bench", "1"]
+            program = [*self._command, self.url, "bench", "1"]
             process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
             os.sched_setaffinity(process.pid, os.sched_getaffinity(0) if cpu is None else {cpu})
             started.append(process)
@@ -137,7 +137,7 @@ def _loaded_lateness(workers: Workers, cpu: int, add: Add) -> None:
     with workers.running(reports, cpu=cpu):
         workers.until_done()
     rate = JOBS / (reports[0]["last_ns"] - reports[0]["first_ns"]) * 1e9
-    load = f"import sys; sys.path.insert(0, 'bench'); import workers; workers.stream({workers._url!r}, {rate / 2})"
+    load = f"from bench import workers; workers.stream({workers.url!r}, {rate / 2})"
     reports = []
     with workers.running(reports, cpu=cpu):
         _warm_up(workers)

@@ -1,6 +1,6 @@
 //! Measures the engine on a running server and prints one JSON object a line: `duly-bench <part> <url>`.
 //!
-//! `bench/run.py` starts the server, places server and client on their CPUs, and runs the parts. The server must be
+//! `bench/run.py` (`python -m bench.run`) starts the server, places server and client on their CPUs, and runs the parts. The server must be
 //! nobody else's: it is flushed between runs.
 
 mod alone;
