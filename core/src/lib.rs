@@ -138,4 +138,6 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../README.zh-CN.md")]
     struct ReadmeInChinese;
+    #[doc = include_str!("../../docs/workers.md")]
+    struct Workers;
 }
