@@ -11,14 +11,15 @@ import json
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import workers
 
 Figure = dict[str, Any]
 
@@ -34,7 +35,18 @@ BUDGETS = {
     "engine.mem_delayed_bytes": 480.0,
     "engine.longest_call_ms": 5.0,
     "engine.longest_call_ms.by_server": 5.0,
+    "worker.idle200_commands_per_s": 250.0,
+    "worker.due_same_second_s.python": 0.3,
+    "worker.reconnect_ms.rust": 1000.0,
+    "worker.reconnect_ms.python": 1000.0,
+    "worker.reconnect_ms.php": 1000.0,
+    **{f"worker.idle_p50_ms.{language}": 0.2 for language in ("rust", "python", "php")},
+    **{f"worker.idle_p99_ms.{language}": 0.8 for language in ("rust", "python", "php")},
+    **{f"worker.lateness_p50_ms.{language}": 0.9 for language in ("rust", "python", "php")},
+    **{f"worker.lateness_p99_ms.{language}": 2.0 for language in ("rust", "python", "php")},
 }
+# At least this share of `worker.floor_rate` of the same run.
+SHARES = {"worker.rate.rust": 0.6, "worker.rate.python": 0.3, "worker.rate.php": 0.3}
 # These promise something of every call, so the worst run is judged and not the median.
 WORST_COUNTS = ("engine.longest_call_ms",)
 WHAT = """\
@@ -47,7 +59,15 @@ mem_*_bytes        growth of used_memory a job, 100,000 jobs, ids made by duly, 
 longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; in five
                    parts. by_server: the longest script call in SLOWLOG. Both are judged by the worst run.
 push_over_set      median latency of a push / of a SET of 200 bytes by the same client library, one at a time.
-skin.*             us a call, one at a time; client and server share a CPU. split: each has its own."""
+skin.*             us a call, one at a time; client and server share a CPU. split: each has its own.
+worker.rate        jobs/s of one worker process (concurrency 1) whose handlers do nothing but look at the clock, 100,000
+                   jobs; server on one CPU, worker on the other. rate2: two processes, nothing pinned. floor_rate: ack and
+                   reserve of 100 jobs in one bare script, four calls in flight. cpu_us: of the worker, a job, with its start.
+worker.idle_*      push to handler, 300 jobs one at a time. lateness: start less due time of 500 jobs over 5 s; loaded:
+                   beside a stream at half of the worker's rate. due_same_second: 20,000 jobs due at once, until the last.
+worker.recovery    kill -9 of a worker with 100 leases of 1 s, until another has started all of them.
+worker.reconnect   from the moment a restarted server answers until a job pushed then starts.
+idle200            commands a second that 200 idle workers cause together."""
 
 
 class Bench:
@@ -58,6 +78,12 @@ class Bench:
         self.cpus = {"same": server_cpu, "split": client_cpu}
         self.figures: list[Figure] = []
         self.missing: list[str] = []
+
+    def add(self, metric: str, unit: str, values: list[float]) -> None:
+        """Takes a figure that was measured here."""
+        value = statistics.median(values)
+        figure = {"metric": metric, "value": value, "unit": unit, "runs": len(values)}
+        self.figures.append({**figure, "min": min(values), "max": max(values)})
 
     def run(self, what: str, command: list[str], place: str = "split", suffix: str = "") -> None:
         """Runs a program that prints figures. Its CPU is inherited from here."""
@@ -76,20 +102,33 @@ class Bench:
 
 
 def main() -> int:
+    parts = sys.argv[1:] or ["engine", "workers"]
     subprocess.run(["cargo", "build", "--release", "--quiet", "-p", "duly-bench"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     rust = str(target / "release" / "duly-bench")
+    php = shutil.which("php") or "php"
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) == 1:
         print("bench: one CPU only: 'split' is 'same' here", file=sys.stderr)
-    with server(cpus[0]) as url:
-        bench = Bench(url, server_cpu=cpus[0], client_cpu=cpus[-1])
-        for part in ("cycle", "memory", "stall"):
-            bench.run(part, [rust, part])
-        for place in ("same", "split"):
-            bench.run("rust", [rust, "alone"], place, f".{place}")
-            bench.run("python", [sys.executable, "bench/skin.py"], place, f".{place}")
-            bench.run("php", [shutil.which("php") or "php", "bench/skin.php"], place, f".{place}")
+    with Server(cpus[0]) as server:
+        bench = Bench(server.url, server_cpu=cpus[0], client_cpu=cpus[-1])
+        if "engine" in parts:
+            for part in ("cycle", "memory", "stall"):
+                bench.run(part, [rust, part])
+            for place in ("same", "split"):
+                bench.run("rust", [rust, "alone"], place, f".{place}")
+                bench.run("python", [sys.executable, "bench/skin.py"], place, f".{place}")
+                bench.run("php", [php, "bench/skin.php"], place, f".{place}")
+        if "workers" in parts:
+            bench.run("floor of a worker", [rust, "combined"])
+            os.sched_setaffinity(0, cpus)
+            languages = {
+                "rust": [rust, "worker"],
+                "python": [sys.executable, "bench/worker.py"],
+                "php": [php, "bench/worker.php"],
+            }
+            workers.measure(languages, rust, server.url, cpus[-1], bench.add)
+            workers.reconnect(languages, server.restart, server.url, bench.add)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     figures = [whole_name(figure) for figure in bench.figures]
     OUT.write_text("".join(json.dumps(figure) + "\n" for figure in figures))
@@ -106,25 +145,43 @@ def whole_name(figure: Figure) -> Figure:
     return {**figure, "metric": name.removesuffix(main_place)}
 
 
-@contextmanager
-def server(cpu: int) -> Iterator[str]:
+class Server:
     """A redis-server without persistence, on a free port and the given CPU."""
-    program = shutil.which("redis-server") or shutil.which("valkey-server")
-    if program is None:
-        sys.exit("bench: no redis-server here: run tools/setup.sh")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="duly-bench-") as folder:
-        options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
-        process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
-        try:
-            os.sched_setaffinity(process.pid, {cpu})
-            wait_until_it_listens(port, process)
-            yield f"redis://127.0.0.1:{port}"
-        finally:
-            process.kill()
-            process.wait()
+
+    def __init__(self, cpu: int) -> None:
+        program = shutil.which("redis-server") or shutil.which("valkey-server")
+        if program is None:
+            sys.exit("bench: no redis-server here: run tools/setup.sh")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port: int = probe.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self._port}"
+        self._cpu = cpu
+        self._folder = tempfile.TemporaryDirectory(prefix="duly-bench-")
+        options = ["--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self._command = [program, *options, "--dir", self._folder.name]
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        os.sched_setaffinity(process.pid, {self._cpu})
+        wait_until_it_listens(self._port, process)
+        return process
+
+    def restart(self) -> None:
+        """Kills it, leaves workers time to notice, and starts it again."""
+        self._process.kill()
+        self._process.wait()
+        time.sleep(3.0)
+        self._process = self._start()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
 
 
 def wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -141,12 +198,17 @@ def wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def print_table(figures: list[Figure]) -> None:
+    floor = next((figure["value"] for figure in figures if figure["metric"] == "worker.floor_rate"), None)
     print(f"{'metric':48} {'median':>11} {'min':>11} {'max':>11} unit    runs  budget")
     for figure in figures:
         name = figure["metric"]
         verdict = ""
         budget = BUDGETS.get(name)
-        if budget is not None:
+        if name in SHARES and floor:
+            least = SHARES[name] * floor
+            met = "met" if figure["value"] >= least else "MISSED"
+            verdict = f"  at least {least:,.0f} ({SHARES[name]:.0%} of the floor) {met}"
+        elif budget is not None:
             judged = figure["max"] if name.startswith(WORST_COUNTS) else figure["value"]
             verdict = f"  {budget:g} {'met' if judged <= budget else 'MISSED'}"
         numbers = " ".join(f"{figure[part]:11,.2f}" for part in ("value", "min", "max"))

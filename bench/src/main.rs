@@ -19,15 +19,20 @@ use server::{Failure, Server};
 const RUNS: usize = 5;
 
 /// The parts, and what they measure.
-const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time)";
+const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time), \
+                     combined (the floor of a worker)";
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [part, url, queue, concurrency] = arguments.as_slice()
-        && part == "worker"
-    {
+    if let [part, url, queue, number] = arguments.as_slice() {
+        let number = number.parse()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        return runtime.block_on(worker::run(url, queue, concurrency.parse()?));
+        return match part.as_str() {
+            "worker" => runtime.block_on(worker::run(url, queue, number)),
+            "hold" => runtime.block_on(worker::hold(url, queue, number)),
+            "idle" => worker::idle(url, queue, number),
+            _ => Err("the programs of bench/workers.py are: worker, hold, idle".into()),
+        };
     }
     let [part, url] = arguments.as_slice() else {
         return Err(format!("usage: duly-bench <part> <url>; parts: {PARTS}").into());
@@ -44,6 +49,7 @@ fn main() -> Result<(), Failure> {
             "memory" => memory::measure(&mut server).await,
             "stall" => stall::measure(&mut server).await,
             "alone" => alone::beside_set(&mut server).await,
+            "combined" => worker::floor(&mut server).await,
             _ => Err(format!("no part '{part}'; parts: {PARTS}").into()),
         }
     })

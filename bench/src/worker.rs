@@ -3,12 +3,15 @@
 //! `bench/worker.py` and `bench/worker.php` are the same in the other languages.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use duly::Client;
-use duly::worker::{Failure as HandlerFailure, Job, Worker};
+use duly::worker::{Engine, Failure as HandlerFailure, Job, Worker, WorkerSettings};
 use serde_json::json;
 
-use crate::server::Failure;
+use crate::figure::Figure;
+use crate::server::{Failure, Server};
+use crate::{RUNS, floor};
 
 /// What a producer of these benchmarks pushes.
 #[derive(serde::Deserialize)]
@@ -51,6 +54,43 @@ pub(crate) async fn run(url: &str, queue: &str, concurrency: usize) -> Result<()
     });
     println!("{line}");
     Ok(())
+}
+
+/// A worker with a short lease whose jobs never end: `duly-bench hold <url> <queue> <jobs>`. To be killed.
+pub(crate) async fn hold(url: &str, queue: &str, jobs: usize) -> Result<(), Failure> {
+    let worker = Worker::builder(Client::builder().url(url).build()?)
+        .queue(queue, 1)
+        .concurrency(jobs)
+        .lease(Duration::from_secs(1))
+        .any_handler(|_: Job<Data>, _| std::future::pending::<Result<(), HandlerFailure>>());
+    worker.run().await?;
+    Ok(())
+}
+
+/// So many idle workers, each with connections of its own: `duly-bench idle <url> <queue> <workers>`. To be killed.
+pub(crate) fn idle(url: &str, queue: &str, workers: usize) -> Result<(), Failure> {
+    let client = Client::builder().url(url).build()?;
+    let settings = WorkerSettings::new(vec![(queue.to_owned(), 1)]);
+    let engines: Result<Vec<_>, _> = (0..workers).map(|_| Engine::start(&client, settings.clone())).collect();
+    let engines = engines?;
+    println!("{} workers wait", engines.len());
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The script that a worker cannot beat: `duly-bench combined <url>`.
+pub(crate) async fn floor(server: &mut Server) -> Result<(), Failure> {
+    let mut rate = Figure::default();
+    for run in 0..=RUNS {
+        server.flush()?;
+        let jobs_per_s = floor::combined(server.url(), 100_000).await?;
+        if run > 0 {
+            rate.add(jobs_per_s);
+        }
+    }
+    rate.print("worker.floor_rate", "jobs/s");
+    server.flush()
 }
 
 /// The monotonic clock, which all processes of a machine share.

@@ -109,7 +109,7 @@ impl Drop for Unclaimed {
     fn drop(&mut self) {
         for of_one_queue in self.jobs.chunk_by(|a, b| Arc::ptr_eq(&a.queue().shared, &b.queue().shared)) {
             let mut outcomes = Outcomes::default();
-            for job in of_one_queue.iter().rev() {
+            for job in of_one_queue {
                 release(&mut outcomes, job.id(), job.token());
             }
             give_back(of_one_queue[0].queue(), outcomes);

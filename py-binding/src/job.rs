@@ -15,7 +15,7 @@ use crate::waiting::wait;
 
 pub(crate) enum Held {
     Blocking(blocking::Job),
-    Async(duly::Job),
+    Async(Box<duly::Job>),
 }
 
 /// What jobs of the sync and the asyncio queue have in common: everything that can be read.

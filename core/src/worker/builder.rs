@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::WorkerSettings;
 use super::event::WorkerEvent;
 use super::handler::{Context, Failure, Handler, Job, boxed};
 use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
+use super::{WorkerReport, WorkerSettings};
 use crate::client::Client;
 use crate::error::Error;
 use crate::several::Selection;
@@ -103,6 +103,16 @@ impl WorkerBuilder {
     pub fn on_event(mut self, on_event: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.on_event = Arc::new(on_event);
         self
+    }
+
+    /// Builds it and runs it until SIGTERM or SIGINT. Errors: those of [`Worker::run`] and of `build`.
+    pub async fn run(self) -> Result<WorkerReport, Error> {
+        self.build()?.run().await
+    }
+
+    /// Builds it and runs it until `stop` is ready. Errors: those of [`Worker::run_until`] and of `build`.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<WorkerReport, Error> {
+        self.build()?.run_until(stop).await
     }
 
     /// The worker. Errors: `InvalidArgument`.

@@ -12,7 +12,7 @@ pub(crate) struct AsyncJob {}
 
 impl AsyncJob {
     pub(super) fn new(py: Python<'_>, job: duly::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        let reserved = ReservedJob::new(Held::Async(job), queue);
+        let reserved = ReservedJob::new(Held::Async(Box::new(job)), queue);
         Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
     }
 }
