@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Duly;
 
 /**
- * Keeps worker processes running: replaces those that end, passes signals on, and ends those that hang.
+ * Keeps worker processes running: replaces those that end, passes signals on, and kills those that hang.
  *
  * @internal of `duly-worker`
  */
@@ -20,7 +20,7 @@ final class Supervisor
     /** How often the loop looks around, if no signal wakes it. */
     private const LOOK_US = 200_000;
     /** What a child has beyond its grace, in which it ends a handler that hangs by itself. */
-    private const MARGIN_S = 12.0;
+    private const MARGIN_S = 9.0;
 
     /** @var array<int, array{slot: int, since: float, line: resource}> by process id */
     private array $children = [];

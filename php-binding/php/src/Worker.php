@@ -188,9 +188,11 @@ final class Worker
     /**
      * Works until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Lost connections are survived.
      *
+     * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
+     *
      * @throws ExceptionInterface an error that no waiting heals, such as a wrong password
      */
-    public function run(): void
+    public function run(): array
     {
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $engine = new WorkerEngine($this->client, $this->queues, $this->lease, $this->grace, $patience);
@@ -217,6 +219,7 @@ final class Worker
             $this->cutShort = false;
             exit(128 + $signal);
         }
+        return $engine->report();
     }
 
     private function check(): void
