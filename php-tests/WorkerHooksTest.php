@@ -72,7 +72,7 @@ final class WorkerHooksTest extends ServerTestCase
         $outcomes = [
             'retry' => new Retry(after: 60, message: 'busy'),
             'policy' => new Retry(),
-            'cause' => new Retry(60, previous: new \DomainException('why')),
+            'gave up' => new Fail(),
             'no retries left' => new Retry(after: 60),
             'release' => new Release(after: 60),
             'fail' => new Fail('pointless'),
@@ -100,9 +100,9 @@ final class WorkerHooksTest extends ServerTestCase
         }
         self::assertSame([
             'retry' => ['delayed', 63, 1, 'busy'],
-            'policy' => ['delayed', 7, 1, ''],
-            'cause' => ['delayed', 63, 1, 'DomainException: why'],
-            'no retries left' => ['failed', null, 1, ''],
+            'policy' => ['delayed', 7, 1, 'the handler asked for another run'],
+            'gave up' => ['failed', null, 1, 'the handler gave up'],
+            'no retries left' => ['failed', null, 1, 'the handler asked for another run'],
             'release' => ['delayed', 63, 0, ''],
             'fail' => ['failed', null, 1, 'pointless'],
             'wrong' => ['delayed', 7, 1, 'odd'],
@@ -136,6 +136,21 @@ final class WorkerHooksTest extends ServerTestCase
             ['error', "job 'b' of queue 'q' failed for good: DomainException: broken", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
+    }
+
+    public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void
+    {
+        $this->queue->pushMany(array_fill(0, 5, ['data' => 1, 'name' => 'n', 'retry' => RetryPolicy::fixed(60)]));
+        $runs = 0;
+        $worker = $this->worker(null, static fn () => throw new \OverflowException('the disk is full'));
+        $worker->on('n', static function () use (&$runs): void {
+            if (++$runs === 3) {
+                throw new \DomainException('broken');
+            }
+        });
+        $this->thrownBy(\OverflowException::class, fn () => $worker->run());
+        $counts = $this->queue->counts();
+        self::assertSame([2, 1, 0], [$counts->ready, $counts->delayed, $counts->reserved]);
     }
 
     public function testAnExceptionOfRestartOnEndsTheWorkerAndTheJobIsRetried(): void

@@ -14,7 +14,7 @@ final class Retry extends \RuntimeException
     /** @param int|float|null $after seconds; the policy says if null */
     public function __construct(
         public readonly int|float|null $after = null,
-        string $message = '',
+        string $message = 'the handler asked for another run',
         ?\Throwable $previous = null,
     ) {
         parent::__construct($message, 0, $previous);

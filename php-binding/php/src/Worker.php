@@ -207,6 +207,10 @@ final class Worker
                 $ended = $engine->ended(self::LONGEST_WAIT_S);
                 $this->tell($engine);
             } while (!$ended);
+        } catch (\Throwable $error) {
+            // A logger that throws, or the engine's own end.
+            $this->leave($engine);
+            throw $error;
         } finally {
             $this->engine = null;
             $this->job = null;
@@ -344,11 +348,8 @@ final class Worker
 
     private function fail(WorkerEngine $engine, Job $job, \Throwable $thrown): void
     {
-        $text = match (true) {
-            !$thrown instanceof Retry && !$thrown instanceof Fail => self::describe($thrown),
-            $thrown->getMessage() === '' && $thrown->getPrevious() !== null => self::describe($thrown->getPrevious()),
-            default => self::utf8($thrown->getMessage()),
-        };
+        $isOurs = $thrown instanceof Retry || $thrown instanceof Fail;
+        $text = $isOurs ? self::utf8($thrown->getMessage()) : self::describe($thrown);
         $failure = ['error' => $text];
         if ($thrown instanceof Fail) {
             $failure['final'] = true;
@@ -510,8 +511,19 @@ final class Worker
             $error = error_get_last();
             $why = $error !== null && $error['type'] & self::FATAL ? $error['message'] : 'exit was called';
             $engine->fail(self::utf8("the process ended during the run: {$why}"));
+            $this->leave($engine);
+        });
+    }
+
+    /** Gives back what was fetched, as far as that is possible at once. */
+    private function leave(WorkerEngine $engine): void
+    {
+        try {
+            $engine->stop();
             $engine->stop();
             $engine->ended(self::FAREWELL_S);
-        });
+        } catch (ExceptionInterface) {
+            // It was said, or nobody is left to hear it.
+        }
     }
 }
