@@ -715,41 +715,138 @@ namespace Duly {
     }
 
     /**
-     * Renews the leases of the jobs that it holds from a native thread, whatever PHP is doing meanwhile, until they are
-     * let go, their timeout is over, or this object is gone. `Worker` uses it.
+     * The engine of `Duly\Worker`: its native threads fetch, renew leases and settle, whatever PHP is doing meanwhile.
+     *
+     * It runs one job at a time. It belongs to the process that made it: in a forked child it does nothing, and the
+     * child may make its own.
+     *
+     * @internal of `Duly\Worker`, and may change with every version
      */
-    final class LeaseKeeper
+    final class WorkerEngine
     {
         /**
-         * Every renewal sets leases to `lease` seconds, 10 if null; it renews every third of that. No thread runs
-         * before the first `hold`.
+         * Starts it. When a run must end (see `interruption`) the process gets SIGURG until the run has ended, and
+         * when it has not after `patience` seconds the process ends with exit code 124.
          *
-         * @throws Exception\InvalidArgumentException
-         */
-        public function __construct(Client $client, int|float|null $lease = null)
-        {
-        }
-
-        /**
-         * Renews this job's lease from now on.
+         * @param array<int|string, string|int> $queues as for `Client::reserveFrom`
+         * @param int|float $grace how long the current run may go on after `stop`
          *
          * @throws Exception\ExceptionInterface
          */
-        public function hold(Job $job): void
+        public function __construct(
+            Client $client,
+            array $queues,
+            int|float $lease,
+            int|float $grace,
+            int|float $patience,
+        ) {
+        }
+
+        /**
+         * The next job, waited for so many seconds. The run before is done with that, if it was not ended otherwise.
+         *
+         * Null when there is none within the wait, when there are `events`, and when there will be none (`isOver`).
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function next(float $wait): ?Job
         {
         }
 
-        /** Renews this job's lease no more. */
-        public function letGo(Job $job): void
+        /** The current run is done; nothing when it has ended before. */
+        public function done(): void
         {
         }
 
         /**
-         * The ids of jobs whose lease turned out to be lost since the last call: cancelled, or taken by another worker.
+         * The current run failed; with the arguments of `Job::fail`. Sends nothing itself.
          *
-         * @return list<string>
+         * @return ?float the wait in seconds until it runs again; null when it goes to `failed`
+         *
+         * @throws Exception\InvalidArgumentException
          */
-        public function lost(): array
+        public function fail(
+            string|\Throwable $error,
+            int|float|null $retryAfter = null,
+            bool $counted = true,
+            bool $final = false,
+            mixed $data = null,
+            ?int $attempts = null,
+            ?int $maxRetries = null,
+            ?string $raw = null,
+        ): ?float {
+        }
+
+        /**
+         * Whether the job would go to `failed` with that.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function isLast(
+            string|\Throwable $error,
+            int|float|null $retryAfter = null,
+            bool $counted = true,
+            bool $final = false,
+            mixed $data = null,
+            ?int $attempts = null,
+            ?int $maxRetries = null,
+            ?string $raw = null,
+        ): bool {
+        }
+
+        /**
+         * Gives the job of the current run back, not counted as a failure.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function release(int|float|null $after = null): void
+        {
+        }
+
+        /** Why the current run must end: `timed_out`, `lease_lost` or `stopped`. */
+        public function interruption(): ?string
+        {
+        }
+
+        /**
+         * What happened since the last call: `level` and `text`, and `queue` and `id` if it is about a job.
+         *
+         * @return list<array<string, string>>
+         */
+        public function events(): array
+        {
+        }
+
+        /** Starts nothing more; the current run may go on for the grace. The second call ends the grace. */
+        public function stop(): void
+        {
+        }
+
+        /** Whether there will be no more jobs. */
+        public function isOver(): bool
+        {
+        }
+
+        /**
+         * Whether the engine has told the server all that it had to tell, waited for so many seconds.
+         *
+         * @throws Exception\ExceptionInterface that with which the engine ended
+         */
+        public function ended(int|float|null $wait = null): bool
+        {
+        }
+
+        /**
+         * How many jobs are `acked`, `failed`, `released` and `lost` so far.
+         *
+         * @return array<string, int>
+         */
+        public function report(): array
+        {
+        }
+
+        /** Has this process get SIGTERM when its parent is gone; false where the system cannot do that. */
+        public static function followParent(int $parent): bool
         {
         }
     }

@@ -34,9 +34,8 @@ final class FpmTest extends TestCase
         $this->script('exit', '$client->queue("q")->push(1); echo "before"; exit(1);');
         $this->script('fatal', '$client->queue("q")->push(1); echo "before"; none();');
         $this->script('held', '
-            $job = $client->queue("q")->reserve();
-            (new Duly\LeaseKeeper($client, 1))->hold($job);
-            echo "held";
+            $GLOBALS["engine"] = new Duly\WorkerEngine($client, ["q"], 1, 30, 5);
+            echo $GLOBALS["engine"]->next(10) ? "held" : "none";
             exit;
         ');
         $binary = 'php-fpm' . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;

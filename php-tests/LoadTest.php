@@ -9,7 +9,7 @@ final class LoadTest extends ServerTestCase
     public function testLoadingAndMakingAClientStartsNoThreadAndNoConnection(): void
     {
         $program = $this->program('
-            $keeper = new Duly\LeaseKeeper($client);
+            $client->queue("q");
             say("threads " . (count(scandir("/proc/self/task")) - 2));
             $sockets = 0;
             foreach (scandir("/proc/self/fd") as $fd) {

@@ -80,6 +80,14 @@ final class Server
         }
     }
 
+    /** Such as SIGSTOP. */
+    public function signal(int $signal): void
+    {
+        if ($this->process !== null) {
+            proc_terminate($this->process, $signal);
+        }
+    }
+
     public function close(): void
     {
         $this->kill();

@@ -91,7 +91,10 @@ final class StubsTest extends TestCase
         }
     }
 
-    /** The extension says `mixed` where it takes several types and checks them itself; the stub must be as exact there. */
+    /**
+     * The extension says `mixed` where it takes several types and checks them itself; the stub must be as exact
+     * there.
+     */
     private function compareTypes(?\ReflectionType $real, ?\ReflectionType $stub, string $where): void
     {
         self::assertSame($real === null, $stub === null, $where);

@@ -42,7 +42,11 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ');
         self::assertSame(0, $program->end());
-        self::assertSame("run 1 after ''\nrun 2 after 'DomainException: no \u{fffd} answer'\n", $program->said());
+        self::assertMatchesRegularExpression(
+            "/^run 1 after ''\njob '\\w+' of queue 'q' failed, and runs again after 0.05 s: "
+            . "DomainException: no \u{fffd} answer\nrun 2 after 'DomainException: no \u{fffd} answer'\n$/",
+            $program->said(),
+        );
         self::assertSame([1, 1], [$this->totals()['retried'], $this->totals()['acked']]);
     }
 
@@ -139,7 +143,9 @@ final class WorkerTest extends ServerTestCase
         $program->signal(SIGTERM);
         self::assertSame(128 + SIGTERM, $program->end());
         $job = $this->queue->reserve(wait: 5);
-        self::assertSame(['a', 2], [$job->id, $job->attempt]);
+        // It is given back at once, and not counted.
+        self::assertSame(['a', 1], [$job->id, $job->attempt]);
+        self::assertSame(['released' => 1], array_intersect_key($this->totals(), ['released' => 0, 'reclaimed' => 0]));
     }
 
     public function testTheEndOfTheGraceEndsTheProcess(): void
@@ -182,7 +188,7 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ', 'maxJobs: 2');
         self::assertSame(0, $program->end());
-        self::assertStringContainsString("another worker may run the job again: ack on queue 'q'", $program->said());
+        self::assertStringContainsString('the lease of job a of queue q was over before', $program->said());
         self::assertSame(1, $this->totals()['acked']);
     }
 
@@ -227,7 +233,8 @@ final class WorkerTest extends ServerTestCase
             self::assertSame(0, $program->end());
             self::assertSame(1, substr_count($program->said(), 'keeps trying'), $program->said());
             self::assertSame(1, substr_count($program->said(), 'the server answers again'));
-            self::assertStringContainsString("ran after all\nused 0", $program->said());
+            self::assertStringContainsString("ran after all\n", $program->said());
+            self::assertStringContainsString("\nused 0\n", $program->said());
         } finally {
             $server->close();
         }
@@ -257,12 +264,14 @@ final class WorkerTest extends ServerTestCase
             $this->client->queue($name)->pushMany(array_fill(0, 100, ['data' => $name]));
         }
         $ran = ['often' => 0, 'rarely' => 0];
-        $worker = new Worker($this->client, ['often' => 9, 'rarely' => 1], maxJobs: 100);
+        $worker = new Worker($this->client, ['often' => 3, 'rarely' => 1], maxJobs: 100);
         $worker->on('', function (mixed $data) use (&$ran): void {
             $ran[$data]++;
+            // A weight is the chance of a queue at each fetch; of longer jobs one or two are fetched at a time.
+            usleep(26000);
         })->run();
-        // 90 and 10 are expected; the chance to be this far off is less than one in a million.
-        self::assertGreaterThan(70, $ran['often']);
+        // 75 and 25 are expected; the chance to be this far off is less than one in ten thousand.
+        self::assertGreaterThan($ran['rarely'], $ran['often']);
         self::assertGreaterThan(0, $ran['rarely']);
     }
 
@@ -298,7 +307,9 @@ final class WorkerTest extends ServerTestCase
             $this->queue->push(1, id: $name, name: 'n', maxRetries: 0);
             $lines = [];
             $log = static function (string $line) use (&$lines): void {
-                $lines[] = $line;
+                if (!str_contains($line, 'failed for good')) {
+                    $lines[] = $line;
+                }
             };
             $worker = $this->quick(1, $log)->on('n', static fn () => throw new \DomainException('broken'));
             $worker->onFailure($hook)->run();
@@ -316,10 +327,10 @@ final class WorkerTest extends ServerTestCase
         self::assertSame(['delayed', 0], [$this->queue->find('a')?->state, $this->queue->find('a')?->attempts]);
     }
 
-    /** @param ?callable $log fails the test if null */
+    /** @param ?callable $log fails the test if null, but for failures */
     private function quick(int $maxJobs, ?callable $log = null): Worker
     {
-        $log ??= static fn (string $line) => self::fail($line);
+        $log ??= static fn (string $line) => str_contains($line, ' failed') ?: self::fail($line);
         return new Worker($this->client, ['q'], maxJobs: $maxJobs, log: $log);
     }
 

@@ -344,3 +344,21 @@ async fn due_jobs_start_in_time_on_one_of_several_idle_workers() {
         worker.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_run_without_an_outcome_is_followed_by_the_next() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let engine =
+        duly::worker::Engine::start(&client, duly::worker::WorkerSettings::new(vec![("orders".to_owned(), 1)]))
+            .unwrap();
+    let executor = engine.executor();
+    for number in 0..20 {
+        queue.push(NewJob::new(&number).unwrap()).await.unwrap();
+        let run = tokio::time::timeout(Duration::from_secs(10), executor.next()).await.unwrap().unwrap();
+        // Nothing of the engine is left to do meanwhile, and it sleeps.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        run.job.ack().await.unwrap();
+        assert!(executor.finish(&run, duly::worker::Ended::SettledByHandler).unwrap().is_none());
+    }
+}

@@ -27,8 +27,6 @@ static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::
 #[derive(Clone)]
 pub struct Client {
     client: blocking::Client,
-    /// For what needs connections of its own.
-    pub builder: ClientBuilder,
 }
 
 struct Arguments<'a> {
@@ -46,6 +44,13 @@ struct Arguments<'a> {
     maxDataBytes: Option<i64>,
     durability: Option<String>,
     manualClock: bool,
+}
+
+impl Client {
+    /// The engine's client.
+    pub fn blocking(&self) -> &blocking::Client {
+        &self.client
+    }
 }
 
 impl Arguments<'_> {
@@ -68,7 +73,7 @@ impl Arguments<'_> {
             return Ok(client.clone());
         }
         let builder = self.builder(connect, command, deadline)?;
-        let client = Client { client: blocking::Client::new(builder.clone())?, builder };
+        let client = Client { client: blocking::Client::new(builder)? };
         clients.insert(key, client.clone());
         Ok(client)
     }

@@ -1,6 +1,7 @@
 //! `Duly\Job`: a reserved job.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use duly::{Millis, Next, Outcome, blocking};
 use ext_php_rs::flags::ClassFlags;
@@ -23,13 +24,13 @@ use crate::when::{given, span};
 #[derive(Clone)]
 pub struct Job {
     pub job: blocking::Job,
-    /// Acked, failed or released through this object.
-    pub settled: Cell<bool>,
+    /// Acked, failed or released through this object; a worker's engine looks at it too.
+    pub settled: Rc<Cell<bool>>,
 }
 
 impl Job {
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, settled: Cell::new(false) }
+        Self { job, settled: Rc::default() }
     }
 
     fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
@@ -42,30 +43,6 @@ impl Job {
         let next = self.job.settle_rewritten(outcome, changed, &mut Signals)?;
         self.settled.set(true);
         Ok(next)
-    }
-
-    /// The job as a failure changes it, if it does.
-    fn rewritten(
-        &self,
-        data: Option<&Zval>,
-        attempts: Option<i64>,
-        max_retries: Option<i64>,
-        raw: Option<&Zval>,
-    ) -> Result<Option<duly::Envelope>, Fault> {
-        if data.is_none() && attempts.is_none() && max_retries.is_none() && raw.is_none() {
-            return Ok(None);
-        }
-        let mut changed = self.envelope().clone();
-        if data.is_some() || raw.is_some() {
-            changed.data = convert::data(data, raw)?;
-        }
-        if let Some(attempts) = attempts {
-            changed.attempts = whole("attempts", attempts, u32::MAX.into())?;
-        }
-        if let Some(max_retries) = max_retries {
-            changed.max_attempts = whole("maxRetries", max_retries, u32::MAX.into())?;
-        }
-        Ok(Some(changed))
     }
 
     /// The jobs of an array.
@@ -132,7 +109,7 @@ view! {
             raw: Option<&Zval>,
         ) -> PhpResult<Option<f64>> {
             let (failed, error) = (failure(given(retryAfter), counted, r#final)?, error_text(error)?);
-            let next = match self.rewritten(given(data), attempts, maxRetries, given(raw))? {
+            let next = match rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))? {
                 Some(mut changed) => {
                 changed.error = error;
                 self.settle_rewritten(failed, changed)?
@@ -158,7 +135,31 @@ view! {
     }
 }
 
-fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outcome, Fault> {
+/// The job as a failure changes it, if it does.
+pub fn rewritten(
+    envelope: &duly::Envelope,
+    data: Option<&Zval>,
+    attempts: Option<i64>,
+    max_retries: Option<i64>,
+    raw: Option<&Zval>,
+) -> Result<Option<duly::Envelope>, Fault> {
+    if data.is_none() && attempts.is_none() && max_retries.is_none() && raw.is_none() {
+        return Ok(None);
+    }
+    let mut changed = envelope.clone();
+    if data.is_some() || raw.is_some() {
+        changed.data = convert::data(data, raw)?;
+    }
+    if let Some(attempts) = attempts {
+        changed.attempts = whole("attempts", attempts, u32::MAX.into())?;
+    }
+    if let Some(max_retries) = max_retries {
+        changed.max_attempts = whole("maxRetries", max_retries, u32::MAX.into())?;
+    }
+    Ok(Some(changed))
+}
+
+pub fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outcome, Fault> {
     if last {
         if retry_after.is_some() || !counted {
             let message = "a final failure has no retry and counts: leave out retryAfter and counted";
@@ -170,7 +171,7 @@ fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outc
     Ok(Outcome::Retry { after, counted })
 }
 
-fn wait_of(next: &Next) -> Option<f64> {
+pub fn wait_of(next: &Next) -> Option<f64> {
     match next {
         Next::RetryAfter { after, .. } | Next::ReleaseAfter(after) => Some(after.as_seconds()),
         _ => None,
@@ -178,7 +179,7 @@ fn wait_of(next: &Next) -> Option<f64> {
 }
 
 /// A text, or an exception as `DomainException: what it says`. A message may hold any bytes, and an error must be UTF-8.
-fn error_text(error: &Zval) -> Result<String, Fault> {
+pub fn error_text(error: &Zval) -> Result<String, Fault> {
     let error = error.dereference();
     if let Some(text) = error.zend_str().filter(|_| error.is_string()) {
         return Ok(String::from_utf8_lossy(text.as_bytes()).into_owned());

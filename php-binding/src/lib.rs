@@ -18,7 +18,6 @@ mod error;
 mod inspect;
 mod interrupt;
 mod job;
-mod lease_keeper;
 mod new_job;
 mod operate;
 mod push_many;
@@ -26,7 +25,10 @@ mod queue;
 mod record;
 mod retry;
 mod select;
+mod trace;
+mod watch;
 mod when;
+mod worker;
 
 use ext_php_rs::prelude::*;
 
@@ -43,7 +45,7 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .class::<job::Job>()
         .class::<new_job::NewJob>()
         .class::<retry::RetryPolicy>()
-        .class::<lease_keeper::LeaseKeeper>()
+        .class::<worker::WorkerEngine>()
         .class::<push_many::PushSummary>()
         .class::<inspect::Counts>()
         .class::<inspect::JobView>()

@@ -12,6 +12,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use crate::convert::{self, Text, millis, utf8, whole};
 use crate::error::Fault;
 use crate::retry::RetryPolicy;
+use crate::trace;
 use crate::when::{given, when};
 
 /// A job for `Queue::pushMany`; its arguments are those of `Queue::push`.
@@ -93,7 +94,13 @@ impl Options<'_> {
         if let Some(timeout) = given(self.timeout) {
             job = job.timeout(millis("timeout", timeout)?.to_duration());
         }
-        for (name, value) in headers(self.headers)? {
+        let headers = headers(self.headers)?;
+        if !headers.iter().any(|(name, _)| name == trace::TRACEPARENT)
+            && let Some(parent) = trace::parent()
+        {
+            job = job.header(trace::TRACEPARENT, parent);
+        }
+        for (name, value) in headers {
             job = job.header(name, value);
         }
         Ok(job.on_duplicate(on_duplicate(utf8("onDuplicate", self.onDuplicate)?.as_deref())?))

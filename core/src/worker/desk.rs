@@ -633,7 +633,8 @@ impl State {
         let no_timer = self
             .oldest_outcome
             .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
-        self.wake_if(stopping || (self.outcomes > 0 && self.fetched.is_empty()) || no_timer)
+        // Also without an outcome (interrupted, or settled by the handler): an executor that was busy is free now.
+        self.wake_if(stopping || self.fetched.is_empty() || no_timer)
     }
 
     fn wake_if(&mut self, needed: bool) -> bool {

@@ -6,44 +6,88 @@ namespace Duly;
 
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
-use Duly\Exception\LeaseLostException;
+use Duly\Exception\JobInterruptedException;
+
+// For programs without an autoloader, for which this file is the only one to name.
+// phpcs:disable PSR1.Files.SideEffects
+if (extension_loaded('duly')) {
+    foreach (['Exception/JobInterruptedException', 'Log', 'Retry', 'Release', 'Fail', 'Trace'] as $file) {
+        require_once __DIR__ . "/{$file}.php";
+    }
+}
 
 /**
- * Reserves jobs of some queues, one at a time, and runs their handlers until it is told to stop.
+ * Runs the handlers of the jobs of some queues, one at a time, until it is told to stop.
  *
- * The lease of the running job is renewed from a native thread, whatever the handler is doing, up to the job's own
- * timeout. A handler that returns has its job acked; one that throws has it failed, and the job's policy decides.
- * A job that its handler acked, failed or released itself is left alone.
+ * A native thread fetches the jobs, renews their leases, whatever the handler is doing, and tells the server what
+ * became of them. A handler that returns has its job acked; one that throws has it failed, and the job's policy
+ * decides, unless it throws `Duly\Retry`, `Duly\Release` or `Duly\Fail`. A job that its handler acked, failed or
+ * released itself is left alone.
  *
  * A list of queues is a strict order, the first queue first; `['orders' => 3, 'mail' => 1]` gives each queue a weight.
  *
+ * A run that is longer than its job's timeout, or whose lease is lost, is interrupted: with pcntl, a
+ * `JobInterruptedException` is thrown in the handler, also out of a `sleep()`. A process whose handler does not end
+ * within five seconds of that, as in a query that does not return, or that has no pcntl, ends with exit code 124, for
+ * its supervisor to start another one.
+ *
  * With pcntl, the first SIGTERM, SIGINT or SIGQUIT lets the running job finish within the grace and then ends `run`.
- * A second one, or the end of the grace, ends the process at once; the job comes back when its lease ends. A signal
- * cuts a `sleep()` of the handler short, as PHP does everywhere.
+ * A second one, or the end of the grace, interrupts the handler, gives the job back uncounted, and ends the process
+ * with 128 and the signal's number (SIGALRM for the end of the grace). A signal cuts a `sleep()` of the handler
+ * short, as PHP does everywhere.
+ *
+ * Hooks run around every run, in an order that is the same in every language: `before` hooks in the order in which they
+ * were added; the handler; then, in the opposite order, `after` hooks if it worked. If it did not: `onFailure` hooks,
+ * then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A `before` hook that throws ends the
+ * run as if the handler had thrown. A run that was interrupted calls no hook after its handler: the job is settled by
+ * then.
  */
 final class Worker
 {
+    /** SIGALRM, which PHP knows by name only with pcntl. */
+    private const ALARM = 14;
     private const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
     /** No wait is longer, so that `stop` is seen soon. */
     private const LONGEST_WAIT_S = 0.5;
-    private const FIRST_PAUSE_S = 0.1;
-    private const LONGEST_PAUSE_S = 2.0;
+    /** How long an interrupted handler may take to clean up. */
+    private const PATIENCE_S = 5.0;
+    /** How long the last words of a process that ends in a handler may take. */
+    private const FAREWELL_S = 2.0;
+    private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     /** @var array<string, callable> */
     private array $handlers = [];
-    /** @var ?callable */
-    private $failureHook = null;
-    /** @var callable */
-    private $log;
+    /** @var list<callable> */
+    private array $before = [];
+    /** @var list<callable> the last one that was added is the first, as in the lists below */
+    private array $after = [];
+    /** @var list<callable> */
+    private array $onFailure = [];
+    /** @var list<callable> */
+    private array $onFailed = [];
+    /** @var list<class-string> */
+    private array $restartOn = [];
+    private Log $log;
+    private ?WorkerEngine $engine = null;
+    private ?Job $job = null;
+    /** Whether an exception may be thrown in what runs. */
+    private bool $interruptible = false;
     private bool $stopAsked = false;
-    private float $pause = self::FIRST_PAUSE_S;
+    private int $signals = 0;
+    private int $signal = 0;
+    /** Whether the handler was interrupted because the worker stops. */
+    private bool $cutShort = false;
+    private bool $watchesExit = false;
 
     /**
      * @param list<string>|array<string, int> $queues names, or weights (1 to 1,000) by name
      * @param float $lease seconds without a renewal after which another worker may take the job
      * @param float $grace seconds that the running job has after the first signal
      * @param ?int $maxJobs `run` returns after so many jobs: a supervisor then starts a fresh process
-     * @param ?callable $log gets one line of text at a time; `error_log` if null
+     * @param ?callable(string, string): void $log gets one line of text at a time, and its level; stderr if null
+     * @param ?int $memory `run` returns after the job with which PHP's memory is more than so many MB
+     * @param ?object $logger a PSR-3 logger (`Psr\Log\LoggerInterface`); gets the lines with queue, id, name and
+     *     attempt
      */
     public function __construct(
         private Client $client,
@@ -52,28 +96,17 @@ final class Worker
         private float $grace = 30.0,
         private ?int $maxJobs = null,
         ?callable $log = null,
+        private ?int $memory = null,
+        ?object $logger = null,
     ) {
-        if ($queues === []) {
-            throw new InvalidArgumentException('a worker needs at least one queue');
-        }
-        if (!($grace >= 0.0 && $grace <= 86400.0)) {
-            throw new InvalidArgumentException('grace must be 0 to 86,400 seconds');
-        }
-        if ($maxJobs !== null && $maxJobs < 1) {
-            throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
-        }
-        foreach ($queues as $key => $value) {
-            $client->queue(is_int($value) ? (string) $key : $value); // refuses a wrong name
-        }
-        $this->log = $log ?? static function (string $line): void {
-            error_log($line);
-        };
+        $this->check();
+        $this->log = new Log($log, $logger);
     }
 
     /**
      * Sets what runs the jobs of this name; an empty name stands for jobs without one.
      *
-     * @param callable(mixed, Job): void $handler gets the data, with JSON objects as arrays, and the job
+     * @param callable(mixed, Job): mixed $handler gets the data, with JSON objects as arrays, and the job
      */
     public function on(string $name, callable $handler): static
     {
@@ -81,15 +114,48 @@ final class Worker
         return $this;
     }
 
+    /** @param callable(Job): mixed $hook is called before the handler; if it throws, the handler does not run */
+    public function before(callable $hook): static
+    {
+        $this->before[] = $hook;
+        return $this;
+    }
+
+    /** @param callable(Job): mixed $hook is called when the handler has returned, just before the ack */
+    public function after(callable $hook): static
+    {
+        array_unshift($this->after, $hook);
+        return $this;
+    }
+
     /**
-     * Sets what is called with a job whose handler threw, and what it threw, before the failure is stored. It may give
+     * Adds what is called with a job whose handler threw, and what it threw, before the failure is stored. It may give
      * arguments of `Job::fail` by name that it wants changed, such as `['data' => ..., 'maxRetries' => 9]`, or null.
      *
      * @param callable(Job, \Throwable): ?array<string, mixed> $hook
      */
     public function onFailure(callable $hook): static
     {
-        $this->failureHook = $hook;
+        array_unshift($this->onFailure, $hook);
+        return $this;
+    }
+
+    /** @param callable(Job, \Throwable): mixed $hook is called when a job is about to go to `failed` */
+    public function onFailed(callable $hook): static
+    {
+        array_unshift($this->onFailed, $hook);
+        return $this;
+    }
+
+    /**
+     * After a handler threw one of these, or an exception that was caused by one, `run` returns: its supervisor starts
+     * a fresh process, with a fresh connection to a database that has gone away. The job is retried by its policy.
+     *
+     * @param list<class-string> $classes
+     */
+    public function restartOn(array $classes): static
+    {
+        $this->restartOn = [...$this->restartOn, ...array_values($classes)];
         return $this;
     }
 
@@ -100,143 +166,291 @@ final class Worker
     }
 
     /**
-     * Works until `stop`, a signal, or `maxJobs`. Lost connections are survived.
+     * Changes settings of the constructor, by their names.
+     *
+     * @internal for `duly-worker`
+     * @param array<string, mixed> $settings
+     */
+    public function change(array $settings): void
+    {
+        foreach ($settings as $name => $value) {
+            $this->{$name} = $value;
+        }
+        $this->check();
+    }
+
+    /** @internal for `duly-worker` */
+    public function grace(): float
+    {
+        return $this->grace;
+    }
+
+    /**
+     * Works until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Lost connections are survived.
+     *
+     * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
      *
      * @throws ExceptionInterface an error that no waiting heals, such as a wrong password
      */
-    public function run(): void
+    public function run(): array
     {
-        $keeper = new LeaseKeeper($this->client, $this->lease);
-        $left = $this->maxJobs;
+        $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
+        $engine = new WorkerEngine($this->client, $this->queues, $this->lease, $this->grace, $patience);
+        $this->engine = $engine;
+        $this->watchExit();
         $restore = $this->catchSignals();
         try {
-            while (!$this->stopAsked && $left !== 0) {
-                $job = $this->next();
-                if ($job === null) {
-                    continue;
-                }
-                if ($this->stopAsked) {
-                    $this->settle($job, static fn () => $job->release());
-                    break;
-                }
-                $this->runOne($keeper, $job);
-                $left = $left === null ? null : $left - 1;
-            }
+            $this->work($engine);
+            $engine->done();
+            $engine->stop();
+            do {
+                $ended = $engine->ended(self::LONGEST_WAIT_S);
+                $this->tell($engine);
+            } while (!$ended);
+        } catch (\Throwable $error) {
+            // A logger that throws, or the engine's own end.
+            $this->leave($engine);
+            throw $error;
         } finally {
+            $this->engine = null;
+            $this->job = null;
             $this->stopAsked = false;
             $restore();
         }
+        $signal = $this->signals > 1 ? $this->signal : self::ALARM;
+        $this->signals = 0;
+        if ($this->cutShort) {
+            $this->cutShort = false;
+            exit(128 + $signal);
+        }
+        return $engine->report();
     }
 
-    private function next(): ?Job
+    private function check(): void
     {
-        try {
-            $jobs = $this->client->reserveFrom($this->queues, wait: self::LONGEST_WAIT_S, lease: $this->lease);
-        } catch (ExceptionInterface $error) {
-            if (!$error->isTransient()) {
-                throw $error;
-            }
-            if ($this->pause === self::FIRST_PAUSE_S) {
-                ($this->log)("no jobs for now, the worker keeps trying: {$error->getMessage()}");
-            }
-            $this->sleep($this->pause * random_int(500, 1000) / 1000);
-            $this->pause = min($this->pause * 2, self::LONGEST_PAUSE_S);
-            return null;
+        if ($this->queues === []) {
+            throw new InvalidArgumentException('a worker needs at least one queue');
         }
-        if ($this->pause !== self::FIRST_PAUSE_S) {
-            ($this->log)('the server answers again');
-            $this->pause = self::FIRST_PAUSE_S;
+        if (!($this->grace >= 0.0 && $this->grace <= 86400.0)) {
+            throw new InvalidArgumentException('grace must be 0 to 86,400 seconds');
         }
-        return $jobs[0] ?? null;
-    }
-
-    private function runOne(LeaseKeeper $keeper, Job $job): void
-    {
-        $handler = $this->handlers[$job->name ?? ''] ?? null;
-        if ($handler === null) {
-            $name = $job->name === null ? 'jobs without a name' : "the name '{$job->name}'";
-            $this->settle($job, static fn () => $job->fail("this worker has no handler for {$name}"));
-            return;
+        if ($this->maxJobs !== null && $this->maxJobs < 1) {
+            throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
         }
-        $keeper->hold($job);
-        $thrown = null;
-        try {
-            $handler($job->data(), $job);
-        } catch (\Throwable $error) {
-            $thrown = $error;
+        if ($this->memory !== null && $this->memory < 1) {
+            throw new InvalidArgumentException('memory must be 1 MB or more, or null for no limit');
         }
-        try {
-            if ($thrown !== null) {
-                $this->fail($job, $thrown);
-            } elseif (!$job->settled) {
-                $this->settle($job, static fn () => $job->ack());
-            }
-        } finally {
-            $keeper->letGo($job);
-            // Settling has said so already; only emptied, to let the list not grow.
-            $keeper->lost();
+        foreach ($this->queues as $key => $value) {
+            $this->client->queue(is_int($value) ? (string) $key : $value); // refuses a wrong name
         }
     }
 
-    private function fail(Job $job, \Throwable $thrown): void
+    private function work(WorkerEngine $engine): void
     {
-        $text = self::describe($thrown);
-        $named = "job '{$job->id}' of queue '{$job->queue->name}'";
-        if ($job->settled) {
-            ($this->log)("{$named} was settled, then its handler threw {$text}");
-            return;
+        $left = $this->maxJobs ?? PHP_INT_MAX;
+        $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
+        while (!$this->stopAsked && $left > 0) {
+            // Ends the run before, too.
+            $job = $engine->next(self::LONGEST_WAIT_S);
+            if ($job === null) {
+                $this->tell($engine);
+                if ($engine->isOver()) {
+                    return;
+                }
+                continue;
+            }
+            if ($this->stopAsked) {
+                $engine->release();
+                return;
+            }
+            $left--;
+            if (!$this->runOne($engine, $job)) {
+                return;
+            }
+            if ($memory !== PHP_INT_MAX && memory_get_usage(true) > $memory) {
+                $this->log('info', "this worker ends: PHP's memory is more than {$this->memory} MB", $job);
+                return;
+            }
         }
-        $changes = [];
+    }
+
+    /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
+    private function runOne(WorkerEngine $engine, Job $job): bool
+    {
+        $this->job = $job;
+        $scope = null;
         try {
-            $changes = $this->changes($job, $thrown);
-        } catch (\Throwable $error) {
-            // The job has failed all the same.
-            ($this->log)("onFailure for {$named} threw " . self::describe($error));
-        }
-        if ($job->settled) {
-            return;
-        }
-        $this->settle($job, function () use ($job, $named, $text, $changes): void {
             try {
-                $job->fail(...$changes + ['error' => $text]);
-            } catch (\Error | \InvalidArgumentException | \LengthException $error) {
-                ($this->log)("onFailure gave for {$named} what fail does not take: " . self::describe($error));
-                $job->fail($text);
+                $this->interruptible = true;
+                $scope = Trace::continue($job);
+                foreach ($this->before as $hook) {
+                    $hook($job);
+                }
+                $name = $job->name;
+                $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
+                $handler($job->data(), $job);
+            } finally {
+                $this->interruptible = false;
+                $scope?->detach();
             }
-        });
+        } catch (\Throwable $thrown) {
+            return $this->onThrown($engine, $job, $thrown);
+        }
+        if ($this->after !== [] && $engine->interruption() === null) {
+            $this->callHooks('after', $this->after, $job);
+        }
+        if ($this->log->isVerbose()) {
+            $this->log('debug', self::named($job) . ' is done', $job);
+        }
+        return true;
     }
 
-    /** @return array<string, mixed> */
-    private function changes(Job $job, \Throwable $thrown): array
+    private static function noHandler(?string $name): Retry
     {
-        return $this->failureHook === null ? [] : ($this->failureHook)($job, $thrown) ?? [];
+        $name = $name === null ? 'jobs without a name' : "the name '{$name}'";
+        return new Retry(message: "this worker has no handler for {$name}");
+    }
+
+    private function onThrown(WorkerEngine $engine, Job $job, \Throwable $thrown): bool
+    {
+        $why = $engine->interruption();
+        if ($why !== null) {
+            // It is settled, and the engine's event says so.
+            $this->cutShort = $why === 'stopped';
+            $engine->done();
+            return true;
+        }
+        if ($job->settled) {
+            $text = self::describe($thrown);
+            $this->log('warning', self::named($job) . " was settled, then its handler threw {$text}", $job, $thrown);
+        } elseif ($thrown instanceof Release) {
+            $this->release($engine, $job, $thrown);
+        } else {
+            $this->fail($engine, $job, $thrown);
+        }
+        if ($this->wantsRestart($thrown)) {
+            $this->log('info', 'this worker ends, for a fresh one to go on', $job);
+            return false;
+        }
+        return true;
+    }
+
+    private function release(WorkerEngine $engine, Job $job, Release $thrown): void
+    {
+        try {
+            $engine->release($thrown->after);
+            $text = self::named($job) . " was given back by its handler, to run again after {$thrown->after} s";
+            $this->log('info', $text, $job);
+        } catch (ExceptionInterface $error) {
+            $this->fail($engine, $job, $error);
+        }
+    }
+
+    private function fail(WorkerEngine $engine, Job $job, \Throwable $thrown): void
+    {
+        $isOurs = $thrown instanceof Retry || $thrown instanceof Fail;
+        $text = $isOurs ? self::utf8($thrown->getMessage()) : self::describe($thrown);
+        $failure = ['error' => $text];
+        if ($thrown instanceof Fail) {
+            $failure['final'] = true;
+        } elseif ($thrown instanceof Retry && $thrown->after !== null) {
+            $failure['retryAfter'] = $thrown->after;
+        }
+        $changed = $failure;
+        foreach ($this->onFailure as $hook) {
+            try {
+                $changed = ($hook($job, $thrown) ?? []) + $changed;
+            } catch (\Throwable $error) {
+                // The job has failed all the same.
+                $this->log('error', 'onFailure for ' . self::named($job) . ' threw ' . self::describe($error), $job);
+            }
+            if ($job->settled) {
+                return;
+            }
+        }
+        try {
+            $this->settle($engine, $job, $thrown, $changed);
+        } catch (\Error | \InvalidArgumentException | \LengthException $error) {
+            $named = self::named($job);
+            $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
+            $this->log('error', "{$what} what fail does not take: " . self::describe($error), $job);
+            $this->settle($engine, $job, $thrown, ['error' => $text]);
+        }
+    }
+
+    /** @param array<string, mixed> $failure the arguments of `Job::fail` */
+    private function settle(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): void
+    {
+        $isLast = $engine->isLast(...$failure);
+        if ($isLast) {
+            $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
+        }
+        if ($job->settled) {
+            return;
+        }
+        $wait = $engine->fail(...$failure);
+        $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
+        $text = is_string($failure['error']) ? $failure['error'] : self::describe($thrown);
+        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$text}", $job, $thrown);
+    }
+
+    /** @param list<callable> $hooks */
+    private function callHooks(string $kind, array $hooks, Job $job, mixed ...$arguments): void
+    {
+        foreach ($hooks as $hook) {
+            try {
+                $hook($job, ...$arguments);
+            } catch (\Throwable $error) {
+                $text = "{$kind} for " . self::named($job) . ' threw ' . self::describe($error);
+                $this->log('error', $text, $job, $error);
+            }
+        }
+    }
+
+    private function wantsRestart(\Throwable $thrown): bool
+    {
+        for ($error = $thrown; $error !== null; $error = $error->getPrevious()) {
+            foreach ($this->restartOn as $class) {
+                if ($error instanceof $class) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private static function named(Job $job): string
+    {
+        return "job '{$job->id}' of queue '{$job->queue->name}'";
     }
 
     private static function describe(\Throwable $error): string
     {
-        // A message may hold any bytes, and an error text must be UTF-8.
-        $text = json_encode($error::class . ': ' . $error->getMessage(), JSON_INVALID_UTF8_SUBSTITUTE);
-        return json_decode((string) $text);
+        return self::utf8($error::class . ': ' . $error->getMessage());
     }
 
-    /** A job that cannot be settled comes back when its lease ends: that is a line in the log, and no reason to stop. */
-    private function settle(Job $job, callable $verb): void
+    /** A message may hold any bytes, and an error text must be UTF-8. */
+    private static function utf8(string $text): string
     {
-        try {
-            $verb();
-        } catch (LeaseLostException $error) {
-            ($this->log)("another worker may run the job again: {$error->getMessage()}");
-        } catch (ExceptionInterface $error) {
-            ($this->log)("the job comes back when its lease ends: {$error->getMessage()}");
-        }
+        return json_decode((string) json_encode($text, JSON_INVALID_UTF8_SUBSTITUTE));
     }
 
-    /** Sleeps in slices: a signal between the look at `stopAsked` and the sleep must not wait for its end. */
-    private function sleep(float $seconds): void
+    private function log(string $level, string $text, Job $job, ?\Throwable $error = null): void
     {
-        $until = hrtime(true) + (int) ($seconds * 1e9);
-        while (!$this->stopAsked && ($left = $until - hrtime(true)) > 0) {
-            usleep((int) (min($left, 1e8) / 1e3) + 1);
+        $context = [
+            'queue' => $job->queue->name,
+            'id' => $job->id,
+            'name' => $job->name,
+            'attempt' => $job->attempt,
+        ];
+        ($this->log)($level, $text, $error === null ? $context : $context + ['exception' => $error]);
+    }
+
+    /** What the engine has to say. */
+    private function tell(WorkerEngine $engine): void
+    {
+        foreach ($engine->events() as $event) {
+            ($this->log)($event['level'], $event['text'], array_diff_key($event, ['level' => 0, 'text' => 0]));
         }
     }
 
@@ -254,11 +468,9 @@ final class Worker
             $before[$signal] = pcntl_signal_get_handler($signal);
             pcntl_signal($signal, $this->onSignal(...));
         }
-        $before[SIGALRM] = pcntl_signal_get_handler(SIGALRM);
+        $before[SIGURG] = pcntl_signal_get_handler(SIGURG);
+        pcntl_signal(SIGURG, $this->interrupt(...));
         return static function () use ($async, $before): void {
-            if (pcntl_signal_get_handler(SIGALRM) !== $before[SIGALRM]) {
-                pcntl_alarm(0);
-            }
             foreach ($before as $signal => $handler) {
                 pcntl_signal($signal, $handler);
             }
@@ -268,12 +480,50 @@ final class Worker
 
     private function onSignal(int $signal): void
     {
-        if ($this->stopAsked) {
-            ($this->log)('the worker ends at once; a running job comes back when its lease ends');
-            exit(128 + $signal);
-        }
         $this->stopAsked = true;
-        pcntl_signal(SIGALRM, $this->onSignal(...));
-        pcntl_alarm(max(1, (int) ceil($this->grace)));
+        $this->signals++;
+        $this->signal = $signal;
+        $this->engine?->stop();
+    }
+
+    /** The engine's signal, which may also come a moment too late. */
+    private function interrupt(): void
+    {
+        $why = $this->interruptible ? $this->engine?->interruption() : null;
+        if ($why !== null && $this->job !== null) {
+            $this->interruptible = false;
+            throw new JobInterruptedException($why, $this->job->queue->name, $this->job->id);
+        }
+    }
+
+    /** A handler that ends the process, by `exit` or a fatal error, has failed. */
+    private function watchExit(): void
+    {
+        if ($this->watchesExit) {
+            return;
+        }
+        $this->watchesExit = true;
+        register_shutdown_function(function (): void {
+            $engine = $this->engine;
+            if ($engine === null) {
+                return;
+            }
+            $error = error_get_last();
+            $why = $error !== null && $error['type'] & self::FATAL ? $error['message'] : 'exit was called';
+            $engine->fail(self::utf8("the process ended during the run: {$why}"));
+            $this->leave($engine);
+        });
+    }
+
+    /** Gives back what was fetched, as far as that is possible at once. */
+    private function leave(WorkerEngine $engine): void
+    {
+        try {
+            $engine->stop();
+            $engine->stop();
+            $engine->ended(self::FAREWELL_S);
+        } catch (ExceptionInterface) {
+            // It was said, or nobody is left to hear it.
+        }
     }
 }

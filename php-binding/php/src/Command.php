@@ -1,0 +1,127 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly;
+
+/**
+ * The program `duly-worker`.
+ *
+ * @internal
+ */
+final class Command
+{
+    public const WRONG_USE = 2;
+    private const ERROR = 1;
+    private const NEEDED = [
+        'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
+        'posix_getpid', 'posix_setpgid',
+    ];
+    private const HELP = <<<'TEXT'
+        Runs workers: duly-worker <bootstrap.php> [options]
+
+        bootstrap.php returns a Duly\Worker, or a function that gets the options below that were given, by the names
+        of the worker's settings (queues, lease, grace, maxJobs, memory), and returns one. It is loaded in each worker
+        process, so that those that are replaced have the new code.
+
+          -q, --queue NAME[=WEIGHT]  serve this queue; more than once: in this order, or by weights if each has one
+              --processes N          how many workers (default 1)
+              --max-jobs N           replace a worker after so many jobs
+              --memory MB            replace a worker after the job with which PHP's memory is more than that
+              --lease SECONDS        how soon others take over the jobs of a worker that died (the worker's own: 10)
+              --grace SECONDS        how long running jobs may go on after a signal (the worker's own: 30)
+          -h, --help                 this text
+              --version              the version of duly
+
+        What the options do not say stays as bootstrap.php has set it. A worker that ends is replaced, after a pause
+        that grows to 10 s if it died. SIGTERM, SIGINT and SIGQUIT: the workers finish what they run within the
+        grace; a second signal ends the grace. Without PHP's pcntl and posix, one worker runs in this process and is not
+        replaced.
+
+        Exit codes, of this program the largest of those with which its workers ended after the signal:
+            0  told to stop, and nothing was cut short; of a worker also: replaced by --max-jobs, --memory or restartOn
+            1  an error that waiting does not heal, such as a wrong password; a fatal error of PHP is 255
+            2  a wrong option, no such file, no extension, or a bootstrap.php that gives no worker
+          124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted
+          137  a worker had to be killed
+          142  the grace ended before the handler, whose job was given back
+          143  the same by a second SIGTERM (130 by SIGINT, 131 by SIGQUIT)
+
+        TEXT;
+
+    /** @param list<string> $arguments without the program's name */
+    public function main(array $arguments): int
+    {
+        if (in_array('-h', $arguments, true) || in_array('--help', $arguments, true)) {
+            fwrite(STDOUT, self::HELP);
+            return 0;
+        }
+        if (!extension_loaded('duly')) {
+            return $this->refuse('the PHP extension duly is not loaded: php -d extension=/path/to/duly.so, or php.ini');
+        }
+        if (in_array('--version', $arguments, true)) {
+            fwrite(STDOUT, 'duly ' . phpversion('duly') . "\n");
+            return 0;
+        }
+        try {
+            [$file, $processes, $settings] = Options::parse($arguments);
+        } catch (\UnexpectedValueException $error) {
+            return $this->refuse("{$error->getMessage()}; see duly-worker --help");
+        }
+        $work = fn (callable $ready): int => $this->work($file, $settings, $ready);
+        foreach (self::NEEDED as $function) {
+            if (!function_exists($function)) {
+                $this->say("PHP has no {$function}: one worker runs in this process, and nobody replaces it");
+                return $work(static fn () => null);
+            }
+        }
+        $grace = $settings['grace'] ?? 0.0;
+        return (new Supervisor($work(...), $processes, $grace, $this->say(...)))->run();
+    }
+
+    /**
+     * @param array<string, mixed> $settings
+     * @param callable(float): void $ready
+     */
+    private function work(string $file, array $settings, callable $ready): int
+    {
+        try {
+            $worker = $this->load($file, $settings);
+        } catch (\Throwable $error) {
+            return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
+        }
+        $ready($worker->grace());
+        try {
+            $worker->run();
+        } catch (\Throwable $error) {
+            $this->say('the worker ends: ' . $error::class . ": {$error->getMessage()}");
+            return self::ERROR;
+        }
+        return 0;
+    }
+
+    /** @param array<string, mixed> $settings */
+    private function load(string $file, array $settings): Worker
+    {
+        $worker = (static fn (): mixed => require $file)();
+        if (!$worker instanceof Worker && is_callable($worker)) {
+            $worker = $worker($settings);
+        }
+        if (!$worker instanceof Worker) {
+            throw new \UnexpectedValueException('it must return a Duly\Worker, not ' . get_debug_type($worker));
+        }
+        $worker->change($settings);
+        return $worker;
+    }
+
+    private function refuse(string $why): int
+    {
+        $this->say($why);
+        return self::WRONG_USE;
+    }
+
+    private function say(string $line): void
+    {
+        fwrite(STDERR, "duly-worker: {$line}\n");
+    }
+}

@@ -1,0 +1,197 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly;
+
+/**
+ * Keeps worker processes running: replaces those that end, passes signals on, and kills those that hang.
+ *
+ * @internal of `duly-worker`
+ */
+final class Supervisor
+{
+    private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
+    /** The wait before a child that died is replaced doubles up to the longest one, if its successors die too. */
+    private const FIRST_PAUSE_S = 0.1;
+    private const LONGEST_PAUSE_S = 10.0;
+    /** Who has lived so long was all right. */
+    private const LONG_LIFE_S = 10.0;
+    /** How often the loop looks around, if no signal wakes it. */
+    private const LOOK_US = 200_000;
+    /** What a child has beyond its grace, in which it ends a handler that hangs by itself. */
+    private const MARGIN_S = 9.0;
+
+    /** @var array<int, array{slot: int, since: float, line: resource}> by process id */
+    private array $children = [];
+    /** @var array<int, float> when to start the child of a slot */
+    private array $due = [];
+    /** @var array<int, float> how long to wait before the next child of a slot, if this one dies */
+    private array $pause = [];
+    private bool $everReady = false;
+    private int $signals = 0;
+    private ?float $killAt = null;
+    private int $code = 0;
+
+    /**
+     * @param \Closure(callable(float): void): int $child what a child does, and its exit code; to be told when it
+     *     is ready,
+     *     with the grace of its worker
+     * @param \Closure(string): void $say
+     */
+    public function __construct(
+        private \Closure $child,
+        private int $processes,
+        private float $grace,
+        private \Closure $say,
+    ) {
+    }
+
+    /** Gives the exit code. */
+    public function run(): int
+    {
+        pcntl_async_signals(true);
+        foreach (self::SIGNALS as $signal) {
+            pcntl_signal($signal, $this->onSignal(...));
+        }
+        // Only to end the sleep.
+        pcntl_signal(SIGCHLD, static fn () => null);
+        $this->due = array_fill(0, $this->processes, 0.0);
+        $this->pause = array_fill(0, $this->processes, self::FIRST_PAUSE_S);
+        while ($this->children !== [] || !$this->stops()) {
+            $this->startDue();
+            usleep(self::LOOK_US);
+            $this->listen();
+            $this->reap();
+            if ($this->killAt !== null && microtime(true) > $this->killAt) {
+                ($this->say)('some workers do not end: they are killed, their jobs come back when their leases end');
+                $this->signalAll(SIGKILL);
+                $this->killAt = null;
+            }
+        }
+        return $this->code;
+    }
+
+    private function stops(): bool
+    {
+        return $this->signals > 0;
+    }
+
+    private function onSignal(): void
+    {
+        $this->signals++;
+        // Children are in groups of their own: Ctrl-C in a terminal reaches them only through this.
+        $this->signalAll(SIGTERM);
+        $this->killAt = microtime(true) + ($this->signals === 1 ? $this->grace : 0.0) + self::MARGIN_S;
+    }
+
+    private function signalAll(int $signal): void
+    {
+        foreach (array_keys($this->children) as $pid) {
+            posix_kill($pid, $signal);
+        }
+    }
+
+    private function startDue(): void
+    {
+        foreach ($this->due as $slot => $at) {
+            if (!$this->stops() && microtime(true) >= $at) {
+                unset($this->due[$slot]);
+                $this->start($slot);
+            }
+        }
+    }
+
+    private function start(int $slot): void
+    {
+        $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
+        // A signal that comes now waits, for the child to have handlers of its own and for its parent to know the
+        // child.
+        pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
+        $parent = posix_getpid();
+        $pid = pcntl_fork();
+        if ($pid === 0) {
+            $this->beChild($parent, $pair);
+        }
+        if ($pid > 0) {
+            fclose($pair[1]);
+            stream_set_blocking($pair[0], false);
+            $this->children[$pid] = ['slot' => $slot, 'since' => microtime(true), 'line' => $pair[0]];
+        } else {
+            ($this->say)('the system gives no process; trying again');
+            $this->due[$slot] = microtime(true) + 1.0;
+        }
+        pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+    }
+
+    /** @param array<int, resource> $pair */
+    private function beChild(int $parent, array $pair): never
+    {
+        foreach ([...self::SIGNALS, SIGCHLD] as $signal) {
+            pcntl_signal($signal, SIG_DFL);
+        }
+        posix_setpgid(0, 0);
+        fclose($pair[0]);
+        foreach ($this->children as $child) {
+            fclose($child['line']);
+        }
+        WorkerEngine::followParent($parent);
+        pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+        exit(($this->child)(static function (float $grace) use ($pair): void {
+            fwrite($pair[1], "{$grace}\n");
+        }));
+    }
+
+    /** Children say how long their grace is, as soon as they are ready. */
+    private function listen(): void
+    {
+        foreach ($this->children as $child) {
+            $line = fgets($child['line']);
+            if (is_string($line)) {
+                $this->everReady = true;
+                $this->grace = max($this->grace, (float) $line);
+            }
+        }
+    }
+
+    private function reap(): void
+    {
+        foreach ($this->children as $pid => $child) {
+            if (pcntl_waitpid($pid, $status, WNOHANG) !== $pid) {
+                continue;
+            }
+            fclose($child['line']);
+            unset($this->children[$pid]);
+            $code = pcntl_wifexited($status) ? pcntl_wexitstatus($status) : 128 + pcntl_wtermsig($status);
+            $this->ended($pid, $child['slot'], $code, microtime(true) - $child['since']);
+        }
+    }
+
+    private function ended(int $pid, int $slot, int $code, float $lived): void
+    {
+        if ($this->stops()) {
+            // SIGTERM may have come before the worker ran.
+            $this->code = max($this->code, $code === 128 + SIGTERM && !$this->everReady ? 0 : $code);
+            return;
+        }
+        if ($code === Command::WRONG_USE && !$this->everReady) {
+            // What was wrong the child has said; the others will say the same.
+            $this->code = $code;
+            $this->onSignal();
+            return;
+        }
+        if ($code === 0) {
+            // Recycled; at most ten times a second.
+            $this->pause[$slot] = self::FIRST_PAUSE_S;
+            $this->due[$slot] = microtime(true) + max(0.0, self::FIRST_PAUSE_S - $lived);
+            return;
+        }
+        if ($lived > self::LONG_LIFE_S) {
+            $this->pause[$slot] = self::FIRST_PAUSE_S;
+        }
+        $pause = $this->pause[$slot];
+        ($this->say)("worker {$pid} ended with {$code}; another one starts in {$pause} s");
+        $this->due[$slot] = microtime(true) + $pause;
+        $this->pause[$slot] = min($pause * 2, self::LONGEST_PAUSE_S);
+    }
+}

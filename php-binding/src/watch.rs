@@ -1,0 +1,170 @@
+//! The thread beside a worker's engine that gets PHP out of a handler that must end: a signal, which pcntl turns into an
+//! exception at PHP's next tick, and when that does not help the end of the process. It never calls PHP.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use duly::ErrorKind;
+use duly::blocking::{Engine, Uninterrupted};
+use duly::worker::WorkerEvent;
+
+use crate::error::Fault;
+
+/// Nobody else uses it, the system ignores it unless there is a handler, and it cuts sleeps short.
+const SIGNAL: libc::c_int = libc::SIGURG;
+/// The exit code of a process whose handler could not be interrupted.
+const STUCK: libc::c_int = 124;
+/// A signal that came just before PHP had entered the handler is given again this soon.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How long the last outcomes may take to reach the server.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// How soon the thread notices that its engine is gone.
+const LOOK_UP: Duration = Duration::from_secs(1);
+/// Events that nobody reads are dropped, the oldest first.
+const MOST_EVENTS: usize = 1000;
+
+/// What the thread shares with the worker.
+pub struct Watch {
+    php: libc::pthread_t,
+    patience: Duration,
+    /// The number of the run that PHP is busy with; 0 for none.
+    running: AtomicU64,
+    ended: AtomicBool,
+    has_events: AtomicBool,
+    events: Mutex<VecDeque<WorkerEvent>>,
+}
+
+impl Watch {
+    /// Starts the thread. To be called by the thread that runs the handlers.
+    pub fn start(engine: &Arc<Engine>, patience: Duration) -> Result<Arc<Self>, Fault> {
+        let watch = Arc::new(Self {
+            // SAFETY: always succeeds.
+            php: unsafe { libc::pthread_self() },
+            patience,
+            running: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            has_events: AtomicBool::new(false),
+            events: Mutex::default(),
+        });
+        let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
+        let thread = std::thread::Builder::new().name("duly-watch".to_owned());
+        without_signals(|| thread.spawn(move || of_thread.run(&engine))).map_err(|error| {
+            duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
+        })?;
+        Ok(watch)
+    }
+
+    /// PHP is busy with this run from now on.
+    pub fn running(&self, run: u64) {
+        self.running.store(run, Ordering::Release);
+    }
+
+    /// The worker is gone.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub fn has_events(&self) -> bool {
+        self.has_events.load(Ordering::Acquire)
+    }
+
+    pub fn take_events(&self) -> VecDeque<WorkerEvent> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_events.store(false, Ordering::Release);
+        std::mem::take(&mut *events)
+    }
+
+    fn run(&self, engine: &Weak<Engine>) {
+        while let Some(engine) = engine.upgrade() {
+            let Ok(event) = engine.event(LOOK_UP, &mut Uninterrupted) else { return };
+            if self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            let Some(event) = event else {
+                if matches!(engine.ended(Duration::ZERO, &mut Uninterrupted), Ok(None)) {
+                    continue;
+                }
+                return;
+            };
+            let run = match &event {
+                WorkerEvent::Interrupted { run, .. } => Some(*run),
+                _ => None,
+            };
+            self.keep(event);
+            if let Some(run) = run {
+                self.interrupt(run, &engine);
+            }
+        }
+    }
+
+    fn keep(&self, event: WorkerEvent) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.len() == MOST_EVENTS {
+            events.pop_front();
+        }
+        events.push_back(event);
+        self.has_events.store(true, Ordering::Release);
+    }
+
+    /// Until the run has ended.
+    fn interrupt(&self, run: u64, engine: &Engine) {
+        let until = Instant::now() + self.patience;
+        while self.running.load(Ordering::Acquire) == run && !self.ended.load(Ordering::Acquire) {
+            if Instant::now() >= until {
+                give_up(engine);
+            }
+            // SAFETY: the thread of PHP ends the watch before it ends.
+            unsafe { libc::pthread_kill(self.php, SIGNAL) };
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// Tells the server what is known, gives back what was fetched, and ends the process.
+fn give_up(engine: &Engine) -> ! {
+    engine.stop();
+    engine.stop();
+    let _ = engine.ended(FAREWELL, &mut Uninterrupted);
+    eprintln!("duly: the handler does not end: this process does, with exit code {STUCK}");
+    // SAFETY: runs nothing of PHP, which is busy.
+    unsafe { libc::_exit(STUCK) }
+}
+
+/// Runs what starts threads so that they leave all signals to PHP's own thread.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets live until the calls return, which fill them.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let started = start();
+    // SAFETY: as above; the mask is what it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    started
+}
+
+/// Has this process get SIGTERM when its parent, which had this id, is gone.
+#[cfg(target_os = "linux")]
+pub fn follow_parent(parent: i64) -> bool {
+    // SAFETY: neither call touches memory of ours.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) != 0 {
+            return false;
+        }
+        // It may have gone before.
+        if i64::from(libc::getppid()) != parent {
+            libc::raise(libc::SIGTERM);
+        }
+    }
+    true
+}
+
+/// Only Linux can.
+#[cfg(not(target_os = "linux"))]
+pub fn follow_parent(_parent: i64) -> bool {
+    false
+}

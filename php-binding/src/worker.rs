@@ -1,0 +1,318 @@
+//! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duly::blocking::{Engine, Executor, NextRun, Run};
+use duly::worker::{Ended, Interruption, WorkerEvent, WorkerSettings};
+use duly::{Millis, Next, Outcome};
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::prelude::*;
+use ext_php_rs::types::{ZendHashTable, Zval};
+
+use crate::client::Client;
+use crate::convert::millis;
+use crate::error::Fault;
+use crate::interrupt::Signals;
+use crate::job::{Job, error_text, failure, rewritten, wait_of};
+use crate::select;
+use crate::watch::{Watch, without_signals};
+use crate::when::{given, span};
+
+/// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
+#[php_class]
+#[php(name = "Duly\\WorkerEngine")]
+#[php(flags = ClassFlags::Final)]
+pub struct WorkerEngine {
+    pid: u32,
+    /// Left alone in a forked child: the thread is the parent's, and may have held any lock at the fork.
+    inner: ManuallyDrop<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    executor: Executor,
+    watch: Arc<Watch>,
+    current: RefCell<Option<Current>>,
+}
+
+/// The run that PHP is busy with.
+struct Current {
+    run: Run,
+    /// Shared with the job that PHP has.
+    settled: Rc<Cell<bool>>,
+}
+
+impl Drop for WorkerEngine {
+    fn drop(&mut self) {
+        if self.pid == std::process::id() {
+            self.inner.watch.end();
+            // SAFETY: dropped here only, and not used again.
+            unsafe { ManuallyDrop::drop(&mut self.inner) };
+        }
+    }
+}
+
+impl WorkerEngine {
+    /// Nothing in a process that was forked from the engine's.
+    fn inner(&self) -> Option<&Inner> {
+        (self.pid == std::process::id()).then_some(&*self.inner)
+    }
+}
+
+impl Inner {
+    /// Ends the run that is under way, if there is one, unless its handler settled the job.
+    fn finish(&self, ended: Ended) -> Result<Option<Next>, Fault> {
+        let Some(current) = self.current.take() else { return Ok(None) };
+        self.watch.running(0);
+        let ended = if current.settled.get() { Ended::SettledByHandler } else { ended };
+        Ok(self.executor.finish(&current.run, ended)?)
+    }
+
+    /// The failure of the current run as the arguments say it: what it is, its text, and the job as it changes.
+    fn failed(&self, failed: Failed<'_>) -> Result<Option<(Outcome, String, Option<duly::Envelope>)>, Fault> {
+        let current = self.current.borrow();
+        let Some(current) = current.as_ref() else { return Ok(None) };
+        let outcome = failure(given(failed.retry_after), failed.counted, failed.last)?;
+        let error = error_text(failed.error)?;
+        let envelope = &current.run.job().reserved().envelope;
+        let mut changed =
+            rewritten(envelope, given(failed.data), failed.attempts, failed.max_retries, given(failed.raw))?;
+        if let Some(changed) = &mut changed {
+            changed.error.clone_from(&error);
+        }
+        Ok(Some((outcome, error, changed)))
+    }
+}
+
+/// The arguments of `Duly\\Job::fail`.
+struct Failed<'a> {
+    error: &'a Zval,
+    retry_after: Option<&'a Zval>,
+    counted: bool,
+    last: bool,
+    data: Option<&'a Zval>,
+    attempts: Option<i64>,
+    max_retries: Option<i64>,
+    raw: Option<&'a Zval>,
+}
+
+#[php_impl]
+impl WorkerEngine {
+    /// Starts the engine. A run that was interrupted has `patience` seconds to end, then the process ends.
+    pub fn __construct(
+        client: &Client,
+        queues: &ZendHashTable,
+        lease: &Zval,
+        grace: &Zval,
+        patience: &Zval,
+    ) -> PhpResult<Self> {
+        let start = || -> Result<Self, Fault> {
+            let (queues, selection) = select::queues(client.blocking(), queues)?;
+            let names = queues.iter().map(|(queue, weight)| (queue.name().to_owned(), *weight)).collect();
+            let mut settings = WorkerSettings::new(names);
+            settings.selection = selection;
+            settings.lease = millis("lease", lease)?.to_duration();
+            settings.grace = millis("grace", grace)?.to_duration();
+            let patience = millis("patience", patience)?.to_duration();
+            let engine = Arc::new(without_signals(|| Engine::start(client.blocking(), settings))?);
+            let watch = Watch::start(&engine, patience)?;
+            let executor = engine.executor();
+            let inner = ManuallyDrop::new(Inner { engine, executor, watch, current: RefCell::default() });
+            Ok(Self { pid: std::process::id(), inner })
+        };
+        Ok(start()?)
+    }
+
+    /// The next job, waited for so many seconds. What ran before is done with that, unless it was ended otherwise.
+    ///
+    /// Null when there is none, when something happened (see `events`), and when there will be none (see `isOver`).
+    pub fn next(&self, wait: f64) -> PhpResult<Option<Job>> {
+        let Some(inner) = self.inner() else { return Ok(None) };
+        let next = || -> Result<Option<Job>, Fault> {
+            inner.finish(Ended::DONE)?;
+            if inner.watch.has_events() {
+                return Ok(None);
+            }
+            let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO);
+            let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
+            inner.watch.running(run.number());
+            let job = Job::new(run.job().clone());
+            inner.current.replace(Some(Current { run, settled: Rc::clone(&job.settled) }));
+            Ok(Some(job))
+        };
+        match next() {
+            Err(Fault::Duly(error)) if error.kind() == duly::ErrorKind::Interrupted => Ok(None),
+            next => Ok(next?),
+        }
+    }
+
+    /// The run is done; nothing when it has ended before.
+    pub fn done(&self) -> PhpResult<()> {
+        if let Some(inner) = self.inner() {
+            inner.finish(Ended::DONE)?;
+        }
+        Ok(())
+    }
+
+    /// The run failed, with the arguments of `Job::fail`. Gives the wait until the next one, or null if there is none.
+    #[php(optional = retryAfter)]
+    #[php(defaults(counted = true, r#final = false))]
+    pub fn fail(
+        &self,
+        error: &Zval,
+        retryAfter: Option<&Zval>,
+        counted: bool,
+        r#final: bool,
+        data: Option<&Zval>,
+        attempts: Option<i64>,
+        maxRetries: Option<i64>,
+        raw: Option<&Zval>,
+    ) -> PhpResult<Option<f64>> {
+        let Some(inner) = self.inner() else { return Ok(None) };
+        let failed = Failed {
+            error,
+            retry_after: retryAfter,
+            counted,
+            last: r#final,
+            data,
+            attempts,
+            max_retries: maxRetries,
+            raw,
+        };
+        let Some((outcome, error, changed)) = inner.failed(failed)? else { return Ok(None) };
+        let rewritten = changed.map(Box::new);
+        let next = inner.finish(Ended::Outcome { outcome, error, rewritten })?;
+        Ok(next.as_ref().and_then(wait_of))
+    }
+
+    /// Would `fail` with these arguments be the job's last failure? Changes nothing.
+    #[php(optional = retryAfter)]
+    #[php(defaults(counted = true, r#final = false))]
+    pub fn is_last(
+        &self,
+        error: &Zval,
+        retryAfter: Option<&Zval>,
+        counted: bool,
+        r#final: bool,
+        data: Option<&Zval>,
+        attempts: Option<i64>,
+        maxRetries: Option<i64>,
+        raw: Option<&Zval>,
+    ) -> PhpResult<bool> {
+        let Some(inner) = self.inner() else { return Ok(false) };
+        let failed = Failed {
+            error,
+            retry_after: retryAfter,
+            counted,
+            last: r#final,
+            data,
+            attempts,
+            max_retries: maxRetries,
+            raw,
+        };
+        let Some((outcome, _, changed)) = inner.failed(failed)? else { return Ok(false) };
+        let current = inner.current.borrow();
+        let Some(current) = current.as_ref() else { return Ok(false) };
+        let envelope = changed.as_ref().unwrap_or(&current.run.job().reserved().envelope);
+        let policy = envelope.retry.clone().unwrap_or_default();
+        let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, 0);
+        Ok(matches!(next, Next::Failed { .. }))
+    }
+
+    /// The job is given back, not counted, to run again after so many seconds.
+    #[php(optional = after)]
+    pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
+        let Some(inner) = self.inner() else { return Ok(()) };
+        let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
+        inner.finish(Ended::Outcome { outcome: Outcome::Release { after }, error: String::new(), rewritten: None })?;
+        Ok(())
+    }
+
+    /// Why the current run must end: `timed_out`, `lease_lost` or `stopped`; null when it need not.
+    pub fn interruption(&self) -> Option<&'static str> {
+        let inner = self.inner()?;
+        let current = inner.current.borrow();
+        inner.executor.was_interrupted(&current.as_ref()?.run).map(why)
+    }
+
+    /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue` and `id`.
+    pub fn events(&self) -> Vec<BTreeMap<&'static str, String>> {
+        let Some(inner) = self.inner() else { return Vec::new() };
+        inner.watch.take_events().iter().map(told).collect()
+    }
+
+    /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
+    pub fn stop(&self) {
+        if let Some(inner) = self.inner() {
+            inner.engine.stop();
+        }
+    }
+
+    /// Will there be no more jobs? Always so in a process that was forked from the engine's.
+    pub fn is_over(&self) -> bool {
+        self.inner().is_none_or(|inner| inner.engine.is_stopping())
+    }
+
+    /// Waits until the engine has told the server all that it had to tell; false when it has not within the wait.
+    #[php(optional = wait)]
+    pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
+        let Some(inner) = self.inner() else { return Ok(true) };
+        let wait = span("wait", wait, Duration::ZERO)?;
+        Ok(inner.engine.ended(wait, &mut Signals)?.is_some())
+    }
+
+    /// How many jobs are done (`acked`), `failed`, `released` and `lost` so far.
+    pub fn report(&self) -> BTreeMap<&'static str, i64> {
+        let Some(inner) = self.inner() else { return BTreeMap::new() };
+        let report = inner.engine.report();
+        let counts =
+            [("acked", report.acked), ("failed", report.failed), ("released", report.released), ("lost", report.lost)];
+        counts.into_iter().map(|(name, count)| (name, crate::record::signed(count))).collect()
+    }
+
+    /// Has this process get SIGTERM when its parent is gone; false where the system cannot do that.
+    pub fn follow_parent(parent: i64) -> bool {
+        crate::watch::follow_parent(parent)
+    }
+}
+
+/// Ends a wait early when something happened.
+struct Until<'a>(&'a Inner);
+
+impl duly::blocking::Interrupt for Until<'_> {
+    type Error = Fault;
+
+    fn check(&mut self) -> Result<(), Fault> {
+        Signals.check()?;
+        if self.0.watch.has_events() {
+            return Err(duly::Error::new(duly::ErrorKind::Interrupted, "something happened").into());
+        }
+        Ok(())
+    }
+}
+
+fn why(interruption: Interruption) -> &'static str {
+    match interruption {
+        Interruption::TimedOut => "timed_out",
+        Interruption::LeaseLost => "lease_lost",
+        _ => "stopped",
+    }
+}
+
+fn told(event: &WorkerEvent) -> BTreeMap<&'static str, String> {
+    let level = match event {
+        WorkerEvent::Recovered { .. } | WorkerEvent::GivenBack { .. } => "info",
+        _ => "warning",
+    };
+    let mut told = BTreeMap::from([("level", level.to_owned()), ("text", event.to_string())]);
+    if let WorkerEvent::LeaseLost { queue, id } | WorkerEvent::Interrupted { queue, id, .. } = event {
+        told.insert("queue", queue.clone());
+        told.insert("id", id.clone());
+    }
+    told
+}

@@ -1,0 +1,265 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+/** `duly-worker`: the real program with real children. */
+final class SupervisorTest extends ServerTestCase
+{
+    private const PROGRAM = __DIR__ . '/../php-binding/bin/duly-worker';
+    private const HANDLER = 'function (mixed $data) use ($client) {
+        say("begin $data in " . getmypid() . ";");
+        if ($data !== "quick") {
+            $client->queue("gate")->reserve(wait: 20)?->ack();
+        }
+        say("end $data");
+    }';
+
+    public function testItReplacesAChildThatWasKilledAndItsJobRunsAgain(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $program = $this->supervise(self::HANDLER, '--processes=2', '--lease', '1');
+        $program->hear('begin slow');
+        $killed = $this->lastPid($program);
+        posix_kill($killed, SIGKILL);
+        $program->hear("duly-worker: worker {$killed} ended with 137; another one starts in 0.1 s");
+        Server::until(fn () => substr_count($program->said(), 'begin slow') === 2, 'it does not run again');
+        self::assertNotSame($killed, $this->lastPid($program));
+        $this->client->queue('gate')->push(1);
+        $program->hear('end slow');
+        Server::until(fn () => count($this->childrenOf($program->pid())) === 2, 'it was not replaced');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testItPassesSignalsAndLetsWhatRunsFinish(): void
+    {
+        foreach ([SIGTERM, SIGINT, SIGQUIT] as $signal) {
+            $this->queue->push('slow', name: 'n');
+            $this->queue->push('other', name: 'n');
+            $program = $this->supervise(self::HANDLER, '--processes', '2');
+            $program->hear('begin slow');
+            $program->hear('begin other');
+            $program->signal($signal);
+            usleep(300000);
+            $this->client->queue('gate')->push(1);
+            $this->client->queue('gate')->push(1);
+            self::assertSame(0, $program->end());
+            $program->hear('end slow');
+            $program->hear('end other');
+        }
+    }
+
+    public function testASecondSignalAndTheEndOfTheGraceCutHandlersShort(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $program = $this->supervise(self::HANDLER);
+        $program->hear('begin slow');
+        $program->signal(SIGTERM);
+        usleep(300000);
+        $program->signal(SIGTERM);
+        self::assertSame(128 + SIGTERM, $program->end(5));
+
+        $program = $this->supervise(self::HANDLER, '--grace=0.5');
+        $program->hear('begin slow');
+        $program->signal(SIGINT);
+        self::assertSame(128 + SIGALRM, $program->end(5));
+        self::assertSame(1, $this->queue->counts()->ready);
+    }
+
+    public function testAChildThatHangsIsKilled(): void
+    {
+        $this->queue->push('slow', id: 'a', name: 'n');
+        // As in a query that gets no answer: PHP sees no signal before it ends.
+        $program = $this->supervise('function () {
+            $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+            say("begin");
+            fgets($pair[0]);
+        }', '--grace=0', '--lease=0.5');
+        $program->hear('begin');
+        $program->signal(SIGTERM);
+        self::assertSame(128 + SIGKILL, $program->end(14));
+        self::assertStringContainsString('some workers do not end: they are killed', $program->said());
+        self::assertSame('a', $this->queue->reserve(wait: 5)?->id);
+    }
+
+    public function testAChildThatDoesNotHeedTheEndOfTheGraceEndsByItself(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $program = $this->supervise('function () {
+            say("begin");
+            while (true) {
+                try {
+                    usleep(1000);
+                } catch (Throwable) {
+                    say("never mind");
+                }
+            }
+        }', '--grace=0.2');
+        $program->hear('begin');
+        $program->signal(SIGTERM);
+        self::assertSame(124, $program->end(9));
+        self::assertSame(1, substr_count($program->said(), 'never mind'));
+        self::assertSame(1, $this->queue->counts()->ready);
+    }
+
+    public function testItRecyclesByCountAndMemory(): void
+    {
+        $this->queue->pushMany(array_fill(0, 6, ['data' => 'quick', 'name' => 'n']));
+        $program = $this->supervise(self::HANDLER, '--max-jobs', '2');
+        Server::until(fn () => substr_count($program->said(), 'end quick') === 6, 'not all jobs ran');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        preg_match_all('/ in (\d+);/', $program->said(), $found);
+        self::assertSame([2, 2, 2], array_values(array_count_values($found[1])));
+        self::assertStringNotContainsString('ended with', $program->said());
+
+        $this->queue->pushMany(array_fill(0, 4, ['data' => 'quick', 'name' => 'n']));
+        $program = $this->supervise('function () {
+            static $kept = [];
+            $kept[] = str_repeat("x", 40 << 20);
+            say("in " . getmypid() . ";");
+        }', '--memory', '64');
+        Server::until(fn () => preg_match_all('/in \d+;/', $program->said()) === 4, 'not all jobs ran');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        preg_match_all('/in (\d+);/', $program->said(), $found);
+        self::assertSame([2, 2], array_values(array_count_values($found[1])));
+    }
+
+    public function testAPoisonJobEndsInFailedAndOthersRun(): void
+    {
+        $this->queue->push('poison', id: 'a', name: 'n', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));
+        $program = $this->supervise('function ($data) {
+            say("begin $data");
+            if ($data === "poison") {
+                posix_kill(getmypid(), SIGKILL);
+            }
+        }', '--lease', '0.3');
+        Server::until(fn () => $this->queue->find('a')?->state === 'failed', 'it did not fail');
+        $this->queue->push('good', name: 'n');
+        $program->hear('begin good');
+        self::assertSame(2, substr_count($program->said(), 'begin poison'));
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testChildrenDoNotOutliveIt(): void
+    {
+        $program = $this->supervise(self::HANDLER, '--processes', '2');
+        Server::until(fn () => count($this->childrenOf($program->pid())) === 2, 'there are no children');
+        $children = $this->childrenOf($program->pid());
+        $program->signal(SIGKILL);
+        $gone = fn (): bool => array_filter($children, fn (int $pid) => posix_kill($pid, 0)) === [];
+        Server::until($gone, 'the children go on', 5);
+        self::assertSame(-SIGKILL, $program->end());
+    }
+
+    public function testOptionsSayWhichQueues(): void
+    {
+        $this->client->queue('mail')->push('quick', name: 'n');
+        $program = $this->supervise(self::HANDLER, '-q', 'orders=3', '--queue=mail=1');
+        $program->hear('end quick');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testAFunctionGetsTheOptions(): void
+    {
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, '<?php return function (array $options): Duly\Worker {
+            fwrite(STDOUT, json_encode($options) . "\n");
+            return new Duly\Worker(new Duly\Client(' . var_export($this->server->url(), true) . '), ["q"]);
+        };');
+        $program = $this->start([$file, '--lease=5', '-q', 'a', '-q', 'b', '--max-jobs', '3']);
+        $program->hear('{"lease":5,"maxJobs":3,"queues":["a","b"]}');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testWhatIsWrongIsSaidAndGivesTheCodeTwo(): void
+    {
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, '<?php return 5;');
+        $wrong = [
+            'there is no option \'--frob\'' => [$file, '--frob', '1'],
+            '--processes must be 1 or more, not \'0\'' => [$file, '--processes', '0'],
+            '--grace needs a value' => [$file, '--grace'],
+            '--lease must be seconds, not \'soon\'' => [$file, '--lease=soon'],
+            'give all queues a weight, or none' => [$file, '-q', 'a=1', '-q', 'b'],
+            'there is no file \'/no/such.php\'' => ['/no/such.php'],
+            'which file makes the worker' => ['--processes', '2'],
+            'it must return a Duly\Worker, not int' => [$file, '--processes', '2'],
+        ];
+        foreach ($wrong as $said => $arguments) {
+            $program = $this->start($arguments);
+            self::assertSame(2, $program->end(), $said);
+            self::assertStringContainsString($said, $program->said());
+        }
+        $program = $this->start([$file], '-n');
+        self::assertSame(2, $program->end());
+        self::assertStringContainsString('the PHP extension duly is not loaded', $program->said());
+    }
+
+    public function testAnErrorThatNoWaitingHealsIsSaidAndTriedAgain(): void
+    {
+        $url = var_export($this->server->url(), true);
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, "<?php return new Duly\\Worker(new Duly\\Client({$url}, password: 'no'), ['q']);");
+        $program = $this->start([$file]);
+        $program->hear('AuthenticationFailedException');
+        $program->hear('ended with 1; another one starts in 0.1 s');
+        $program->hear('ended with 1; another one starts in 0.2 s');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testWithoutPcntlOneWorkerRunsInTheForeground(): void
+    {
+        $this->queue->push('quick', name: 'n');
+        $this->queue->push('quick', name: 'n');
+        $off = '-ddisable_functions=pcntl_fork,pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals';
+        $program = $this->start([$this->bootstrap(self::HANDLER), '--max-jobs=2'], $off);
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString('PHP has no pcntl_fork: one worker runs in this process', $program->said());
+        self::assertSame(2, substr_count($program->said(), "in {$this->lastPid($program)};"));
+    }
+
+    private function supervise(string $handler, string ...$arguments): Program
+    {
+        return $this->start([$this->bootstrap($handler), ...$arguments]);
+    }
+
+    private function bootstrap(string $handler): string
+    {
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        $client = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);
+        file_put_contents($file, "<?php
+            function say(string \$line): void { fwrite(STDOUT, \$line . \"\\n\"); }
+            \$client = new Duly\\Client({$client});
+            return (new Duly\\Worker(\$client, ['q']))->on('n', {$handler});
+        ");
+        return $file;
+    }
+
+    /** @param list<string> $arguments */
+    private function start(array $arguments, string ...$options): Program
+    {
+        $all = var_export([...$options, self::PROGRAM, ...$arguments], true);
+        return $this->program('pcntl_exec(PHP_BINARY, ' . $all . ');');
+    }
+
+    private function lastPid(Program $program): int
+    {
+        preg_match_all('/ in (\d+);/', $program->said(), $found);
+        return (int) end($found[1]);
+    }
+
+    /** @return list<int> */
+    private function childrenOf(int $pid): array
+    {
+        $children = (string) @file_get_contents("/proc/{$pid}/task/{$pid}/children");
+        return array_map('intval', preg_split('/\s+/', $children, -1, PREG_SPLIT_NO_EMPTY) ?: []);
+    }
+}

@@ -1,0 +1,236 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+use Duly\RetryPolicy;
+
+/** What must end, what hangs, what dies: with real processes, signals and servers. */
+final class WorkerFaultsTest extends ServerTestCase
+{
+    private const HANGS = '
+        [$mine] = $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        say("begin");
+        fgets($mine); // as a query that gets no answer: PHP waits on after a signal
+        say("no end");
+    ';
+
+    public function testATimeoutInterruptsAHandlerThatSleeps(): void
+    {
+        $this->queue->push('long', id: 'a', name: 'n', timeout: 0.3, maxRetries: 0);
+        $this->queue->push('short', id: 'b', name: 'n', timeout: 0.3);
+        $program = $this->worker('
+            $worker->on("n", function (string $data, Duly\Job $job) {
+                try {
+                    sleep($data === "long" ? 30 : 0);
+                    say("end $data");
+                } catch (Exception $error) {
+                    say("taken for a failure of its own");
+                } catch (Duly\Exception\JobInterruptedException $error) {
+                    say("$error->reason {$error->getKind()} {$error->getQueue()} {$error->getJobId()}");
+                    throw $error;
+                } finally {
+                    say("cleaned $data");
+                }
+            });
+            $worker->run();
+        ', 'maxJobs: 2');
+        $started = microtime(true);
+        self::assertSame(0, $program->end());
+        self::assertLessThan(5, microtime(true) - $started);
+        self::assertStringContainsString("timed_out interrupted q a\ncleaned long\n", $program->said());
+        self::assertStringContainsString("end short\ncleaned short\n", $program->said());
+        self::assertSame('ran longer than its timeout of 0.3 s', $this->queue->find('a')?->error);
+        self::assertSame([1, 1], [$this->totals()['failed'], $this->totals()['acked']]);
+    }
+
+    public function testAJobThatTimedOutIsRetriedByItsPolicy(): void
+    {
+        $this->queue->push(1, name: 'n', timeout: 0.2, retry: RetryPolicy::fixed(0.05));
+        $program = $this->worker('
+            $worker->on("n", function ($data, Duly\Job $job) {
+                while ($job->attempt === 1) {
+                    usleep(1000);
+                }
+                say("run {$job->attempt} after {$job->error}");
+            });
+            $worker->run();
+        ', 'maxJobs: 2');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString('run 2 after ran longer than its timeout', $program->said());
+    }
+
+    public function testAProcessWhoseHandlerCannotBeInterruptedEnds(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $program = $this->worker('$worker->on("n", function () {' . self::HANGS . '}); $worker->run();');
+        $program->hear('begin');
+        self::assertSame(124, $program->end());
+        self::assertStringContainsString('the handler does not end', $program->said());
+        self::assertStringNotContainsString('no end', $program->said());
+        self::assertSame('ran longer than its timeout of 0.2 s', $this->queue->find('a')?->error);
+    }
+
+    public function testWithoutPcntlTheProcessEndsAtOnce(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $option = '-ddisable_functions=pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals';
+        $program = $this->worker('$worker->on("n", fn () => sleep(30)); $worker->run();', 'grace: 30', $option);
+        self::assertSame(124, $program->end(3));
+        self::assertSame('failed', $this->queue->find('a')?->state);
+    }
+
+    public function testALostLeaseInterruptsTheHandler(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () {
+                say("begin");
+                sleep(30);
+            });
+            $worker->after(fn () => say("after"))->onFailure(fn () => say("failure"))->onFailed(fn () => say("failed"));
+            $worker->run();
+        ', 'lease: 0.6, maxJobs: 1');
+        $program->hear('begin');
+        $this->queue->cancel('a');
+        self::assertSame(0, $program->end(5));
+        self::assertSame(
+            "begin\njob a of queue q is interrupted: "
+            . "its lease was lost: it was cancelled, or another worker may run it\n",
+            $program->said(),
+        );
+    }
+
+    public function testAZombieIsRefusedAndHarmsNothing(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () use ($client) {
+                say("begin");
+                $client->queue("gate")->reserve(wait: 20)?->ack();
+            });
+            $worker->run();
+        ', 'lease: 0.5, maxJobs: 1');
+        $program->hear('begin');
+        $program->signal(SIGSTOP);
+        $job = $this->queue->reserve(wait: 10);
+        self::assertSame('a', $job?->id);
+        $this->client->queue('gate')->push(1);
+        $program->signal(SIGCONT);
+        self::assertSame(0, $program->end());
+        self::assertMatchesRegularExpression('/lease was lost|lease of job a .* was over/', $program->said());
+        self::assertSame(0, $this->totals()['acked'] ?? 0);
+        $job->ack();
+        self::assertSame([1, 1], [$this->totals()['acked'], $this->totals()['reclaimed']]);
+    }
+
+    public function testAJobWhoseHandlerEndsTheProcessHasFailed(): void
+    {
+        $ends = ['exit' => 'exit(7);', 'fatal' => 'ini_set("memory_limit", "8M"); str_repeat("x", 1 << 24);'];
+        foreach ($ends as $name => $end) {
+            $this->queue->push(1, id: $name, name: 'n', maxRetries: 0);
+            $program = $this->worker('$worker->on("n", function () {' . $end . '}); $worker->run();');
+            self::assertSame($name === 'exit' ? 7 : 255, $program->end());
+            $said = $name === 'exit' ? 'exit was called' : 'Allowed memory size';
+            $error = (string) $this->queue->find($name)?->error;
+            self::assertStringStartsWith("the process ended during the run: {$said}", $error);
+        }
+    }
+
+    public function testAPoisonJobThatKillsItsProcessEndsInFailed(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 1, retry: RetryPolicy::fixed(0));
+        for ($run = 1; $run <= 2; $run++) {
+            $program = $this->worker('
+                $worker->on("n", function () { posix_kill(getmypid(), SIGKILL); });
+                $worker->run();
+            ', 'lease: 0.3');
+            self::assertSame(-SIGKILL, $program->end());
+        }
+        self::assertNull($this->queue->reserve(wait: 1));
+        self::assertSame('failed', $this->queue->find('a')?->state);
+    }
+
+    public function testARunSurvivesARestartOfTheServer(): void
+    {
+        $this->withServer(function (Server $server, Program $program, Client $client): void {
+            $client->queue('q')->push('first', name: 'n', id: 'a');
+            $program->hear('begin first');
+            $server->command('SAVE');
+            $server->kill();
+            usleep(300000);
+            $server->start();
+            $client->queue('gate')->push(1);
+            $client->queue('q')->push('second', name: 'n');
+            $client->queue('gate')->push(1);
+            self::assertSame(0, $program->end());
+            self::assertSame(1, substr_count($program->said(), 'begin first'));
+            self::assertSame(1, substr_count($program->said(), 'begin second'));
+            self::assertSame(2, $client->queue('q')->counts()->totals['acked']);
+        });
+    }
+
+    public function testAServerThatIsStoppedForAWhileCostsNothingButTime(): void
+    {
+        $this->withServer(function (Server $server, Program $program, Client $client): void {
+            $client->queue('gate')->pushMany([['data' => 1], ['data' => 2]]);
+            $client->queue('q')->push('first', name: 'n');
+            $program->hear('end first');
+            $server->signal(SIGSTOP);
+            $program->hear('the worker keeps trying');
+            $server->signal(SIGCONT);
+            $program->hear('the server answers again');
+            $client->queue('q')->push('second', name: 'n');
+            self::assertSame(0, $program->end());
+            self::assertSame(1, substr_count($program->said(), 'begin first'));
+            self::assertSame(1, substr_count($program->said(), 'the worker keeps trying'));
+            self::assertSame(2, $client->queue('q')->counts()->totals['acked']);
+        });
+    }
+
+    /** A server of its own, and a worker of two jobs, each of which waits for one in the queue `gate`. */
+    private function withServer(callable $test): void
+    {
+        $server = new Server();
+        try {
+            $program = new Program($server, 'w:', '
+                $url = ' . var_export($server->url(), true) . ';
+                $short = new Duly\Client($url, "w:", commandTimeout: 0.5, deadline: 1);
+                $worker = new Duly\Worker($short, ["q"], log: "say", maxJobs: 2);
+                $worker->on("n", function (string $data) use ($client) {
+                    say("begin $data");
+                    do {
+                        try {
+                            $open = $client->queue("gate")->reserve(wait: 20);
+                        } catch (Duly\Exception\ExceptionInterface $error) {
+                            usleep(10000);
+                            continue;
+                        }
+                    } while (!isset($open));
+                    $open->ack();
+                    say("end $data");
+                });
+                $worker->run();
+            ');
+            $test($server, $program, new Client($server->url(), 'w:'));
+        } finally {
+            $server->signal(SIGCONT);
+            $server->close();
+        }
+    }
+
+    private function worker(string $code, string $settings = 'grace: 30', string ...$options): Program
+    {
+        return new Program($this->server, $this->prefix, '
+            $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
+            ' . $code, ...$options);
+    }
+
+    /** @return array<string, int> */
+    private function totals(): array
+    {
+        return $this->queue->counts()->totals;
+    }
+}

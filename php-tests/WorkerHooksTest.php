@@ -1,0 +1,250 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Exception\InvalidArgumentException;
+use Duly\Fail;
+use Duly\Job;
+use Duly\Release;
+use Duly\Retry;
+use Duly\RetryPolicy;
+use Duly\Worker;
+
+/** Hooks, outcomes, logs, and reasons to return. */
+final class WorkerHooksTest extends ServerTestCase
+{
+    /** @var list<string> */
+    private array $said = [];
+
+    public function testHooksRunInTheirOrder(): void
+    {
+        $this->queue->push('works', name: 'n');
+        $this->hooked(1)->run();
+        self::assertSame(['before 1', 'before 2', 'handler', 'after 2', 'after 1'], $this->said);
+
+        $this->said = [];
+        $this->queue->push('retried', name: 'n', retry: RetryPolicy::fixed(60));
+        $this->hooked(1)->run();
+        self::assertSame(['before 1', 'before 2', 'handler', 'failure 2', 'failure 1'], $this->said);
+
+        $this->said = [];
+        $this->queue->push('failed', name: 'n', maxRetries: 0);
+        $this->hooked(1)->run();
+        self::assertSame(
+            ['before 1', 'before 2', 'handler', 'failure 2', 'failure 1', 'failed 2', 'failed 1'],
+            $this->said,
+        );
+    }
+
+    public function testABeforeHookThatThrowsEndsTheRunAsAFailure(): void
+    {
+        $this->queue->push('works', id: 'a', name: 'n', maxRetries: 0);
+        $worker = $this->worker(1)->before(static fn () => throw new \DomainException('not now'));
+        $worker->before(fn () => $this->said[] = 'another');
+        $worker->on('n', fn () => $this->said[] = 'handler')->onFailure(function (): void {
+            $this->said[] = 'failure';
+        });
+        $worker->run();
+        self::assertSame(['failure'], $this->said);
+        self::assertSame('DomainException: not now', $this->queue->find('a')?->error);
+    }
+
+    public function testAHookThatThrowsAfterTheHandlerIsSaidAndChangesNothing(): void
+    {
+        $lines = [];
+        $log = static function (string $line) use (&$lines): void {
+            $lines[] = $line;
+        };
+        $this->queue->push(1, id: 'a', name: 'n');
+        $this->queue->push(2, id: 'b', name: 'n', maxRetries: 0);
+        $worker = $this->worker(2, $log)->on('n', static fn (int $data) => $data === 1 ?: throw new \DomainException());
+        $worker->after(static fn () => throw new \LogicException('late'));
+        $worker->onFailed(static fn () => throw new \LogicException('too'))->run();
+        self::assertSame([1, 1], [$this->totals()['acked'], $this->totals()['failed']]);
+        self::assertSame("after for job 'a' of queue 'q' threw LogicException: late", $lines[0]);
+        self::assertSame("onFailed for job 'b' of queue 'q' threw LogicException: too", $lines[1]);
+    }
+
+    public function testAHandlerSaysWhatBecomesOfItsJob(): void
+    {
+        $outcomes = [
+            'retry' => new Retry(after: 60, message: 'busy'),
+            'policy' => new Retry(),
+            'gave up' => new Fail(),
+            'no retries left' => new Retry(after: 60),
+            'release' => new Release(after: 60),
+            'fail' => new Fail('pointless'),
+            'wrong' => new Retry(after: -1, message: 'odd'),
+            'at once' => new Release(),
+        ];
+        foreach (array_keys($outcomes) as $name) {
+            $retries = $name === 'no retries left' ? 0 : 3;
+            $this->queue->push($name, id: md5($name), name: 'n', retry: RetryPolicy::fixed(7), maxRetries: $retries);
+        }
+        $seen = [];
+        $worker = $this->worker(count($outcomes));
+        $worker->on('n', static function (string $name, Job $job) use ($outcomes, $worker): void {
+            throw $outcomes[$name];
+        });
+        $worker->onFailure(static function (Job $job, \Throwable $thrown) use (&$seen): void {
+            $seen[] = $job->data();
+        })->run();
+        $now = time();
+        $found = [];
+        foreach (array_keys($outcomes) as $name) {
+            $job = $this->queue->find(md5($name));
+            $in = $job?->state === 'delayed' ? (int) round(((float) $job->at - $now) / 7) * 7 : null;
+            $found[$name] = [$job?->state, $in, $job?->attempts, $job?->error];
+        }
+        self::assertSame([
+            'retry' => ['delayed', 63, 1, 'busy'],
+            'policy' => ['delayed', 7, 1, 'the handler asked for another run'],
+            'gave up' => ['failed', null, 1, 'the handler gave up'],
+            'no retries left' => ['failed', null, 1, 'the handler asked for another run'],
+            'release' => ['delayed', 63, 0, ''],
+            'fail' => ['failed', null, 1, 'pointless'],
+            'wrong' => ['delayed', 7, 1, 'odd'],
+            'at once' => ['ready', null, 0, ''],
+        ], $found);
+        self::assertNotContains('release', $seen);
+        self::assertContains('fail', $seen);
+    }
+
+    public function testALoggerGetsTheContextAndNeverTheData(): void
+    {
+        $logger = new class {
+            /** @var list<array{string, string, array<string, mixed>}> */
+            public array $records = [];
+
+            /** @param array<string, mixed> $context */
+            public function log(string $level, string $message, array $context): void
+            {
+                $this->records[] = [$level, $message, $context];
+            }
+        };
+        $this->queue->push('secret', id: 'a', name: 'works');
+        $this->queue->push('secret', id: 'b', name: 'fails', maxRetries: 0);
+        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger);
+        $error = new \DomainException('broken');
+        $worker->on('works', static fn () => null)->on('fails', static fn () => throw $error)->run();
+        $context = ['queue' => 'q', 'id' => 'a', 'name' => 'works', 'attempt' => 1];
+        $other = ['queue' => 'q', 'id' => 'b', 'name' => 'fails', 'attempt' => 1, 'exception' => $error];
+        self::assertSame([
+            ['debug', "job 'a' of queue 'q' is done", $context],
+            ['error', "job 'b' of queue 'q' failed for good: DomainException: broken", $other],
+        ], $logger->records);
+        $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
+    }
+
+    public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void
+    {
+        $this->queue->pushMany(array_fill(0, 5, ['data' => 1, 'name' => 'n', 'retry' => RetryPolicy::fixed(60)]));
+        $runs = 0;
+        $worker = $this->worker(null, static fn () => throw new \OverflowException('the disk is full'));
+        $worker->on('n', static function () use (&$runs): void {
+            if (++$runs === 3) {
+                throw new \DomainException('broken');
+            }
+        });
+        $this->thrownBy(\OverflowException::class, fn () => $worker->run());
+        $counts = $this->queue->counts();
+        self::assertSame([2, 1, 0], [$counts->ready, $counts->delayed, $counts->reserved]);
+    }
+
+    public function testAnExceptionOfRestartOnEndsTheWorkerAndTheJobIsRetried(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', retry: RetryPolicy::fixed(60));
+        $this->queue->push(2, id: 'b', name: 'n');
+        $worker = $this->worker(null)->restartOn([\UnderflowException::class]);
+        $gone = new \LogicException('wrapped', 0, new \UnderflowException('the database has gone away'));
+        $worker->on('n', static fn () => throw $gone)->run();
+        self::assertSame(['delayed', 1], [$this->queue->find('a')?->state, $this->queue->find('a')?->attempts]);
+        self::assertSame(['ready', 0], [$this->queue->find('b')?->state, $this->queue->find('b')?->attempts]);
+    }
+
+    public function testTheWorkerReturnsAfterTheJobThatTookTooMuchMemory(): void
+    {
+        $this->queue->pushMany(array_fill(0, 20, ['data' => 1, 'name' => 'n']));
+        $kept = [];
+        $worker = new Worker($this->client, ['q'], memory: 64, log: static fn () => null);
+        $worker->on('n', static function () use (&$kept): void {
+            $kept[] = str_repeat('x', 10 << 20);
+        })->run();
+        self::assertContains(count($kept), [5, 6]);
+        self::assertSame([count($kept), 20 - count($kept)], [$this->totals()['acked'], $this->queue->counts()->ready]);
+    }
+
+    public function testTheTraceOfTheProducerIsContinued(): void
+    {
+        $program = $this->program('
+            eval(\'
+                namespace OpenTelemetry\API\Trace {
+                    class Span {
+                        public static bool $valid = true;
+                        public static function getCurrent(): self { return new self(); }
+                        public function getContext(): self { return $this; }
+                        public function isValid(): bool { return self::$valid; }
+                        public function getTraceId(): string { return str_repeat("a1", 16); }
+                        public function getSpanId(): string { return str_repeat("b2", 8); }
+                        public function getTraceFlags(): int { return 1; }
+                    }
+                }
+                namespace OpenTelemetry\API\Trace\Propagation {
+                    class TraceContextPropagator {
+                        public string $parent = "";
+                        public static function getInstance(): self { return new self(); }
+                        public function extract(array $carrier): self {
+                            $this->parent = $carrier["traceparent"];
+                            return $this;
+                        }
+                        public function activate(): self { say("in $this->parent"); return $this; }
+                        public function detach(): void { say("out"); }
+                    }
+                }
+            \');
+            $queue = $client->queue("q");
+            $queue->push(1, name: "n");
+            $queue->push(1, name: "n", headers: ["traceparent" => "given"]);
+            OpenTelemetry\API\Trace\Span::$valid = false;
+            $queue->push(1, name: "n");
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 3);
+            $worker->on("n", fn () => say("handler"))->run();
+        ');
+        self::assertSame(0, $program->end());
+        $parent = '00-' . str_repeat('a1', 16) . '-' . str_repeat('b2', 8) . '-01';
+        self::assertSame("in {$parent}\nhandler\nout\nin given\nhandler\nout\nhandler\n", $program->said());
+    }
+
+    private function hooked(int $maxJobs): Worker
+    {
+        $worker = $this->worker($maxJobs);
+        foreach ([1, 2] as $number) {
+            $say = function (string $word) use ($number): callable {
+                return function () use ($word, $number): void {
+                    $this->said[] = "{$word} {$number}";
+                };
+            };
+            $worker->before($say('before'))->after($say('after'));
+            $worker->onFailure($say('failure'))->onFailed($say('failed'));
+        }
+        return $worker->on('n', function (string $data): void {
+            $this->said[] = 'handler';
+            if ($data !== 'works') {
+                throw new \DomainException($data);
+            }
+        });
+    }
+
+    private function worker(?int $maxJobs, ?callable $log = null): Worker
+    {
+        return new Worker($this->client, ['q'], maxJobs: $maxJobs, log: $log ?? static fn () => null);
+    }
+
+    /** @return array<string, int> */
+    private function totals(): array
+    {
+        return $this->queue->counts()->totals;
+    }
+}
