@@ -2,7 +2,7 @@
 
 use crate::script::{IfHeld, Verb};
 
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, Token, When, Who};
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -25,7 +25,7 @@ fn reserve(want: usize, max_bytes: usize) -> Step {
 }
 
 fn ending(lease: usize, deed: Deed) -> Ending {
-    Ending { lease, wrong_token: false, deed }
+    Ending { lease, token: Token::Granted, deed }
 }
 
 #[test]
