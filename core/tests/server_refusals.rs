@@ -11,7 +11,7 @@ use support::Server;
 use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
 /// Every command that a script calls.
-const NEEDED: [&str; 25] = [
+const NEEDED: [&str; 27] = [
     "EXISTS",
     "HDEL",
     "HEXISTS",
@@ -21,6 +21,7 @@ const NEEDED: [&str; 25] = [
     "HLEN",
     "HMGET",
     "HSET",
+    "HSTRLEN",
     "HVALS",
     "LINDEX",
     "LLEN",
@@ -36,6 +37,7 @@ const NEEDED: [&str; 25] = [
     "ZRANGE",
     "ZRANGEBYSCORE",
     "ZREM",
+    "ZREMRANGEBYRANK",
     "ZSCORE",
 ];
 
