@@ -105,13 +105,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("wake_one", "type(waking) == 'number' and ", "", "a foreign type under `wake` fails every push"),
     ("came_back", "if err == '' then err = last_error end", "", "a release forgets the last error"),
-    ("failed_set", "math.min(surplus, TRIM_CAP)", "surplus", "one failure trims a backlog of any size"),
+    ("failed_set", "math.min(surplus, cap)", "surplus", "one failure trims a backlog of any size"),
     (
         "failed_set",
-        "'-inf', oldest, 'LIMIT', 0, TRIM_CAP)",
+        "'-inf', oldest, 'LIMIT', 0, cap)",
         "'-inf', oldest)",
         "one failure trims a backlog of any size",
     ),
+    ("failed_set", "math.max(TRIM_CAP, entered)", "TRIM_CAP", "jobs that fail by the thousand outgrow the bound"),
     ("failed_set", "if surplus > 0 then", "do", "jobs within the limit are trimmed"),
     (
         "failed_set",
@@ -216,7 +217,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a released job goes behind younger ones",
     ),
     ("settle_others", "enter_failed(id, own_key)", "enter_failed(id, key)", "an undecodable failed job blocks its key"),
-    ("settle_others", "if entered_failed > 0 then trim_failed() end", "", "failed jobs pile up without bound"),
+    ("settle_others", "if entered_failed > 0 then trim_failed(entered_failed) end", "", "failed jobs pile up without bound"),
     ("extend", "if format > 1 then", "if false then", "an old client writes into a queue of a newer format"),
     ("extend", "redis.call('HGET', leases, id) == token and ", "", "a worker that lost its lease extends another's"),
     (

@@ -57,4 +57,4 @@ for at = next_item, #ARGV, 7 do
 end
 -- Each goes to the head of its list: the last one first keeps their order.
 for i = #released, 1, -1 do redis.call('LPUSH', released[i][1], released[i][2]) end
-if entered_failed > 0 then trim_failed() end
+if entered_failed > 0 then trim_failed(entered_failed) end

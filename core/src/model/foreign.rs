@@ -376,6 +376,26 @@ fn a_full_server_answers_calls_that_find_nothing_to_do() {
 }
 
 #[test]
+fn jobs_that_fail_by_the_hundred_do_not_outgrow_the_bound() {
+    let mut stage = Stage::new();
+    let call = stage.call();
+    stage.send(Command::Configure { call, failed_max: 10, failed_age_ms: 1_000_000 }).unwrap();
+    for round in 0..3 {
+        let ids: Vec<String> = (0..250).map(|place| format!("j{round}-{place}")).collect();
+        let items = ids.iter().map(|id| (id.clone(), record(None))).collect();
+        let call = stage.call();
+        stage.send(Command::Push { call, level: 5, due: Due::Now, items }).unwrap();
+        let reserve = stage.reserve(250, 1000, Vec::new());
+        let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
+        let outcomes = ids.iter().map(|id| outcome(id, reply.token, None, Verb::Failed)).collect();
+        let call = stage.call();
+        stage.send(Command::Settle { call, outcomes }).unwrap();
+        let failed = stage.server.command(&["ZCARD", &stage.key(Key::Failed)]);
+        assert_eq!(redis::from_redis_value::<usize>(failed).unwrap(), 10, "round {round}");
+    }
+}
+
+#[test]
 fn large_records_are_not_read_only_to_be_left_behind() {
     const LARGE: usize = 1 << 20;
     let mut stage = Stage::new();

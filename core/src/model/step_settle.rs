@@ -76,7 +76,7 @@ impl State {
             self.put_at_head(level, id);
         }
         if failed > 0 {
-            self.trim_failed();
+            self.trim_failed(failed);
         }
         flags
     }
