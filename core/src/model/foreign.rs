@@ -351,6 +351,7 @@ fn a_record_with_a_level_that_nobody_uses_stops_nobody_elses_job() {
 #[test]
 fn a_full_server_answers_calls_that_find_nothing_to_do() {
     let mut stage = Stage::new();
+    stage.server.set_clock(&stage.keys, START);
     stage.push("held", Some("k"), Due::Now);
     stage.lease_one(100_000);
     let lost = vec![outcome("held", 1, Some("k"), Verb::Release)];
