@@ -15,6 +15,9 @@ for at = first_item, #ARGV do
   if state then removed = removed + 1 end
   lines[#lines + 1] = state and state .. ' ' .. id or 'absent'
 end
-if removed == 0 then return table.concat(lines, '\n') end
-redis.pcall('HINCRBY', stats, 'cancelled', removed)
+if removed > 0 then
+  redis.pcall('HINCRBY', stats, 'cancelled', removed)
+else
+  --- include: room_first
+end
 return answer(table.concat(lines, '\n'))

@@ -58,5 +58,7 @@ else
   end
 end
 local reply = string.format('%.0f %.0f', removed, seen)
-if seen == 0 then return reply end
+if seen == 0 then
+  --- include: room_first
+end
 return answer(reply)

@@ -60,7 +60,10 @@ for i = first_item, #ARGV, 4 do
   lines[#lines + 1] = line
 end
 local reply = table.concat(lines, '\n')
-if stored == 0 then return reply end
+if stored == 0 then
+  --- include: room_first
+  return answer(reply)
+end
 
 --- include: first_use
 if some_ready then wake_one() end

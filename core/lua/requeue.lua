@@ -21,7 +21,7 @@ for at = first_item, #ARGV do
   if record then
     local level, _, key = routing(record)
     local holder = key and redis.call('HGET', keys, key)
-    if holder and holder ~= id then
+    if holder and holder ~= id and redis.call('HEXISTS', jobs, holder) == 1 then
       line = 'duplicate ' .. holder
     else
       redis.call('ZREM', failed, id)
@@ -34,7 +34,10 @@ for at = first_item, #ARGV do
   end
   lines[#lines + 1] = line
 end
-if requeued == 0 then return table.concat(lines, '\n') end
-redis.pcall('HINCRBY', stats, 'requeued', requeued)
---- include: first_use, wake_one
+if requeued > 0 then
+  redis.pcall('HINCRBY', stats, 'requeued', requeued)
+  --- include: first_use, wake_one
+else
+  --- include: room_first
+end
 return answer(table.concat(lines, '\n'))

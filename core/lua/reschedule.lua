@@ -9,13 +9,18 @@ if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, remove, resolve
 -- A foreign type under one of our keys stops it before the first write.
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
+local function not_touched(reply)
+  --- include: room_first
+  return answer(reply)
+end
+
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(by, value)
 local record = id and redis.call('HGET', jobs, id)
-if not record then return 'absent' end
+if not record then return not_touched('absent') end
 local state, level = state_of(id, record)
-if not level then return 'absent' end -- unreadable and ready: the next reserve puts it into `failed`
-if state == 'reserved' or state == 'failed' then return state .. ' ' .. id end
+if not level then return not_touched('absent') end -- unreadable and ready: the next reserve puts it into `failed`
+if state == 'reserved' or state == 'failed' then return not_touched(state .. ' ' .. id) end
 
 local at = due_of(due)
 if at then

@@ -187,7 +187,10 @@ if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
   --- include: wake_one
   reply[4] = 0
-  if #settled > 0 then answer(settled .. '  ') end
+  if #settled > 0 then
+    --- include: room_first
+    answer(settled .. '  ')
+  end
   return reply
 end
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
@@ -212,5 +215,8 @@ if reply[5] == 0 and promise > 0 and timer == promise then
     --- include: wake_one
   end
 end
-if #settled > 0 then answer(settled .. '  ') end
+if #settled > 0 then
+  --- include: room_first
+  answer(settled .. '  ')
+end
 return reply

@@ -11,5 +11,7 @@ if next_item <= #ARGV then
   --- include: clock, settle_others
 end
 flags = table.concat(flags)
-if not string.find(flags, '1', 1, true) then return flags end
+if not string.find(flags, '1', 1, true) then
+  --- include: room_first
+end
 return answer(flags)

@@ -261,7 +261,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a call is tried again in all, over lost connections and restarts (default 15 s).
+    /// How long a call is tried again in all, over lost connections and restarts (default 15 s, at most 10 minutes).
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;

@@ -128,6 +128,61 @@ async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_cal
     assert_eq!(waiting.iter().map(|job| job.envelope.id.as_str()).collect::<Vec<_>>(), [id]);
 }
 
+/// What a verb did that found nothing to do, and what happens before a late copy of it arrives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Idle {
+    Cancel,
+    Purge,
+    Requeue,
+    Reschedule,
+    Push,
+}
+
+#[tokio::test]
+async fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
+    let server = Server::start();
+    for idle in [Idle::Cancel, Idle::Purge, Idle::Requeue, Idle::Reschedule, Idle::Push] {
+        let (proxy, client) = behind(&server).await;
+        let (queue, other) = (client.queue(&format!("{idle:?}")).unwrap(), server.queue(&format!("{idle:?}")));
+        let run = move |queue: Queue| async move {
+            match idle {
+                Idle::Cancel => assert!(queue.cancel_key("k").await.unwrap().is_none()),
+                Idle::Purge => assert_eq!(queue.purge(State::Ready).await.unwrap(), 0),
+                Idle::Requeue => {
+                    queue.requeue(&["a".to_owned()]).await.unwrap();
+                }
+                Idle::Reschedule => drop(queue.reschedule("a", duly::When::After(duly::Millis::new(3_600_000))).await),
+                Idle::Push => {
+                    let kept = queue.push(new_job("b").key("k").on_duplicate(OnDuplicate::Keep)).await.unwrap();
+                    assert!(matches!(kept, Pushed::Kept { .. }));
+                }
+            }
+        };
+        // The server must know the script: a late copy of an unknown one does nothing anyway.
+        let warm = server.queue(&format!("warm-{idle:?}"));
+        if idle == Idle::Push {
+            warm.push(new_job("a").key("k")).await.unwrap();
+            other.push(new_job("a").key("k")).await.unwrap();
+        }
+        run(warm).await;
+        proxy.next(Fault::HoldRequest);
+        let call = tokio::spawn(run(queue));
+        proxy.happened().await;
+        proxy.reopen();
+        call.await.unwrap();
+        match idle {
+            Idle::Push => drop(other.cancel("a").await.unwrap().unwrap()),
+            _ => drop(other.push(new_job("a").key("k")).await.unwrap()),
+        }
+        if idle == Idle::Requeue {
+            reserve(&other).await[0].settle(duly::Outcome::FailNow, "no").await.unwrap();
+        }
+        let before = summary(&other).await;
+        proxy.deliver().await;
+        assert_eq!(summary(&other).await, before, "{idle:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_late_copy_does_not_undo_what_was_said_after_it() {
     let server = Server::start();

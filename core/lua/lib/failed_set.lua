@@ -1,4 +1,5 @@
--- `failed` is bounded by count and by age; each job that enters lets at most a hundred of the oldest go.
+-- `failed` is bounded by count and by age. A call in which jobs entered lets a hundred of the oldest go at most, or as many as
+-- entered if these are more: else a queue that fails by the thousand would outgrow its bound.
 local TRIM_CAP = 100
 
 local function forget_failed(ids)
@@ -8,14 +9,15 @@ local function forget_failed(ids)
   redis.pcall('HINCRBY', stats, 'trimmed', #ids)
 end
 
-local function trim_failed()
+local function trim_failed(entered)
+  local cap = math.max(TRIM_CAP, entered)
   local limits = redis.call('HMGET', meta, 'failed_max', 'failed_age_ms')
   local surplus = redis.call('ZCARD', failed) - tonumber(limits[1] or 10000)
   if surplus > 0 then
-    forget_failed(redis.call('ZRANGE', failed, 0, math.min(surplus, TRIM_CAP) - 1))
+    forget_failed(redis.call('ZRANGE', failed, 0, math.min(surplus, cap) - 1))
   end
   local oldest = now - tonumber(limits[2] or 15552000000)
-  local aged = redis.call('ZRANGEBYSCORE', failed, '-inf', oldest, 'LIMIT', 0, TRIM_CAP)
+  local aged = redis.call('ZRANGEBYSCORE', failed, '-inf', oldest, 'LIMIT', 0, cap)
   if #aged > 0 then forget_failed(aged) end
 end
 

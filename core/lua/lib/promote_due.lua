@@ -16,7 +16,6 @@ if #promoted > 0 then
         id = string.match(member, '^[^\t]*')
         local record = redis.call('HGET', jobs, id)
         level = record and routing(record)
-        if level and not string.find(passed_levels, level, 1, true) then level = '5' end
       end
       if level then
         local ids = by_level[level]

@@ -31,6 +31,6 @@ if #expired > 0 then
   redis.pcall('HINCRBY', stats, 'reclaimed', #expired)
   if gave_up > 0 then
     redis.pcall('HINCRBY', stats, 'failed', gave_up)
-    trim_failed()
+    trim_failed(gave_up)
   end
 end

@@ -34,10 +34,11 @@ for at = next_item, #ARGV, 7 do
       redis.call('HDEL', returned, id)
       free_key(key, id)
     else
-      local level = routing(record)
+      local level, _, own_key = routing(record)
       note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, tonumber(had))
       if verb == 'failed' then
-        enter_failed(id, key)
+        -- The record's key: who could not decode the record does not know it.
+        enter_failed(id, own_key)
         entered_failed = entered_failed + 1
       elseif delay > 0 then
         redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
@@ -56,4 +57,4 @@ for at = next_item, #ARGV, 7 do
 end
 -- Each goes to the head of its list: the last one first keeps their order.
 for i = #released, 1, -1 do redis.call('LPUSH', released[i][1], released[i][2]) end
-if entered_failed > 0 then trim_failed() end
+if entered_failed > 0 then trim_failed(entered_failed) end

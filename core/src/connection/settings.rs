@@ -7,6 +7,10 @@ use super::secret::{Credentials, Secret};
 use super::url::ParsedUrl;
 use crate::error::Error;
 
+/// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/once.lua`); a copy that is sent later
+/// would be executed again.
+const MAX_DEADLINE: Duration = Duration::from_secs(600);
+
 /// What the user can set about connections. What is set here wins over the URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -77,6 +81,11 @@ impl Settings {
             if value.is_zero() {
                 return Err(Error::invalid(format!("{name} must be longer than zero")));
             }
+        }
+        if self.deadline > MAX_DEADLINE {
+            return Err(Error::invalid(
+                "a deadline lasts at most 10 minutes: for longer the server may forget that a call was executed",
+            ));
         }
         Ok(target)
     }

@@ -264,6 +264,20 @@ fn a_key_whose_job_is_gone_blocks_nobody() {
     let push = Command::PushUnique { call, if_held: IfHeld::Refuse, items };
     assert_eq!(stage.send(push), Ok(Answer::Text("created".to_owned())));
     assert_eq!(stage.holder("l").as_deref(), Some("n"));
+    stage.server.command(&["HSET", &stage.key(Key::Keys), "f", "gone"]);
+    let requeue = Command::Requeue { call: stage.call(), ids: vec!["failed".to_owned()] };
+    assert_eq!(stage.send(requeue), Ok(Answer::Text("requeued".to_owned())));
+    assert_eq!(stage.holder("f").as_deref(), Some("failed"));
+}
+
+#[test]
+fn a_failed_job_frees_the_key_of_its_record_also_when_its_worker_could_not_read_it() {
+    let mut stage = Stage::new();
+    let (held, _) = stage.fill();
+    let outcomes = vec![outcome("held", held, None, Verb::Failed)];
+    let call = stage.call();
+    assert_eq!(stage.send(Command::Settle { call, outcomes }), Ok(Answer::Text("1".to_owned())));
+    assert_eq!(stage.holder("h"), None);
 }
 
 #[test]
@@ -285,22 +299,101 @@ fn a_missing_record_holds_up_nobody() {
 fn a_malformed_member_of_delayed_holds_up_nobody() {
     let mut stage = Stage::new();
     stage.server.command(&["HSET", &stage.key(Key::Meta), "format", "1", "levels", "57", "clock", &START.to_string()]);
-    let records = [("a", "{}"), ("b", "7;5;0;{}"), ("c", "3;5;0;{}"), ("d", "{}")];
+    let records = [("a", "{}"), ("b", "7;5;0;{}"), ("c", "3;5;0;{}"), ("d", "{}"), ("e", "7;5;0;{}")];
     for (id, record) in records {
         stage.server.command(&["HSET", &stage.key(Key::Jobs), id, record]);
     }
-    // Two digits; no digit; a level that is not in use, by the record neither; nothing wrong; no record.
-    for member in ["a\t55", "b\tx", "c\t3", "d\t7", "gone\t", "gone\t\t5"] {
+    // Two digits; no digit; a level that is not in use, by the record neither; nothing wrong; a level that is not in use,
+    // but that of the record is; no record.
+    for member in ["a\t55", "b\tx", "c\t3", "d\t7", "e\t3", "gone\t", "gone\t\t5"] {
         stage.server.command(&["ZADD", &stage.key(Key::Delayed), "1", member]);
     }
     let levels = Levels::parse("57").unwrap();
     let promoted = stage.server.answer(&stage.keys, &Sent { command: Command::Promote { cap: 9 }, levels });
-    assert_eq!(promoted, Ok(Answer::Count(6)));
+    assert_eq!(promoted, Ok(Answer::Count(7)));
     let mut list = |level| stage.server.command(&["LRANGE", &stage.keys.spell_ready(level), "0", "-1"]);
     let ready: Vec<Vec<String>> =
         [5, 7].map(|level| redis::from_redis_value(list(level)).unwrap()).into_iter().collect();
-    assert_eq!(ready, [["a", "c"], ["b", "d"]]);
+    assert_eq!(ready, [vec!["a", "c"], vec!["b", "d", "e"]]);
     assert_eq!(stage.contents(Key::Delayed), None);
+}
+
+#[test]
+fn a_record_with_a_level_that_nobody_uses_stops_nobody_elses_job() {
+    let levels = Levels::one(5);
+    for how in ["reclaim", "release", "requeue"] {
+        let mut stage = Stage::new();
+        stage.server.set_clock(&stage.keys, START);
+        stage.push("a", None, Due::Now);
+        stage.push("b", None, Due::Now);
+        let reserve = stage.reserve(2, 10, Vec::new());
+        let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
+        let both = |verb| ["a", "b"].map(|id| outcome(id, reply.token, None, verb)).to_vec();
+        if how == "requeue" {
+            let call = stage.call();
+            stage.send(Command::Settle { call, outcomes: both(Verb::Failed) }).unwrap();
+        }
+        stage.server.command(&["HSET", &stage.key(Key::Jobs), "b", "7;5;0;{}"]);
+        stage.server.command(&["HSET", &stage.key(Key::Meta), "levels", "5"]);
+        stage.server.set_clock(&stage.keys, START + 10);
+        let call = stage.call();
+        let command = match how {
+            "reclaim" => Command::Reclaim { cap: 9 },
+            "release" => Command::Settle { call, outcomes: both(Verb::Release) },
+            _ => Command::Requeue { call, ids: vec!["a".to_owned(), "b".to_owned()] },
+        };
+        stage.server.answer(&stage.keys, &Sent { command, levels }).unwrap();
+        let ready = stage.server.command(&["LRANGE", &stage.keys.spell_ready(5), "0", "-1"]);
+        assert_eq!(redis::from_redis_value::<Vec<String>>(ready).unwrap(), ["a", "b"], "{how}");
+    }
+}
+
+#[test]
+fn a_full_server_answers_calls_that_find_nothing_to_do() {
+    let mut stage = Stage::new();
+    stage.server.set_clock(&stage.keys, START);
+    stage.push("held", Some("k"), Due::Now);
+    stage.lease_one(100_000);
+    let lost = vec![outcome("held", 1, Some("k"), Verb::Release)];
+    let none = || vec!["none".to_owned()];
+    let commands = vec![
+        stage.reserve(1, 10, lost.clone()),
+        Command::Settle { call: stage.call(), outcomes: lost },
+        Command::Cancel { call: stage.call(), by: By::Id, names: none() },
+        Command::Requeue { call: stage.call(), ids: none() },
+        Command::Purge { call: stage.call(), state: "ready", cap: 9 },
+        Command::Reschedule { call: stage.call(), by: By::Key, name: "k".to_owned(), due: Due::Now },
+        Command::PushUnique {
+            call: stage.call(),
+            if_held: IfHeld::Keep,
+            items: vec![("n".to_owned(), record(Some("k")), Due::Now, None)],
+        },
+    ];
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    for command in commands {
+        let shown = format!("{command:?}");
+        assert!(stage.send(command).is_ok(), "{shown}");
+    }
+}
+
+#[test]
+fn jobs_that_fail_by_the_hundred_do_not_outgrow_the_bound() {
+    let mut stage = Stage::new();
+    let call = stage.call();
+    stage.send(Command::Configure { call, failed_max: 10, failed_age_ms: 1_000_000 }).unwrap();
+    for round in 0..3 {
+        let ids: Vec<String> = (0..250).map(|place| format!("j{round}-{place}")).collect();
+        let items = ids.iter().map(|id| (id.clone(), record(None))).collect();
+        let call = stage.call();
+        stage.send(Command::Push { call, level: 5, due: Due::Now, items }).unwrap();
+        let reserve = stage.reserve(250, 1000, Vec::new());
+        let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
+        let outcomes = ids.iter().map(|id| outcome(id, reply.token, None, Verb::Failed)).collect();
+        let call = stage.call();
+        stage.send(Command::Settle { call, outcomes }).unwrap();
+        let failed = stage.server.command(&["ZCARD", &stage.key(Key::Failed)]);
+        assert_eq!(redis::from_redis_value::<usize>(failed).unwrap(), 10, "round {round}");
+    }
 }
 
 #[test]

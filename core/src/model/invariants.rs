@@ -17,6 +17,8 @@ pub(super) struct History {
     acked: BTreeSet<String>,
     /// Jobs that made place for another.
     replaced: u64,
+    /// Calls that had their answer: client, slot and number.
+    answered: BTreeSet<(String, usize, u64)>,
 }
 
 macro_rules! ensure {
@@ -36,6 +38,7 @@ impl History {
         check_counts_of_failures(before, sent, after)?;
         check_bounds(before, sent, after)?;
         check_twice(sent, answer, after)?;
+        self.check_late(before, sent, answer, after)?;
         if let Command::PushUnique { items, .. } = &sent.command {
             let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
             self.replaced += before.records.len() as u64 + pushed - after.records.len() as u64;
@@ -55,6 +58,20 @@ impl History {
         );
         if let Answer::Reserved(reply) = answer {
             self.check_grants(before, sent, reply, after)?;
+        }
+        Ok(())
+    }
+
+    /// I6: a late copy of a call changes nothing once the call had its answer, whatever happened in between, not even where
+    /// there had been nothing to do. An empty reserve is not remembered: its late copy may lease jobs, and they come back.
+    fn check_late(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+        let Some(call) = sent.command.call() else { return Ok(()) };
+        let was_refused = answer.text().starts_with("levels") || answer.text().starts_with("format");
+        let was_empty = matches!(answer, Answer::Reserved(reply) if reply.jobs.is_empty() && reply.settled.is_empty());
+        let name = (call.client.clone(), call.slot, call.number);
+        ensure!(!self.answered.contains(&name) || before == after, "I6: a late copy of an answered call did something");
+        if !was_refused && !was_empty {
+            self.answered.insert(name);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::script::{IfHeld, Verb};
 
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, Token, When, Who};
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -20,12 +20,16 @@ fn push(count: usize) -> Step {
 }
 
 fn reserve(want: usize, max_bytes: usize) -> Step {
+    reserve_as(ME, want, max_bytes)
+}
+
+fn reserve_as(who: Who, want: usize, max_bytes: usize) -> Step {
     let endings = Endings::Some(Vec::new());
-    Step::Reserve { who: ME, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, endings }
+    Step::Reserve { who, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, endings }
 }
 
 fn ending(lease: usize, deed: Deed) -> Ending {
-    Ending { lease, wrong_token: false, deed }
+    Ending { lease, token: Token::Granted, deed }
 }
 
 #[test]
@@ -84,4 +88,25 @@ fn a_purge_keeps_to_its_cap_across_levels() {
     let urgent = NewRecord { level: 0, ..PLAIN };
     let push_urgent = Step::Push { who: ME, count: 2, record: urgent, when: When::Now };
     holds(&[push_urgent, push(3), Step::Purge { who: ME, state: "ready", cap: 3 }]);
+}
+
+#[test]
+fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
+    let other = Who { client: 1, ..ME };
+    let item = |who, id| Step::PushUnique {
+        who,
+        if_held: IfHeld::Keep,
+        items: vec![(id, NewRecord { key: Some("k"), ..PLAIN }, When::Now)],
+    };
+    let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let fail = Step::Settle { who: other, endings: Endings::Some(vec![ending(0, fail)]) };
+    let push = item(other, 0);
+    holds(&[Step::Cancel { who: ME, names: Names::Keys(vec!["k"]) }, push.clone(), Step::Resend { back: 1 }]);
+    holds(&[Step::Purge { who: ME, state: "ready", cap: 9 }, push.clone(), Step::Resend { back: 1 }]);
+    let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
+    holds(&[later, push.clone(), Step::Resend { back: 1 }]);
+    let requeue = Step::Requeue { who: ME, picks: vec![0], all_failed: false };
+    holds(&[requeue, push.clone(), reserve_as(other, 1, MANY_BYTES), fail, Step::Resend { back: 3 }]);
+    let cancel = Step::Cancel { who: other, names: Names::Ids(vec![0]) };
+    holds(&[push, item(ME, 1), cancel, Step::Resend { back: 1 }]);
 }

@@ -7,7 +7,7 @@ use crate::script::Due;
 
 /// The level of a record that does not say.
 pub(super) const DEFAULT_LEVEL: u8 = 5;
-/// How many failed jobs go at once, for each of the two limits.
+/// How many failed jobs may go in a call, for each of the two limits, even if fewer entered.
 const TRIM_CAP: usize = 100;
 /// A wake list is never longer.
 const MOST_WAKES: usize = 2;
@@ -224,20 +224,22 @@ impl State {
         self.free_key(key, id);
     }
 
-    /// Lets the oldest failed jobs go: those above the limit, then those that are too old.
-    pub(super) fn trim_failed(&mut self) {
+    /// Lets the oldest failed jobs go: those above the limit, then those that are too old; of each a hundred at the most, or
+    /// as many as entered in this call.
+    pub(super) fn trim_failed(&mut self, entered: usize) {
+        let cap = entered.max(TRIM_CAP);
         let most = usize::try_from(self.meta.failed_max.unwrap_or(10_000)).unwrap();
         let surplus = self.failed.len().saturating_sub(most);
-        self.forget_oldest_failed(surplus, u64::MAX);
+        self.forget_oldest_failed(surplus.min(cap), u64::MAX);
         let too_old = self.clock.saturating_sub(self.meta.failed_age_ms.unwrap_or(180 * 24 * 3600 * 1000));
-        self.forget_oldest_failed(usize::MAX, too_old);
+        self.forget_oldest_failed(cap, too_old);
     }
 
     fn forget_oldest_failed(&mut self, most: usize, failed_by: u64) {
         let mut oldest: Vec<_> = self.failed.iter().map(|(id, &at)| (at, id.clone())).collect();
         oldest.sort();
         oldest.retain(|&(at, _)| at <= failed_by);
-        oldest.truncate(most.min(TRIM_CAP));
+        oldest.truncate(most);
         for (_, id) in &oldest {
             self.failed.remove(id);
             self.records.remove(id);

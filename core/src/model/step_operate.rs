@@ -27,7 +27,7 @@ impl State {
         }
         self.count("cancelled", cancelled);
         let reply = lines.join("\n");
-        if cancelled > 0 { Ok(self.remember(call, reply)) } else { Ok(Answer::Text(reply)) }
+        Ok(self.remember(call, reply))
     }
 
     fn resolve(&self, by: By, name: &str) -> Option<String> {
@@ -50,11 +50,11 @@ impl State {
         }
         self.admit(passed)?;
         let id = self.resolve(by, name).filter(|id| self.records.contains_key(id));
-        let Some(id) = id else { return Ok(Answer::Text("absent".to_owned())) };
+        let Some(id) = id else { return Ok(self.remember(call, "absent".to_owned())) };
         let level = self.records[&id].level;
         let place = self.place_of(&id);
         match (place, self.due_at(due)) {
-            (Place::Reserved | Place::Failed, _) => return Ok(Answer::Text(format!("{} {id}", place.name()))),
+            (Place::Reserved | Place::Failed, _) => return Ok(self.remember(call, format!("{} {id}", place.name()))),
             (Place::Ready, None) => {}
             (_, Some(at)) => {
                 self.leave_place(&id, level, place);
@@ -99,7 +99,7 @@ impl State {
         }
         let reply = lines.join("\n");
         if requeued == 0 {
-            return Ok(Answer::Text(reply));
+            return Ok(self.remember(call, reply));
         }
         self.count("requeued", requeued);
         self.note_use(passed);
@@ -158,7 +158,7 @@ impl State {
         }
         self.count("purged", removed);
         let reply = format!("{removed} {seen}");
-        if seen > 0 { Ok(self.remember(call, reply)) } else { Ok(Answer::Text(reply)) }
+        Ok(self.remember(call, reply))
     }
 
     pub(super) fn pause(&mut self, passed: Levels, call: &CallId, pause: bool) -> Result<Answer, Refused> {

@@ -89,7 +89,7 @@ impl State {
         }
         let reply = lines.join("\n");
         if stored == 0 {
-            return Ok(Answer::Text(reply));
+            return Ok(self.remember(call, reply));
         }
         self.note_use(passed);
         if is_some_ready {

@@ -192,7 +192,7 @@ impl State {
         self.count("reclaimed", ended.len());
         self.count("failed", gave_up);
         if gave_up > 0 {
-            self.trim_failed();
+            self.trim_failed(gave_up);
         }
         ended.len()
     }

@@ -13,8 +13,7 @@ impl State {
         }
         self.admit(passed)?;
         let flags = self.settle_outcomes(outcomes);
-        // A call that changed nothing need not be remembered: it would change nothing again.
-        if flags.contains('1') { Ok(self.remember(call, flags)) } else { Ok(Answer::Text(flags)) }
+        Ok(self.remember(call, flags))
     }
 
     /// One flag an outcome. All acks of a call look at the leases as they were before it, so that an ack which is there
@@ -49,7 +48,8 @@ impl State {
                     let is_failure = matches!(verb, Verb::Retry | Verb::Failed);
                     self.came_back(&outcome.id, is_failure, error);
                     if matches!(verb, Verb::Failed) {
-                        self.enter_failed(&outcome.id, outcome.key.as_deref());
+                        let key = self.records.get(&outcome.id).and_then(|record| record.key.clone());
+                        self.enter_failed(&outcome.id, key.as_deref());
                         failed += 1;
                     } else if *delay_ms > 0 {
                         let at = self.clock + delay_ms;
@@ -76,7 +76,7 @@ impl State {
             self.put_at_head(level, id);
         }
         if failed > 0 {
-            self.trim_failed();
+            self.trim_failed(failed);
         }
         flags
     }

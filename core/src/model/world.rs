@@ -8,7 +8,7 @@ use crate::script::{By, Due, IfHeld, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, When, Who};
+use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, Returned, State};
@@ -26,6 +26,18 @@ struct Granted {
     id: String,
     token: u64,
     record: Record,
+}
+
+impl Token {
+    fn of(self, granted: u64) -> u64 {
+        match self {
+            Self::Granted => granted,
+            // The job has had this one already, or never has it.
+            Self::Smaller => granted - 1,
+            // Far beyond all that a run grants, and not above 2^53.
+            Self::Larger => granted + (1 << 52),
+        }
+    }
 }
 
 pub(super) struct World<'a> {
@@ -165,9 +177,9 @@ impl World<'_> {
                 (*who, Command::Settle { call: self.next_call(*who), outcomes: self.outcomes(endings) })
             }
             Step::Extend { lease_ms, leases } => {
-                let leases = leases.iter().map(|&(lease, wrong)| {
+                let leases = leases.iter().map(|&(lease, which)| {
                     let (id, token, _) = self.lease(lease);
-                    (id, token + u64::from(wrong))
+                    (id, which.of(token))
                 });
                 (nobody, Command::Extend { lease_ms: *lease_ms, leases: leases.collect() })
             }
@@ -364,7 +376,7 @@ impl World<'_> {
                 endings: last(),
             },
             Step::Settle { who, endings: last() },
-            Step::Extend { lease_ms: 100, leases: vec![(0, false)] },
+            Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] },
             Step::Cancel { who, names: Names::Ids(vec![0, 1, 2]) },
             Step::Reschedule { who, by_key: None, pick: 0, when: When::After(5) },
             Step::Requeue { who, picks: vec![0], all_failed: true },
@@ -436,7 +448,7 @@ impl World<'_> {
             Endings::Some(endings) => endings.clone(),
             Endings::OfLastBatch(deed) => {
                 let all = 0..self.last_batch.min(self.granted.len());
-                all.map(|lease| Ending { lease, wrong_token: false, deed: deed.clone() }).collect()
+                all.map(|lease| Ending { lease, token: Token::Granted, deed: deed.clone() }).collect()
             }
         };
         let mut outcomes: Vec<_> = endings.iter().map(|ending| self.outcome(ending)).collect();
@@ -460,7 +472,7 @@ impl World<'_> {
                 Became::Back { verb: *verb, delay_ms: *delay_ms, error: (*error).to_owned(), rewritten }
             }
         };
-        Outcome { id, token: token + u64::from(ending.wrong_token), key: record.and_then(|record| record.key), became }
+        Outcome { id, token: ending.token.of(token), key: record.and_then(|record| record.key), became }
     }
 
     fn forget_keys(&mut self) {

@@ -126,9 +126,11 @@ impl Declaration {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
         for (i, key) in self.keys.iter().enumerate() {
             match key {
-                // One list a level that the caller passes, in the order of `passed_levels`.
+                // One list a level that the caller passes, in the order of `passed_levels`. A record that somebody gave a
+                // level which nobody uses goes to the default: it must not stop a script that has begun to move jobs.
                 Key::Ready => lines.push(format!(
-                    "local function ready(level) return KEYS[{i} + string.find(passed_levels, level, 1, true)] end"
+                    "local function ready(level) return KEYS[{i} + (string.find(passed_levels, level, 1, true) or \
+                     string.find(passed_levels, '5', 1, true) or 1)] end"
                 )),
                 key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }

@@ -219,7 +219,8 @@ impl Desk {
     pub(super) async fn take_async(&self, executor: &Arc<ExecutorShared>) -> Option<Run> {
         loop {
             // Registered before the look, so that what comes in between is not missed.
-            let there = self.job_there_async.notified();
+            let mut there = std::pin::pin!(self.job_there_async.notified());
+            there.as_mut().enable();
             match self.take(executor) {
                 Taken::Run(run) => return Some(run),
                 Taken::Over => return None,
@@ -455,7 +456,8 @@ impl Desk {
     /// Ready when the worker has said all it had to say.
     pub(super) async fn until_over(&self) {
         loop {
-            let over = self.over.notified();
+            let mut over = std::pin::pin!(self.over.notified());
+            over.as_mut().enable();
             if self.lock().phase == Phase::Over {
                 return;
             }
@@ -472,9 +474,7 @@ impl Desk {
             if left.is_zero() {
                 return false;
             }
-            state.waiting_threads += 1;
-            state = self.job_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            state.waiting_threads -= 1;
+            state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -560,6 +560,7 @@ impl State {
         let job = Arc::clone(&held.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.timeouts.push(Reverse((until, place, number)));
+            self.forget_old_timeouts();
         }
         self.running += 1;
         Taken::Run(Run { job, number, place, started })
@@ -659,6 +660,16 @@ impl State {
         }
     }
 
+    /// Most runs end long before their timeout: what is left of them must not pile up.
+    fn forget_old_timeouts(&mut self) {
+        if self.timeouts.len() > 100 + 4 * self.held.len() {
+            let held = &self.held;
+            self.timeouts.retain(|Reverse((_, place, number))| {
+                held[*place].as_ref().and_then(|held| held.run.as_ref()).is_some_and(|run| run.number == *number)
+            });
+        }
+    }
+
     fn interrupt(&mut self, place: usize, why: Interruption, desk: &Desk) {
         let Some(held) = self.held[place].as_mut() else { return };
         let (job, lane) = (Arc::clone(&held.job), held.lane);
@@ -738,7 +749,7 @@ impl State {
             self.events.pop_front();
         }
         self.events.push_back(event);
-        desk.event_there.notify_one();
+        desk.event_there.notify_all();
         desk.event_there_async.notify_one();
     }
 }

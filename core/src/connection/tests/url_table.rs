@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::connection::address::Address;
 use crate::connection::url::{Layout, ParsedUrl};
 use crate::connection::{Connection, Secret, Settings};
@@ -99,6 +101,15 @@ fn settings_win_over_the_url_and_are_checked() {
     let mut settings = Settings::new("redis://h");
     settings.client_name = "two words".into();
     assert_eq!(kind(settings), Some(ErrorKind::InvalidArgument));
+}
+
+#[test]
+fn a_deadline_is_shorter_than_the_servers_memory_of_a_call() {
+    let with = |seconds| Settings { deadline: Duration::from_secs(seconds), ..Settings::new("redis://h") };
+    assert!(with(600).resolve().is_ok());
+    for refused in [0, 601] {
+        assert_eq!(with(refused).resolve().err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    }
 }
 
 #[test]
