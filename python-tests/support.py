@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import duly
 
 
 class Server:
@@ -49,6 +54,14 @@ class Server:
             self._process.wait()
             self._process = None
 
+    def freeze(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         self.kill()
         self._folder.cleanup()
@@ -73,6 +86,25 @@ def until(condition: Callable[[], object], otherwise: str, seconds: float = 20.0
         if time.monotonic() > end:
             raise AssertionError(otherwise)
         time.sleep(0.002)
+
+
+@contextmanager
+def running(worker: duly.Worker) -> Iterator[list[duly.WorkerReport]]:
+    """Run the worker in a thread; afterwards its report is in the list."""
+    reports: list[duly.WorkerReport] = []
+    thread = threading.Thread(target=lambda: reports.append(worker.run()))
+    thread.start()
+    try:
+        yield reports
+    finally:
+        worker.stop()
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+def empty(queue: duly.Queue) -> bool:
+    counts = queue.counts()
+    return counts.ready + counts.reserved + counts.delayed == 0
 
 
 class Program:

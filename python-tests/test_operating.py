@@ -7,8 +7,7 @@ from typing import Any
 
 import duly
 import pytest
-from support import Server, until
-from test_worker import running
+from support import Server, running, until
 
 
 def test_an_audit_of_a_sound_queue_is_clean(queue: duly.Queue) -> None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import duly
 import pytest
-from support import Program, Server, until
+from support import Program, Server, empty, running, until
 
 Start = Callable[[str], Program]
 
@@ -43,21 +42,6 @@ def worker_program(program: Start, lease: float = 10, grace: float = 30, extra: 
     worker = program(code)
     assert worker.line() == "ready"
     return worker
-
-
-@contextmanager
-def running(worker: duly.Worker) -> Iterator[threading.Thread]:
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    yield thread
-    worker.stop()
-    thread.join(20)
-    assert not thread.is_alive()
-
-
-def empty(queue: duly.Queue) -> bool:
-    counts = queue.counts()
-    return counts.ready + counts.reserved + counts.delayed == 0
 
 
 def test_a_handler_that_returns_acks_and_one_that_raises_fails(client: duly.Client, queue: duly.Queue) -> None:
@@ -182,7 +166,7 @@ def test_grace_over_gives_running_jobs_back(program: Start, queue: duly.Queue) -
     worker.process.send_signal(signal.SIGINT)
     status, out, err = worker.end()
     assert (status, out.split()) == (0, ["stopped"])
-    assert "given back while it still runs" in err
+    assert "the grace is over, it was given back" in err
     counts = queue.counts()
     assert (counts.ready, counts.reserved) == (1, 0)
     job = queue.reserve()
@@ -239,8 +223,6 @@ def test_an_error_that_no_waiting_heals_is_raised(server: Server) -> None:
 
 
 def test_wrong_settings_are_refused(client: duly.Client) -> None:
-    async def coroutine(job: duly.Job) -> None: ...
-
     worker = duly.Worker(client, ["q"])
     for wrong in (
         lambda: duly.Worker(client, "q"),
@@ -250,7 +232,8 @@ def test_wrong_settings_are_refused(client: duly.Client) -> None:
         lambda: duly.Worker(client, ["q"], concurrency=True),
         lambda: duly.Worker(client, ["q"], lease=0),
         lambda: duly.Worker(client, ["q"], grace=-1),
-        lambda: worker.on("a", coroutine),
+        lambda: duly.Worker(client, ["q", "q"]),
+        lambda: duly.Worker(client, ["q"], middleware=["hook"]),  # type: ignore[list-item]
         lambda: worker.on("a", "handler"),  # type: ignore[call-overload]
     ):
         with pytest.raises(duly.InvalidArgumentError):

@@ -147,6 +147,27 @@ impl Job {
         outcome.next(policy, envelope.attempts, envelope.max_attempts, seed(self))
     }
 
+    /// What would become of it after this outcome, changed by a failure hook or not. Nothing is sent.
+    ///
+    /// Errors: `InvalidArgument` and `TooLarge` for a change that cannot be stored.
+    pub fn what_becomes(&self, outcome: Outcome, changed: Option<&Envelope>) -> Result<Next, Error> {
+        let Some(changed) = changed else { return Ok(self.next_after(outcome, &self.envelope)) };
+        changed.check()?;
+        // What was pushed larger, by a client that may, can still fail.
+        if changed.data != self.envelope.data {
+            changed.data.check_size(self.queue.client.shared.max_data_bytes)?;
+        }
+        if changed.id != self.envelope.id
+            || changed.key != self.envelope.key
+            || changed.priority != self.envelope.priority
+        {
+            return Err(Error::invalid(
+                "a failure hook may change data, attempts, max_attempts and error, not id, key or priority",
+            ));
+        }
+        Ok(self.next_after(outcome, changed))
+    }
+
     /// The queue that it came from.
     pub fn queue(&self) -> &Queue {
         &self.queue
@@ -539,26 +560,8 @@ pub(crate) fn decode(id: &str, record: &[u8], came_back: &[u8]) -> Result<(Envel
 pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
     let Settlement { job, outcome, error, rewritten } = settlement;
     let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
-    let record = match rewritten {
-        Some(changed) => {
-            changed.check()?;
-            // What was pushed larger, by a client that may, can still fail.
-            if changed.data != job.envelope.data {
-                changed.data.check_size(job.queue.client.shared.max_data_bytes)?;
-            }
-            if changed.id != job.envelope.id
-                || changed.key != job.envelope.key
-                || changed.priority != job.envelope.priority
-            {
-                return Err(Error::invalid(
-                    "a failure hook may change data, attempts, max_attempts and error, not id, key or priority",
-                ));
-            }
-            Some(Record::encode(changed))
-        }
-        None => None,
-    };
-    let next = job.next_after(*outcome, envelope);
+    let next = job.what_becomes(*outcome, rewritten.as_ref())?;
+    let record = rewritten.as_ref().map(Record::encode);
     let key = job.envelope.key.as_deref();
     let error = cut_error(error);
     let rewritten = record.as_deref().map(|record| (envelope.attempts, record));

@@ -132,8 +132,9 @@ impl Error {
         self
     }
 
+    /// Which job the call was about; the first caller that knows wins.
     #[must_use]
-    pub(crate) fn of_job(mut self, id: &str) -> Self {
+    pub fn of_job(mut self, id: &str) -> Self {
         self.job_id.get_or_insert_with(|| id.to_owned());
         self
     }

@@ -1,6 +1,6 @@
 //! `duly.Client`.
 
-use duly::{ClientBuilder, Selection, blocking};
+use duly::{Selection, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
 
@@ -15,12 +15,11 @@ use crate::waiting::{Signals, wait};
 #[pyclass(frozen, module = "duly")]
 pub(crate) struct Client {
     client: blocking::Client,
-    builder: ClientBuilder,
 }
 
 impl Client {
-    pub(crate) fn builder(&self) -> ClientBuilder {
-        self.builder.clone()
+    pub(crate) fn client(&self) -> &blocking::Client {
+        &self.client
     }
 }
 
@@ -35,8 +34,7 @@ impl Client {
     )]
     fn new(py: Python<'_>, url: Option<&Bound<'_, PyAny>>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = settings::builder(py, url, settings)?;
-        let client = blocking::Client::new(builder.clone()).or_raise()?;
-        Ok(Self { client, builder })
+        blocking::Client::new(builder).or_raise().map(|client| Self { client })
     }
 
     /// One round trip to the server.

@@ -12,10 +12,13 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use crate::convert;
 use crate::error::{Failure, invalid};
 use crate::waiting::wait;
+use crate::worker::InRun;
 
 pub(crate) enum Held {
     Blocking(blocking::Job),
     Async(Box<duly::Job>),
+    /// A worker runs it: what its verbs say is noted, and told when the handler has ended.
+    InRun(InRun),
 }
 
 /// What jobs of the sync and the asyncio queue have in common: everything that can be read.
@@ -36,16 +39,29 @@ impl ReservedJob {
         match &self.held {
             Held::Blocking(job) => job.reserved(),
             Held::Async(job) => job,
+            Held::InRun(run) => run.job().reserved(),
         }
     }
 
     pub(crate) fn blocking(&self) -> PyResult<&blocking::Job> {
         match &self.held {
             Held::Blocking(job) => Ok(job),
+            Held::InRun(run) => Ok(run.job()),
             Held::Async(_) => {
                 Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
             }
         }
+    }
+
+    pub(crate) fn in_run(&self) -> Option<&InRun> {
+        match &self.held {
+            Held::InRun(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
     }
 
     pub(crate) fn note_settled(&self) {
@@ -172,15 +188,28 @@ pub(crate) struct Job {}
 
 impl Job {
     pub(crate) fn new(py: Python<'_>, job: blocking::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        let reserved = ReservedJob::new(Held::Blocking(job), queue);
-        Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
+        Self::held(py, Held::Blocking(job), queue)
+    }
+
+    pub(crate) fn held(py: Python<'_>, held: Held, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        Py::new(py, PyClassInitializer::from(ReservedJob::new(held, queue)).add_subclass(Self {}))
     }
 }
 
-fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: &str) -> PyResult<Next> {
+fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option<Envelope>) -> PyResult<Next> {
     let reserved = slf.as_super().get();
-    let job = reserved.blocking()?;
-    let next = wait(slf.py(), |signals| job.settle(outcome, error, signals))?;
+    let next = match (&reserved.held, changed) {
+        (Held::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
+        (_, None) => {
+            let job = reserved.blocking()?;
+            wait(slf.py(), |signals| job.settle(outcome, &error, signals))?
+        }
+        (_, Some(mut changed)) => {
+            changed.error = error;
+            let job = reserved.blocking()?;
+            wait(slf.py(), |signals| job.settle_rewritten(outcome, changed, signals))?
+        }
+    };
     reserved.note_settled();
     Ok(next)
 }
@@ -189,7 +218,7 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: &str) -> PyResult<Next>
 impl Job {
     /// Done: the job leaves the queue.
     fn ack(slf: &Bound<'_, Self>) -> PyResult<()> {
-        settle(slf, Outcome::Done, "").map(|_| ())
+        settle(slf, Outcome::Done, String::new(), None).map(|_| ())
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
@@ -209,21 +238,14 @@ impl Job {
     ) -> PyResult<Option<f64>> {
         let failed = failure(retry_after, counted, r#final)?;
         let error = error_text(error)?;
-        let reserved = slf.as_super().get();
-        let Some(mut changed) = rewritten(reserved, data, attempts, max_retries)? else {
-            return settle(slf, failed, &error).map(wait_of);
-        };
-        changed.error = error;
-        let job = reserved.blocking()?;
-        let next = wait(slf.py(), |signals| job.settle_rewritten(failed, changed, signals))?;
-        reserved.note_settled();
-        Ok(wait_of(next))
+        let changed = rewritten(slf.as_super().get(), data, attempts, max_retries)?;
+        settle(slf, failed, error, changed).map(wait_of)
     }
 
     /// Gives it back without counting a failure.
     #[pyo3(signature = (after=None))]
     fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        settle(slf, release(after)?, "").map(|_| ())
+        settle(slf, release(after)?, String::new(), None).map(|_| ())
     }
 
     /// Sets the lease to end this long from now.

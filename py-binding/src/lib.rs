@@ -9,13 +9,14 @@ mod convert;
 mod error;
 mod inspect;
 mod job;
-mod lease_keeper;
 mod new_job;
 mod operate;
 mod queue;
 mod retry;
 mod settings;
+mod telemetry;
 mod waiting;
+mod worker;
 
 use pyo3::prelude::*;
 
@@ -37,7 +38,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<audit::AuditReport>()?;
     module.add_class::<audit::Finding>()?;
     module.add_class::<retry::RetryPolicy>()?;
-    module.add_class::<lease_keeper::LeaseKeeper>()?;
+    module.add_class::<worker::WorkerEngine>()?;
+    module.add_class::<worker::Executor>()?;
+    module.add_class::<worker::WorkerEvent>()?;
+    module.add_class::<worker::WorkerReport>()?;
     module.add_class::<aio::AsyncClient>()?;
     module.add_class::<aio::AsyncQueue>()?;
     module.add_class::<aio::AsyncPartitions>()?;

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::convert::{self, Keywords};
 use crate::error::{Failure, invalid};
 use crate::retry::RetryPolicy;
+use crate::telemetry;
 
 /// What may be said of a job beside its data. Their defaults stand in the signatures that Python shows, and in the stub.
 const OPTIONS: [&str; 12] = [
@@ -35,7 +36,7 @@ pub(crate) fn new_job(
     let given = Keywords::of(call, &OPTIONS, options)?;
     let mut job = duly::NewJob::from_json(json(data, given.get(intern!(py, "raw"))?)?)?;
     if options.is_none() {
-        return Ok(job);
+        return telemetry::add_trace(py, job, None);
     }
     let (delay, at) = (given.get(intern!(py, "delay"))?, given.get(intern!(py, "at"))?);
     if let Some(when) = convert::delay(delay.as_ref(), at.as_ref())? {
@@ -63,10 +64,10 @@ pub(crate) fn new_job(
     if let Some(timeout) = given.get(intern!(py, "timeout"))? {
         job = job.timeout(convert::duration("timeout", &timeout)?);
     }
-    if let Some(headers) = given.get(intern!(py, "headers"))? {
-        for (name, value) in convert::headers(&headers)? {
-            job = job.header(name, value);
-        }
+    let headers = given.get(intern!(py, "headers"))?.map(|headers| convert::headers(&headers)).transpose()?;
+    job = telemetry::add_trace(py, job, headers.as_ref())?;
+    for (name, value) in headers.unwrap_or_default() {
+        job = job.header(name, value);
     }
     if let Some(on_duplicate) = given.get(intern!(py, "on_duplicate"))? {
         job = job.on_duplicate(convert::on_duplicate(&convert::text("on_duplicate", &on_duplicate)?)?);

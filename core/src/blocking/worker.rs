@@ -62,6 +62,11 @@ impl Engine {
         Ok(Self { engine: worker::Engine::start(&*client.inner()?, settings)?, queues })
     }
 
+    /// Would these settings do? Starts nothing. Errors: `InvalidArgument`.
+    pub fn check(client: &Client, settings: &WorkerSettings) -> Result<(), Error> {
+        settings.check(&*client.inner()?)
+    }
+
     /// A new executor; one for each thread that runs handlers.
     pub fn executor(&self) -> Executor {
         Executor { executor: self.engine.executor(), queues: Arc::clone(&self.queues) }
@@ -87,7 +92,15 @@ impl Engine {
 
     /// The next event; none within the wait, or when the engine has ended.
     pub fn event<I: Interrupt>(&self, wait: Duration, interrupt: &mut I) -> Result<Option<WorkerEvent>, I::Error> {
-        sliced(wait, interrupt, |slice| self.engine.event_within(slice))
+        let event = sliced(wait, interrupt, |slice| {
+            // Asked first: what was told before the end must not be missed.
+            let over = self.engine.is_over();
+            match self.engine.event_within(if over { Duration::ZERO } else { slice }) {
+                None if over => Some(None),
+                event => event.map(Some),
+            }
+        })?;
+        Ok(event.flatten())
     }
 
     /// What it did so far.

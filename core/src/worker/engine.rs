@@ -84,6 +84,11 @@ impl Engine {
         self.desk.is_stopping()
     }
 
+    /// Has it said all it had to say?
+    pub(crate) fn is_over(&self) -> bool {
+        self.desk.over_within(Duration::ZERO)
+    }
+
     /// Waits until the engine has ended after a stop, or by an error that waiting does not cure.
     ///
     /// Errors: `AuthenticationFailed`, `PermissionDenied`, `FormatTooNew`, `Corrupt`, ...

@@ -19,6 +19,7 @@ from duly._core import (
     Requeued,
     ReservedJob,
     RetryPolicy,
+    WorkerReport,
     __version__,
 )
 from duly.errors import (
@@ -45,6 +46,8 @@ from duly.errors import (
     UnreachableError,
     UnsupportedError,
 )
+from duly.middleware import Failure, Middleware
+from duly.outcomes import Fail, JobInterrupted, Release, Retry
 from duly.worker import Worker
 
 __all__ = [
@@ -61,14 +64,18 @@ __all__ = [
     "DuplicateError",
     "EmbeddedError",
     "EvictionPolicyError",
+    "Fail",
+    "Failure",
     "Finding",
     "FormatTooNewError",
     "Found",
     "InternalError",
     "InvalidArgumentError",
     "Job",
+    "JobInterrupted",
     "JobView",
     "LeaseLostError",
+    "Middleware",
     "NewJob",
     "NotDurableError",
     "NotFoundError",
@@ -78,13 +85,16 @@ __all__ = [
     "PushSummary",
     "Queue",
     "ReadOnlyError",
+    "Release",
     "Requeued",
     "ReservedJob",
+    "Retry",
     "RetryPolicy",
     "StorageFullError",
     "TooLargeError",
     "UnreachableError",
     "UnsupportedError",
     "Worker",
+    "WorkerReport",
     "__version__",
 ]

@@ -260,7 +260,12 @@ class ReservedJob:
 
 @final
 class Job(ReservedJob):
-    """A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over."""
+    """A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over.
+
+    In a handler of a `duly.Worker` they send nothing: what they say is noted, and told when the handler has ended.
+    They raise LeaseLostError there if the run is known to be interrupted, or the job was settled before; a lease that
+    is lost later is logged.
+    """
 
     def ack(self) -> None:
         """Done: the job leaves the queue."""
@@ -500,18 +505,124 @@ class RetryPolicy:
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
-class LeaseKeeper:
-    """Renews the leases of the jobs that it holds, every third of a lease, from a native thread."""
+class WorkerReport:
+    """What a worker did."""
 
-    def __new__(cls, client: Client, lease: _Span) -> LeaseKeeper: ...
-    def hold(self, job: ReservedJob) -> None:
-        """Renew this job's lease from now on, up to its timeout."""
+    @property
+    def acked(self) -> int:
+        """Jobs that are done."""
 
-    def let_go(self, job: ReservedJob) -> None:
-        """Renew it no more."""
+    @property
+    def failed(self) -> int:
+        """Runs that failed, whether the job is retried or not."""
 
-    def lost(self) -> list[str]:
-        """Give the ids of jobs whose lease turned out to be lost since the last call."""
+    @property
+    def released(self) -> int:
+        """Jobs given back: not started before the stop, not finished within the grace, or by their handlers' will."""
+
+    @property
+    def lost(self) -> int:
+        """Jobs whose lease was over before they were settled."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class WorkerEngine:
+    """What `duly.Worker` is made of: fetches, renews leases and tells outcomes on a native thread."""
+
+    def __new__(
+        cls,
+        client: Client,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: float,
+        lease: _Span,
+        grace: _Span,
+    ) -> WorkerEngine: ...
+    @staticmethod
+    def check(
+        client: Client, queues: Mapping[str, int] | Iterable[str], *, concurrency: float, lease: _Span, grace: _Span
+    ) -> None:
+        """Raise InvalidArgumentError if these settings are out of range; starts nothing."""
+
+    def executor(self) -> Executor:
+        """Give a new place in which a handler runs."""
+
+    def stop(self) -> None:
+        """Start nothing more, and let what runs end within the grace; a second call ends the grace."""
+
+    def event(self, wait: float) -> WorkerEvent | None:
+        """Give the next event; None within the wait, or when the engine has ended."""
+
+    def ended(self, wait: float) -> WorkerReport | None:
+        """Give what it did, when it has ended; None within the wait. Raises what it ended with."""
+
+    def report(self) -> WorkerReport:
+        """Give what it did so far."""
+
+@final
+class Executor:
+    """A place of a worker in which one handler at a time runs, in a thread or on an event loop."""
+
+    @property
+    def number(self) -> int:
+        """By which events name it."""
+
+    @property
+    def job(self) -> Job | None:
+        """The job that runs in it."""
+
+    @property
+    def interrupted(self) -> str | None:
+        """Why the run was interrupted: timeout, lease_lost or stopped."""
+
+    def next(self) -> Job | None:
+        """Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed."""
+
+    def done(self) -> Job | None:
+        """End the run, done or as its job noted, and give the next job as `next` does."""
+
+    def end(self) -> tuple[str, float | None] | None:
+        """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted."""
+
+    def take(self) -> Job | None:
+        """Give the next job if there is one now, to run on an event loop. A run not ended has failed."""
+
+    def enter(self) -> bool:
+        """Let this thread be interrupted from now on; False if the run was interrupted before."""
+
+    def leave(self) -> bool:
+        """Interrupt the thread no more, its handler has ended; False if the run was interrupted."""
+
+    def interrupt(self, run: int, exception: type[BaseException]) -> bool:
+        """Raise the exception in the thread that runs this run; False if there is none."""
+
+@final
+class WorkerEvent:
+    """What the engine tells of itself."""
+
+    @property
+    def kind(self) -> str:
+        """One of trouble, recovered, lease_lost, interrupted, given_back, other."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def queue(self) -> str | None: ...
+    @property
+    def id(self) -> str | None: ...
+    @property
+    def executor(self) -> int | None:
+        """Which executor was interrupted."""
+
+    @property
+    def run(self) -> int | None:
+        """Which of its runs."""
+
+    @property
+    def why(self) -> str | None:
+        """Why: timeout, lease_lost or stopped."""
 
 @final
 class AsyncClient:

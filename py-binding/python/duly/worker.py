@@ -1,21 +1,21 @@
-"""A worker: threads that run the handlers of reserved jobs, until it is told to stop."""
+"""A worker: runs the handlers of jobs until it is told to stop. The compiled engine does the rest."""
 
 from __future__ import annotations
 
 import inspect
-import logging
-import random
 import signal
 import threading
-import time
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
-from duly._core import Job, LeaseKeeper
-from duly.errors import DulyError, InvalidArgumentError, LeaseLostError
+from duly._core import Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
+from duly._event_loop import EventLoop
+from duly._runs import Runs, about, log
+from duly._threads import Threads
+from duly.errors import InvalidArgumentError
+from duly.middleware import Failure, Middleware
+from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,32 +24,34 @@ if TYPE_CHECKING:
     from duly._core import Client
 
 Handler: TypeAlias = Callable[[Job], Any]
-"""What runs a job: it takes the job, and what it returns does not matter."""
+"""What runs a job: a function or a coroutine function that takes the job; what it returns does not matter."""
 FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
-"""Gives the arguments of `job.fail` that it wants changed, such as `{"data": ...}`, or None."""
+"""Gives what it wants changed of the failure, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
-log = logging.getLogger("duly.worker")
-
-_LONGEST_LOOK_S = 0.5
-"""How long one wait for a job may keep the worker from seeing that it must stop."""
-_STOP_LOOK_S = 0.1
-"""How long any other wait may keep it from seeing that."""
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
+_A_WAIT_S = 3600.0
+"""One wait for an event; another follows."""
+_LAST_STEPS_S = 0.4
+"""How long handlers that were interrupted may take to end, before `run` returns without them."""
 
 
 class Worker:
-    """Reserves jobs of some queues and runs their handlers in threads.
+    """Fetches jobs of some queues, runs their handlers, and tells the server what became of them.
 
     A list of queues is a strict order, the first queue first; a mapping gives each queue a weight.
 
-    A handler takes the job. If it returns, the job is acked; if it raises, the job fails and its policy decides. A job
-    that its handler settled (`job.ack()`, `job.fail(...)`, `job.release(...)`) is left alone. Leases are renewed from
-    a native thread, also while a handler keeps the GIL, up to the job's `timeout`.
+    A handler takes the job. Plain functions run in threads, `async def` on one event loop in a thread of its own,
+    `concurrency` of them at once together. If the handler returns, the job is acked; if it raises, the job fails and
+    its policy decides; `duly.Retry`, `duly.Release` and `duly.Fail` say otherwise. `job.ack()`, `job.fail(...)` and
+    `job.release(...)` in a handler are noted, and told when it has ended.
 
-    `on_failure` is called with a job whose handler raised, and the exception, before the failure is stored. It may give
-    a dict of what `job.fail` is to take: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
+    A native thread fetches ahead, renews leases (also while a handler keeps the GIL) and tells outcomes. A run whose
+    job's `timeout` is over, whose lease was lost, or that goes on when the grace is over, is interrupted: see
+    `duly.JobInterrupted`.
+
+    `middleware` are hooks around every run: see `duly.Middleware`. `on_failure` is one of them, as if given first: it
+    takes a job whose run failed and what was raised, and may give a dict of what is to change: `error`, `data`,
+    `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
     """
 
     def __init__(
@@ -61,32 +63,29 @@ class Worker:
         lease: float = 10.0,
         grace: float = 30.0,
         on_failure: FailureHook | None = None,
+        middleware: Iterable[Middleware] = (),
     ) -> None:
         """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds."""
-        if isinstance(queues, str):
-            raise InvalidArgumentError("queues must be a list of names, such as ['orders']")
-        self._queues = dict(queues) if isinstance(queues, Mapping) else list(queues)
-        for name in self._queues:
-            client.queue(name)  # refuses a wrong name
-        if not self._queues:
-            raise InvalidArgumentError("a worker needs at least one queue")
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-            raise InvalidArgumentError("concurrency must be a whole number, 1 or more")
-        if isinstance(grace, bool) or not grace >= 0:
-            raise InvalidArgumentError("grace must be 0 or more seconds")
-        if on_failure is not None and (not callable(on_failure) or inspect.iscoroutinefunction(on_failure)):
-            raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
         self._client = client
-        self._on_failure = on_failure
-        self._concurrency = concurrency
-        self._lease = lease
-        self._grace = grace
-        self._keeper = LeaseKeeper(client, lease)
+        self._queues: Mapping[str, int] | Iterable[str]
+        if isinstance(queues, Mapping):
+            self._queues = dict(queues)
+        else:
+            self._queues = queues if isinstance(queues, str) else list(queues)  # a text is refused below
+        self._settings = {"concurrency": concurrency, "lease": lease, "grace": grace}
+        WorkerEngine.check(client, self._queues, **self._settings)
+        if on_failure is not None and (not callable(on_failure) or _is_coroutine(on_failure)):
+            raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
+        self._middleware = list(middleware)
+        for one in self._middleware:
+            if not isinstance(one, Middleware):
+                raise InvalidArgumentError("middleware must be objects of classes that extend duly.Middleware")
+        if on_failure is not None:
+            self._middleware.insert(0, _OnFailure(on_failure))
         self._handlers: dict[str | None, Handler] = {}
-        self._stop_asked = 0
-        self._reserved: SimpleQueue[Job | None] = SimpleQueue()
-        self._ended: SimpleQueue[Job] = SimpleQueue()
-        self._running: dict[Job, None] = {}
+        self._lock = threading.RLock()
+        self._stops = 0
+        self._engine: WorkerEngine | None = None
 
     @overload
     def on(self, name: str | None, handler: AnyHandler) -> AnyHandler: ...
@@ -98,8 +97,8 @@ class Worker:
         """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator."""
 
         def register(handler: AnyHandler) -> AnyHandler:
-            if not callable(handler) or inspect.iscoroutinefunction(handler):
-                raise InvalidArgumentError(f"the handler of {name!r} must be a plain function that takes the job")
+            if not callable(handler):
+                raise InvalidArgumentError(f"the handler of {name!r} must be a function that takes the job")
             self._handlers[name] = handler
             return handler
 
@@ -107,143 +106,62 @@ class Worker:
 
     def stop(self) -> None:
         """Stop as SIGTERM does; a second call as a second signal. From any thread, a handler, or a signal handler."""
-        # Nothing but this: a signal handler that puts something into a queue can leave its own thread waiting for ever.
-        self._stop_asked += 1
+        with self._lock:
+            self._stops += 1
+            if self._engine is not None:
+                self._engine.stop()
 
-    def run(self) -> None:
+    def run(self) -> WorkerReport:
         """Work until `stop`, SIGTERM or SIGINT; then let what runs finish within the grace, and give the rest back.
 
-        A second signal gives everything back at once. Signals are heeded when this runs on the main thread. Lost
-        connections are survived; an error that no waiting heals (a wrong password) is raised once running jobs ended.
+        Gives what it did. A second signal ends the grace. Signals are heeded when this runs on the main thread. Outages
+        are waited out, and logged once each; an error that no waiting heals (a wrong password) is raised.
+
+        Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads.
         """
-        threads = [
-            threading.Thread(target=self._run_jobs, name=f"duly-worker-{number}", daemon=True)
-            for number in range(self._concurrency)
-        ]
-        for thread in threads:
-            thread.start()
-        with self._signals():
-            try:
-                self._fetch()
-            finally:
-                self._stop_asked = max(self._stop_asked, 1)
-                self._wind_up()
-                for _ in threads:
-                    self._reserved.put(None)
-                self._stop_asked = 0
-
-    def _fetch(self) -> None:
-        pause = _FIRST_PAUSE_S
-        while not self._stop_asked:
-            free = self._concurrency - len(self._running)
-            if free == 0:
-                self._wait_for_end(_STOP_LOOK_S)
-                continue
-            try:
-                jobs = self._client.reserve_from(self._queues, max=free, wait=_LONGEST_LOOK_S, lease=self._lease)
-            except DulyError as error:
-                if not error.transient:
-                    raise
-                if pause == _FIRST_PAUSE_S:
-                    log.warning("no jobs for now, the worker keeps trying: %s", error)
-                self._pause(pause * random.uniform(0.5, 1.0))
-                pause = min(pause * 2, _LONGEST_PAUSE_S)
-                continue
-            if pause != _FIRST_PAUSE_S:
-                log.warning("the server answers again")
-                pause = _FIRST_PAUSE_S
-            for job in jobs:
-                self._running[job] = None
-                self._keeper.hold(job)
-                self._reserved.put(job)
-            self._tell_lost()
-
-    def _tell_lost(self) -> None:
-        lost = set(self._keeper.lost())
-        for job in list(self._running):
-            # A job that was settled while its lease was being renewed has lost nothing.
-            if job.id in lost and not job.settled:
-                log.warning(
-                    "the lease of job %s of queue %s is lost: another worker may run it", job.id, job.queue.name
-                )
-
-    def _wait_for_end(self, longest: float) -> None:
-        """Wait until a job has ended, or until it is time to look whether the worker must stop."""
+        engine = WorkerEngine(self._client, self._queues, **self._settings)
+        with self._lock:
+            self._engine = engine
+            for _ in range(self._stops):
+                engine.stop()
         try:
-            self._ended.get(timeout=min(longest, _STOP_LOOK_S))
-        except Empty:
-            return
+            with self._signals():
+                return self._work(engine)
+        finally:
+            with self._lock:
+                self._engine = None
+                self._stops = 0
 
-    def _pause(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._stop_asked and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _STOP_LOOK_S))
-
-    def _run_jobs(self) -> None:
-        while (job := self._reserved.get()) is not None:
-            try:
-                if self._stop_asked:
-                    self._settle(job, job.release)
-                else:
-                    self._run_one(job)
-            finally:
-                self._keeper.let_go(job)
-                self._running.pop(job, None)
-                self._ended.put(job)
-
-    def _run_one(self, job: Job) -> None:
-        handler = self._handlers.get(job.name)
-        if handler is None:
-            self._settle(job, lambda: job.fail(f"this worker has no handler for the name {job.name!r}"))
-            return
+    def _work(self, engine: WorkerEngine) -> WorkerReport:
+        runs = Runs(self._middleware)
+        handlers = dict(self._handlers)
+        coroutines = {name: handler for name, handler in handlers.items() if _is_coroutine(handler)}
+        concurrency = self._settings["concurrency"]
+        loop: EventLoop | None = None
+        if coroutines:
+            loop = EventLoop(coroutines, runs, lambda place, job: threads.give(place, job))
+        # Coroutines need no thread each; one waits for the next job.
+        number = 1 if len(coroutines) == len(handlers) and coroutines else int(concurrency)
+        threads = Threads(number, handlers, runs, loop)
+        places = {place.number: place for place in (engine.executor() for _ in range(int(concurrency)))}
+        if loop is not None:
+            loop.start()
+        threads.start()
+        for place in places.values():
+            threads.give(place)
+        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock.
+        watch = _Watch(engine, places, loop)
+        watch.start()
         try:
-            handler(job)
-        except BaseException as error:  # whatever it raises, the job has failed and the thread goes on
-            if job.settled:
-                log.exception("job %s of queue %s was settled, and then its handler raised", job.id, job.queue.name)
-                return
-            self._fail(job, error)
-        else:
-            if not job.settled:
-                self._settle(job, job.ack)
-
-    def _fail(self, job: Job, raised: BaseException) -> None:
-        text = _describe(raised)
-        changes: dict[str, Any] = {}
-        try:
-            changes = dict(self._on_failure(job, raised) or {}) if self._on_failure else {}
-        except BaseException:  # the job has failed all the same
-            log.exception("on_failure raised for job %s of queue %s", job.id, job.queue.name)
-        if job.settled:
-            return
-
-        def fail() -> None:
-            try:
-                job.fail(**{"error": text, **changes})
-            except (TypeError, ValueError):
-                log.exception("on_failure gave for job %s what job.fail does not take", job.id)
-                job.fail(text)
-
-        self._settle(job, fail)
-
-    def _settle(self, job: Job, verb: Callable[[], Any]) -> None:
-        """Say what became of the job. If that fails, its lease ends and it runs again; the log says so."""
-        self._keeper.let_go(job)
-        try:
-            verb()
-        except LeaseLostError as error:
-            log.warning("%s", error)
-        except DulyError as error:
-            log.error("the job will run again when its lease ends: %s", error)
-
-    def _wind_up(self) -> None:
-        """Let running handlers finish within the grace, then give their leases back."""
-        until = time.monotonic() + self._grace
-        while self._running and self._stop_asked == 1 and (left := until - time.monotonic()) > 0:
-            self._wait_for_end(left)
-        for job in list(self._running):
-            log.warning("job %s of queue %s is given back while it still runs", job.id, job.queue.name)
-            self._settle(job, job.release)
+            watch.join()
+        finally:
+            engine.stop()
+            engine.stop()
+            watch.join(_LAST_STEPS_S)
+            if loop is not None:
+                loop.end(_LAST_STEPS_S)
+            threads.end(_LAST_STEPS_S)
+        return watch.report()
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -262,9 +180,57 @@ class Worker:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _describe(error: BaseException) -> str:
-    """Give `ValueError: what it says`, and below where it was raised."""
-    said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    # Without the line of this file that called the handler.
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    return "\n".join([said, *(f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in reversed(frames))])
+class _Watch(threading.Thread):
+    """Logs what the engine tells, and interrupts runs that must end, until the engine has ended."""
+
+    def __init__(self, engine: WorkerEngine, places: Mapping[int, Executor], loop: EventLoop | None) -> None:
+        super().__init__(name="duly-worker-watch", daemon=True)
+        self._engine = engine
+        self._places = places
+        self._loop = loop
+        self._ended: WorkerReport | BaseException | None = None
+
+    def report(self) -> WorkerReport:
+        """Give what the worker did, or raise what the engine ended with."""
+        if isinstance(self._ended, BaseException):
+            raise self._ended
+        return self._ended or self._engine.report()
+
+    def run(self) -> None:
+        """Do it."""
+        try:
+            while self._ended is None:
+                event = self._engine.event(_A_WAIT_S)
+                if event is None:
+                    self._ended = self._engine.ended(0.0)
+                else:
+                    self._heed(event)
+        except BaseException as error:  # noqa: BLE001 - `report` raises it
+            self._ended = error
+
+    def _heed(self, event: WorkerEvent) -> None:
+        fields: dict[str, Any] = {"queue": event.queue, "id": event.id, "job_name": None, "attempt": None}
+        place = None if event.executor is None else self._places[event.executor]
+        job = None if place is None else place.job
+        if job is not None and job.id == event.id:
+            fields = about(job)
+        (log.info if event.kind == "given_back" else log.warning)("%s", event.text, extra=fields)
+        if place is None or event.run is None or place.interrupt(event.run, JobInterrupted):
+            return
+        if self._loop is not None:
+            self._loop.interrupt(place.number)
+
+
+class _OnFailure(Middleware):
+    """The constructor's `on_failure`."""
+
+    def __init__(self, hook: FailureHook) -> None:
+        self._hook = hook
+
+    def on_failure(self, job: Job, failure: Failure) -> None:
+        """Let the hook say what it wants changed."""
+        failure.change(self._hook(job, failure.raised) or {})
+
+
+def _is_coroutine(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -1,0 +1,129 @@
+"""What happens around a handler, the same in threads and on the event loop: hooks, outcomes, spans and the log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from duly.errors import DulyError, LeaseLostError
+from duly.middleware import Failure, Middleware
+from duly.outcomes import Release, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from duly._core import Executor, Job
+
+log = logging.getLogger("duly.worker")
+
+
+def about(job: Job) -> dict[str, Any]:
+    """Give the fields of a log record; never the data."""
+    return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
+
+
+class Runs:
+    """The hooks of a worker, and what they surround."""
+
+    def __init__(self, middleware: Sequence[Middleware]) -> None:
+        """Take the hooks in their order."""
+        self._before: list[Callable[[Job], None]] = _overridden(middleware, "before")
+        self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
+        self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]
+        self._on_failed: list[Callable[[Job, str], None]] = _overridden(middleware, "on_failed")[::-1]
+        # A program that has not imported it has no spans.
+        self._traced = "opentelemetry.trace" in sys.modules
+
+    @property
+    def is_bare(self) -> bool:
+        """True if there is nothing to do around a handler that works."""
+        return not (self._before or self._after or self._traced or log.isEnabledFor(logging.DEBUG))
+
+    def span(self, job: Job) -> AbstractContextManager[None]:
+        """Run the handler in this."""
+        if not self._traced:
+            return nullcontext()
+        from duly import _telemetry
+
+        return _telemetry.span(job)
+
+    def before(self, job: Job) -> None:
+        """Call the hooks before the handler."""
+        for hook in self._before:
+            hook(job)
+
+    def no_handler(self, job: Job) -> None:
+        """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
+        raise Retry(f"this worker has no handler for the name {job.name!r}")
+
+    def worked(self, job: Job) -> None:
+        """Call the hooks after a handler that worked. A job that was settled otherwise than by an ack did not."""
+        if not job.settled:
+            self._call(self._after, job)
+
+    def failed(self, job: Job, raised: BaseException) -> None:
+        """Note what becomes of a job whose run raised."""
+        if job.settled:
+            text = "job %s of queue %s was settled, and then its handler raised %s"
+            log.error(text, job.id, job.queue.name, type(raised).__qualname__, extra=about(job))
+            return
+        try:
+            if isinstance(raised, Release):
+                job.release(raised.after)
+                return
+            failure = Failure(raised)
+            text = failure.error
+            self._call(self._on_failure, job, failure)
+            if job.settled:
+                return
+            if self._fail(job, failure, text) is None:
+                self._call(self._on_failed, job, str(failure.error))
+        except LeaseLostError:
+            return  # it was interrupted meanwhile, and is settled
+        except (TypeError, DulyError) as error:
+            # An outcome that makes no sense, such as `Release(after=-1)`, must not keep the job.
+            log.error("job %s of queue %s: %s", job.id, job.queue.name, error, extra=about(job))
+            with suppress(LeaseLostError):
+                job.fail(str(error))
+
+    def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
+        try:
+            return job.fail(**failure._arguments())
+        except LeaseLostError:
+            raise
+        except (TypeError, ValueError):
+            what = "a hook gave for job %s of queue %s what job.fail does not take: it is a plain failure"
+            log.exception(what, job.id, job.queue.name, extra=about(job))
+            failure.error = text
+            return job.fail(text)
+
+    def settle(self, place: Executor, job: Job) -> None:
+        """End the run, and log what becomes of the job."""
+        told = place.end()
+        if told is None:
+            return
+        what, after = told
+        where = (job.id, job.queue.name)
+        if what == "ack":
+            log.debug("job %s of queue %s is done", *where, extra=about(job))
+        elif what == "retry":
+            log.warning("job %s of queue %s failed, and runs again after %g s", *where, after, extra=about(job))
+        elif what == "failed":
+            log.error("job %s of queue %s failed for good", *where, extra=about(job))
+        else:
+            log.info("job %s of queue %s is given back for %g s by its handler", *where, after, extra=about(job))
+
+    def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
+        for hook in hooks:
+            try:
+                hook(job, *more)
+            except Exception:
+                what = "a hook raised for job %s of queue %s"
+                log.exception(what, job.id, job.queue.name, extra=about(job))
+
+
+def _overridden(middleware: Sequence[Middleware], name: str) -> list[Any]:
+    return [getattr(one, name) for one in middleware if getattr(type(one), name) is not getattr(Middleware, name)]

@@ -1,0 +1,181 @@
+//! `duly._core.WorkerEngine`: fetches, renews and settles on a native thread, whatever Python does. `duly.Worker` runs the
+//! handlers.
+
+mod executor;
+mod run;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duly::blocking;
+use duly::worker::{Interruption, MAX_CONCURRENCY, WorkerSettings};
+use pyo3::prelude::*;
+
+use crate::client::{Client, selected};
+use crate::convert;
+use crate::error::{Failure, OrRaise as _};
+use crate::queue::Queue;
+use crate::waiting::wait as waited;
+
+pub(crate) use executor::Executor;
+pub(crate) use run::InRun;
+
+/// The queues of a worker, by name.
+type Queues = Arc<Vec<(String, Py<Queue>)>>;
+
+#[pyclass(frozen, module = "duly._core")]
+pub(crate) struct WorkerEngine {
+    engine: blocking::Engine,
+    queues: Queues,
+}
+
+#[pymethods]
+impl WorkerEngine {
+    #[new]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    fn new(
+        client: &Bound<'_, Client>,
+        queues: &Bound<'_, PyAny>,
+        concurrency: &Bound<'_, PyAny>,
+        lease: &Bound<'_, PyAny>,
+        grace: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = client.py();
+        let client = client.get().client();
+        let settings = settings(queues, concurrency, lease, grace)?;
+        let with_queue = |(name, _): &(String, u32)| -> PyResult<_> {
+            Ok((name.clone(), Py::new(py, Queue::new(client.queue(name).or_raise()?))?))
+        };
+        let queues = settings.queues.iter().map(with_queue).collect::<PyResult<_>>()?;
+        let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
+        Ok(Self { engine, queues: Arc::new(queues) })
+    }
+
+    /// Refuses settings that are out of range; starts nothing.
+    #[staticmethod]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    fn check(
+        client: &Bound<'_, Client>,
+        queues: &Bound<'_, PyAny>,
+        concurrency: &Bound<'_, PyAny>,
+        lease: &Bound<'_, PyAny>,
+        grace: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace)?).or_raise()
+    }
+
+    /// A new place in which a handler runs.
+    fn executor(&self) -> Executor {
+        Executor::new(self.engine.executor(), Arc::clone(&self.queues))
+    }
+
+    /// Starts nothing more, and lets what runs end within the grace; a second call ends the grace.
+    fn stop(&self) {
+        self.engine.stop();
+    }
+
+    /// The next event; None within the wait, or when the engine has ended.
+    fn event(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerEvent>> {
+        let wait = Duration::from_secs_f64(wait);
+        let event = waited(py, |signals| self.engine.event(wait, signals))?;
+        Ok(event.map(|event| WorkerEvent::new(&event)))
+    }
+
+    /// What it did, when it has ended; None within the wait. Raises what it ended with.
+    fn ended(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerReport>> {
+        let wait = Duration::from_secs_f64(wait);
+        let report = waited(py, |signals| self.engine.ended(wait, signals))?;
+        Ok(report.map(WorkerReport::from))
+    }
+
+    /// What it did so far.
+    fn report(&self) -> WorkerReport {
+        self.engine.report().into()
+    }
+}
+
+fn settings(
+    queues: &Bound<'_, PyAny>,
+    concurrency: &Bound<'_, PyAny>,
+    lease: &Bound<'_, PyAny>,
+    grace: &Bound<'_, PyAny>,
+) -> Result<WorkerSettings, Failure> {
+    let (names, selection) = selected(queues)?;
+    let mut settings = WorkerSettings::new(names);
+    settings.selection = selection;
+    settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;
+    settings.lease = convert::duration("lease", lease)?;
+    settings.grace = convert::duration("grace", grace)?;
+    Ok(settings)
+}
+
+/// What a worker did.
+#[pyclass(frozen, get_all, eq, module = "duly")]
+#[derive(PartialEq)]
+pub(crate) struct WorkerReport {
+    acked: u64,
+    failed: u64,
+    released: u64,
+    lost: u64,
+}
+
+impl From<duly::worker::WorkerReport> for WorkerReport {
+    fn from(report: duly::worker::WorkerReport) -> Self {
+        let duly::worker::WorkerReport { acked, failed, released, lost, .. } = report;
+        Self { acked, failed, released, lost }
+    }
+}
+
+#[pymethods]
+impl WorkerReport {
+    fn __repr__(&self) -> String {
+        let Self { acked, failed, released, lost } = self;
+        format!("<duly.WorkerReport: {acked} acked, {failed} failed, {released} released, {lost} lost>")
+    }
+}
+
+/// What the engine tells of itself: `kind` is `trouble`, `recovered`, `lease_lost`, `interrupted`, `given_back` or `other`.
+#[pyclass(frozen, get_all, module = "duly._core")]
+pub(crate) struct WorkerEvent {
+    kind: &'static str,
+    text: String,
+    queue: Option<String>,
+    id: Option<String>,
+    /// Of an interruption: which executor, which run of it, and `timeout`, `lease_lost` or `stopped`.
+    executor: Option<u64>,
+    run: Option<u64>,
+    why: Option<&'static str>,
+}
+
+impl WorkerEvent {
+    fn new(event: &duly::worker::WorkerEvent) -> Self {
+        use duly::worker::WorkerEvent as Event;
+        let told =
+            |kind| Self { kind, text: event.to_string(), queue: None, id: None, executor: None, run: None, why: None };
+        match event {
+            Event::Trouble { .. } => told("trouble"),
+            Event::Recovered { .. } => told("recovered"),
+            Event::LeaseLost { queue, id } => {
+                Self { queue: Some(queue.clone()), id: Some(id.clone()), ..told("lease_lost") }
+            }
+            Event::Interrupted { queue, id, executor, run, why, .. } => Self {
+                queue: Some(queue.clone()),
+                id: Some(id.clone()),
+                executor: Some(*executor),
+                run: Some(*run),
+                why: Some(word(*why)),
+                ..told("interrupted")
+            },
+            Event::GivenBack { queue, .. } => Self { queue: Some(queue.clone()), ..told("given_back") },
+            _ => told("other"),
+        }
+    }
+}
+
+fn word(why: Interruption) -> &'static str {
+    match why {
+        Interruption::TimedOut => "timeout",
+        Interruption::LeaseLost => "lease_lost",
+        _ => "stopped",
+    }
+}

@@ -1,0 +1,238 @@
+//! `duly._core.Executor`: one of the places of a worker in which a handler runs, in a thread or on an event loop.
+//!
+//! The way from one job to the next keeps the GIL and waits for nothing as long as jobs are there.
+
+use std::ffi::c_ulong;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use duly::blocking::{self, NextRun, Uninterrupted};
+use duly::worker::Ended;
+use duly::{Error, Next};
+use pyo3::exceptions::PyBaseException;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::Queues;
+use super::run::InRun;
+use crate::error::OrRaise as _;
+use crate::job::{Held, Job};
+use crate::waiting::wait;
+
+/// One wait for a job; another follows.
+const A_WAIT: Duration = Duration::from_secs(3600);
+
+const BROKE_OFF: &str = "the run broke off";
+
+#[pyclass(frozen, module = "duly._core")]
+pub(crate) struct Executor {
+    to_engine: Arc<blocking::Executor>,
+    queues: Queues,
+    /// A forked child has no engine.
+    pid: u32,
+    /// Never held while Python code runs.
+    current: Mutex<Current>,
+}
+
+/// The run that has not ended.
+#[derive(Default)]
+struct Current {
+    job: Option<Py<Job>>,
+    /// The thread whose handler may be interrupted.
+    thread: Option<c_ulong>,
+    /// An exception is on its way to that thread, or was raised there.
+    interrupting: bool,
+}
+
+/// What became of a job: ack, retry, failed or release, and after how long it runs again.
+type Told = Option<(&'static str, Option<f64>)>;
+
+#[pymethods]
+impl Executor {
+    #[getter]
+    fn number(&self) -> u64 {
+        self.to_engine.number()
+    }
+
+    /// The job that runs in it.
+    #[getter]
+    fn job(&self, py: Python<'_>) -> Option<Py<Job>> {
+        self.lock().job.as_ref().map(|job| job.clone_ref(py))
+    }
+
+    /// The next job, to run in this thread; None when there will be none. A run that nobody ended has failed.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
+        if self.is_parents() {
+            return Ok(None);
+        }
+        // It raised where no handler runs; an interrupted run is settled.
+        let _ = self.finish(py, || Ended::failed(BROKE_OFF));
+        loop {
+            // While jobs are there, others wait for the GIL no shorter than in any Python program.
+            let mut next = self.now();
+            if matches!(next, NextRun::None) {
+                next = wait(py, |signals| self.to_engine.next(A_WAIT, signals))?;
+            }
+            match next {
+                NextRun::Run(run) => return self.begin(py, run, this_thread()).map(Some),
+                NextRun::None => {}
+                NextRun::Over => return Ok(None),
+            }
+        }
+    }
+
+    /// The run is done, or what was noted of it; the next job, as `next`.
+    fn done(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
+        if !self.is_parents() {
+            self.finish(py, || Ended::DONE).or_raise()?;
+        }
+        self.next(py)
+    }
+
+    /// The run is done, or what was noted of it: gives what became of the job, None when that was decided before.
+    fn end(&self, py: Python<'_>) -> PyResult<Told> {
+        if self.is_parents() {
+            return Ok(None);
+        }
+        Ok(self.finish(py, || Ended::DONE).or_raise()?.and_then(told))
+    }
+
+    /// The next job if there is one now, to run on an event loop.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
+        if self.is_parents() {
+            return Ok(None);
+        }
+        let _ = self.finish(py, || Ended::failed(BROKE_OFF));
+        match self.now() {
+            NextRun::Run(run) => self.begin(py, run, None).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// This thread may be interrupted from now on; False if the run was interrupted before.
+    fn enter(&self, py: Python<'_>) -> bool {
+        let mut current = self.lock();
+        current.thread = this_thread();
+        !current.was_interrupted(py)
+    }
+
+    /// The handler has ended, its thread is interrupted no more; False if the run was interrupted.
+    fn leave(&self, py: Python<'_>) -> bool {
+        let mut current = self.lock();
+        current.leave();
+        !current.was_interrupted(py)
+    }
+
+    /// Why the run was interrupted: `timeout`, `lease_lost` or `stopped`.
+    #[getter]
+    fn interrupted(&self, py: Python<'_>) -> Option<&'static str> {
+        self.lock().job.as_ref().and_then(|job| in_run(job.bind(py)).and_then(InRun::was_interrupted)).map(super::word)
+    }
+
+    /// Raises the exception in the thread that runs the handler, if it is still this run's; False if there is none.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
+    fn interrupt(&self, run: u64, exception: Bound<'_, PyType>) -> PyResult<bool> {
+        if !exception.is_subclass_of::<PyBaseException>()? {
+            return Ok(false);
+        }
+        let py = exception.py();
+        let mut current = self.lock();
+        let is_current =
+            current.job.as_ref().and_then(|job| in_run(job.bind(py))).is_some_and(|it| it.run().number() == run);
+        let Some(thread) = current.thread.filter(|_| is_current) else { return Ok(false) };
+        current.interrupting = true;
+        Ok(raise_in(thread, exception.as_ptr()))
+    }
+}
+
+impl Executor {
+    pub(super) fn new(executor: blocking::Executor, queues: Queues) -> Self {
+        Self { to_engine: Arc::new(executor), queues, pid: std::process::id(), current: Mutex::default() }
+    }
+
+    fn is_parents(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> NextRun {
+        self.to_engine.next(Duration::ZERO, &mut Uninterrupted).unwrap_or(NextRun::None)
+    }
+
+    fn begin(&self, py: Python<'_>, run: blocking::Run, thread: Option<c_ulong>) -> PyResult<Py<Job>> {
+        let name = run.job().queue().name();
+        // A job comes from one of the queues that the engine was started with.
+        let place = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
+        let queue = self.queues[place].1.clone_ref(py).into_any();
+        let job = Job::held(py, Held::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
+        *self.lock() = Current { job: Some(job.clone_ref(py)), thread, interrupting: false };
+        Ok(job)
+    }
+
+    /// Ends the run, if there is one. Behind this nothing of it interrupts the thread.
+    fn finish(&self, py: Python<'_>, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
+        let job = {
+            let mut current = self.lock();
+            current.leave();
+            current.job.take()
+        };
+        let Some(job) = job else { return Ok(None) };
+        let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
+        let ended = run.close().unwrap_or_else(|| {
+            let by_other_ways = job.bind(py).as_super().get().is_settled();
+            if by_other_ways { Ended::SettledByHandler } else { otherwise() }
+        });
+        self.to_engine.finish(run.run(), ended)
+    }
+}
+
+impl Current {
+    /// Takes back an exception that has not been raised yet.
+    fn leave(&mut self) {
+        if let Some(thread) = self.thread.take()
+            && std::mem::take(&mut self.interrupting)
+        {
+            raise_in(thread, std::ptr::null_mut());
+        }
+    }
+
+    fn was_interrupted(&self, py: Python<'_>) -> bool {
+        let run = self.job.as_ref().and_then(|job| in_run(job.bind(py)));
+        run.is_some_and(|run| run.was_interrupted().is_some())
+    }
+}
+
+fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
+    job.as_super().get().in_run()
+}
+
+fn told(next: Next) -> Option<(&'static str, Option<f64>)> {
+    match next {
+        Next::Ack => Some(("ack", None)),
+        Next::RetryAfter { after, .. } => Some(("retry", Some(after.as_seconds()))),
+        Next::Failed { .. } => Some(("failed", None)),
+        Next::ReleaseAfter(after) => Some(("release", Some(after.as_seconds()))),
+        _ => None,
+    }
+}
+
+/// As Python's `threading.get_ident` says it.
+#[expect(clippy::unnecessary_wraps, reason = "the form in which it is kept")]
+fn this_thread() -> Option<c_ulong> {
+    // SAFETY: it reads a number of this thread and needs nothing.
+    Some(unsafe { ffi::PyThread_get_thread_ident() })
+}
+
+/// Null takes back what was not raised yet.
+fn raise_in(thread: c_ulong, exception: *mut ffi::PyObject) -> bool {
+    // CPython declares the number unsigned since 3.7, pyo3 as before; the bits are the same.
+    #[expect(clippy::cast_possible_wrap, reason = "see above")]
+    let thread = thread as std::ffi::c_long;
+    // SAFETY: the GIL is held, as by every method of a class; the exception is a class or null, and Python takes a
+    // reference of its own.
+    unsafe { ffi::PyThreadState_SetAsyncExc(thread, exception) > 0 }
+}

@@ -1,0 +1,158 @@
+"""Workers whose process, server or lease is taken away, with real signals."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import duly
+from support import Program, Server, until
+
+Start = Callable[[str], Program]
+
+WORKER = """
+import os, threading, time
+client = duly.Client(URL, prefix=PREFIX)
+worker = duly.Worker(client, ["q"], lease=0.5, grace=5)
+
+@worker.on("say")
+def say(job):
+    print("said", job.data, job.attempt, flush=True)
+
+@worker.on("wait")
+def wait(job):
+    print("running", job.data, job.attempt, flush=True)
+    while client.queue("q").find(key="go on") is None:
+        time.sleep(0.01)
+    print("done", flush=True)
+
+@worker.on("poison")
+def poison(job):
+    print("poisoned", job.attempt, flush=True)
+    os._exit(9)
+
+print("ready", flush=True)
+report = worker.run()
+print("acked", report.acked, "lost", report.lost, flush=True)
+"""
+
+
+def started(program: Start) -> Program:
+    worker = program(WORKER)
+    assert worker.line() == "ready"
+    return worker
+
+
+def totals(queue: duly.Queue, name: str) -> int:
+    return queue.counts().totals.get(name, 0)
+
+
+def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="wait")
+    zombie = started(program)
+    assert zombie.line() == "running 1 1"
+    zombie.process.send_signal(signal.SIGSTOP)
+    job = None
+    while job is None:
+        job = queue.reserve(wait=20, lease=60)
+    assert job.attempt == 2
+    queue.push("now", key="go on", delay=3600)
+    zombie.process.send_signal(signal.SIGCONT)
+    until(lambda: totals(queue, "extended") >= 0 and queue.counts().reserved == 1, "the lease was taken back")
+    queue.push(2, name="say")
+    lines = []
+    while "said" not in "".join(lines[-1:]):
+        lines.append(zombie.line())
+    assert lines[-1] == "said 2 1"
+    job.ack()
+    until(lambda: totals(queue, "acked") == 2, "not acked")
+    zombie.process.terminate()
+    status, out, err = zombie.end()
+    assert (status, out) == (0, "acked 1 lost 1\n"), err
+    assert "lease" in err
+
+
+def test_a_poison_job_ends_in_failed(program: Start, queue: duly.Queue) -> None:
+    queue.push(1, name="poison", max_retries=2)
+    for attempt in (1, 2, 3):
+        worker = started(program)
+        assert worker.line() == f"poisoned {attempt}"
+        assert worker.process.wait(20) == 9
+    queue.push(2, name="say")
+    worker = started(program)
+    assert worker.line() == "said 2 1"
+    until(lambda: queue.counts().failed == 1, "not failed")
+    assert [view.attempts for view in queue.peek("failed")] == [3]
+    worker.process.terminate()
+    assert worker.ends_well() == "acked 1 lost 0\n"
+
+
+def test_a_worker_outlives_a_restart_of_the_server_and_loses_nothing(own_server: Server) -> None:
+    folder = ["config", "set", "appendonly", "yes"]
+    own_server.cli(*folder)
+    client = duly.Client(own_server.url)
+    queue = client.queue("q")
+    worker = Program(own_server, "duly:", WORKER)
+    try:
+        assert worker.line() == "ready"
+        queue.push(1, name="wait")
+        assert worker.line() == "running 1 1"
+        own_server.kill()
+        own_server.start()
+        own_server.cli("config", "set", "appendonly", "yes")
+        # Without the append-only file the job is gone: what the worker says of it must be refused without harm.
+        queue.push("now", key="go on", delay=3600)
+        queue.push(2, name="say")
+        lines = [worker.line(), worker.line()]
+        assert lines[-1] == "said 2 1" or worker.line() == "said 2 1"
+        worker.process.terminate()
+        status, out, err = worker.end()
+        assert status == 0, (out, err)
+        assert "keeps trying" in err
+        assert err.count("keeps trying") == 1
+        assert "answers again" in err
+    finally:
+        worker.process.kill()
+        worker.process.communicate()
+
+
+def test_a_frozen_server_is_waited_out(own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    queue = client.queue("q")
+    worker = Program(
+        own_server, "duly:", WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=0.5", "lease=30")
+    )
+    try:
+        assert worker.line() == "ready"
+        queue.push(1, name="wait")
+        assert worker.line() == "running 1 1"
+        queue.push("now", key="go on", delay=3600)
+        own_server.freeze()
+        time.sleep(1)
+        own_server.thaw()
+        until(lambda: totals(queue, "acked") == 1, "not acked")
+        queue.push(2, name="say")
+        assert worker.line() == "done"
+        assert worker.line() == "said 2 1"
+        worker.process.terminate()
+        status, out, err = worker.end()
+        assert (status, out) == (0, "acked 2 lost 0\n"), err
+    finally:
+        worker.process.kill()
+        worker.process.communicate()
+
+
+def test_a_stop_ends_in_time_while_the_server_is_away(own_server: Server) -> None:
+    worker = Program(own_server, "duly:", WORKER)
+    try:
+        assert worker.line() == "ready"
+        client = duly.Client(own_server.url)
+        client.queue("q").push(1, name="say")
+        assert worker.line() == "said 1 1"
+        own_server.kill()
+        worker.process.terminate()
+        assert worker.end(20)[0] == 0
+    finally:
+        worker.process.kill()
+        worker.process.communicate()

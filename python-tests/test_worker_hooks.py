@@ -1,0 +1,212 @@
+"""Hooks, outcomes, the log and the report of a worker."""
+
+from __future__ import annotations
+
+import logging
+
+import duly
+import pytest
+from support import empty, running, until
+
+
+class Tells(duly.Middleware):
+    def __init__(self, name: str, told: list[str]) -> None:
+        self.name = name
+        self.told = told
+
+    def before(self, job: duly.Job) -> None:
+        self.told.append(f"{self.name} before")
+        if job.name == f"{self.name} refuses":
+            raise ValueError("refused")
+
+    def after(self, _job: duly.Job) -> None:
+        self.told.append(f"{self.name} after")
+
+    def on_failure(self, _job: duly.Job, failure: duly.Failure) -> None:
+        self.told.append(f"{self.name} on_failure {type(failure.raised).__name__}")
+
+    def on_failed(self, _job: duly.Job, error: str) -> None:
+        self.told.append(f"{self.name} on_failed {error.splitlines()[0]}")
+
+
+@pytest.mark.parametrize("kind", ["thread", "coroutine"])
+def test_hooks_run_in_the_documented_order(kind: str, client: duly.Client, queue: duly.Queue) -> None:
+    told: list[str] = []
+    worker = duly.Worker(client, ["q"], middleware=[Tells("a", told), Tells("b", told)])
+
+    def handle(job: duly.Job) -> None:
+        told.append("handler")
+        if job.name == "fails":
+            raise KeyError("x")
+        if job.name == "released":
+            raise duly.Release(3600)
+
+    async def handle_async(job: duly.Job) -> None:
+        handle(job)
+
+    for name in ("works", "fails", "released", "a refuses", "b refuses"):
+        worker.on(name, handle if kind == "thread" else handle_async)
+    expected = {
+        "works": ["a before", "b before", "handler", "b after", "a after"],
+        "fails": [
+            *("a before", "b before", "handler", "b on_failure KeyError", "a on_failure KeyError"),
+            *("b on_failed KeyError: 'x'", "a on_failed KeyError: 'x'"),
+        ],
+        "released": ["a before", "b before", "handler"],
+        "a refuses": [
+            *("a before", "b on_failure ValueError", "a on_failure ValueError"),
+            *("b on_failed ValueError: refused", "a on_failed ValueError: refused"),
+        ],
+        "b refuses": [
+            *("a before", "b before", "b on_failure ValueError", "a on_failure ValueError"),
+            *("b on_failed ValueError: refused", "a on_failed ValueError: refused"),
+        ],
+        "nobody's": [
+            *("a before", "b before", "b on_failure Retry", "a on_failure Retry"),
+            *(f'{one} on_failed this worker has no handler for the name "nobody\'s"' for one in "ba"),
+        ],
+    }
+    with running(worker):
+        for name, order in expected.items():
+            told.clear()
+            queue.push(1, name=name, max_retries=0)
+            until(lambda: queue.counts().ready + queue.counts().reserved == 0, "the job is left")
+            assert told == order, name
+
+
+def test_on_failed_is_only_for_the_last_failure(client: duly.Client, queue: duly.Queue) -> None:
+    told: list[str] = []
+    worker = duly.Worker(client, ["q"], middleware=[Tells("a", told)])
+    worker.on(None, lambda _job: 1 / 0)
+    queue.push(1, max_retries=1, retry=duly.RetryPolicy.fixed(0))
+    with running(worker):
+        until(lambda: queue.counts().failed == 1, "the job is left")
+    failure = "a on_failure ZeroDivisionError"
+    assert told == ["a before", failure, "a before", failure, "a on_failed ZeroDivisionError: division by zero"]
+
+
+def test_an_on_failure_hook_rewrites_the_job(client: duly.Client, queue: duly.Queue) -> None:
+    class Rewrites(duly.Middleware):
+        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:
+            if job.attempt == 1:
+                failure.data = {"new": True}
+                failure.attempts = 4
+                failure.max_retries = 5
+                failure.error = "rewritten"
+                failure.retry_after = 0
+
+    seen: list[object] = []
+    worker = duly.Worker(client, ["q"], middleware=[Rewrites()])
+
+    @worker.on(None)
+    def fail(job: duly.Job) -> None:
+        seen.append((job.data, job.attempts, job.max_retries, job.error))
+        if job.attempt == 1:
+            raise ValueError
+
+    queue.push("old")
+    with running(worker):
+        until(lambda: empty(queue), "the job is left")
+    assert seen == [("old", 0, 5, ""), ({"new": True}, 5, 5, "rewritten")]
+
+
+def test_hooks_that_raise_are_logged_and_change_nothing(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Raises(duly.Middleware):
+        def after(self, job: duly.Job) -> None:
+            raise RuntimeError("after")
+
+        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:
+            raise RuntimeError("on_failure")
+
+        def on_failed(self, job: duly.Job, error: str) -> None:
+            raise RuntimeError("on_failed")
+
+    worker = duly.Worker(client, ["q"], middleware=[Raises()])
+    worker.on("works", lambda _job: None)
+    worker.on("fails", lambda _job: 1 / 0)
+    queue.push(1, name="works")
+    queue.push(2, name="fails", max_retries=0)
+    with running(worker) as reports:
+        until(lambda: empty(queue), "jobs are left")
+    assert (reports[0].acked, reports[0].failed) == (1, 1)
+    assert [view.error.splitlines()[0] for view in queue.peek("failed")] == ["ZeroDivisionError: division by zero"]
+    assert caplog.text.count("a hook raised for job") == 3
+
+
+def test_outcomes_that_a_handler_raises(client: duly.Client, queue: duly.Queue) -> None:
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on(None)
+    def handle(job: duly.Job) -> None:
+        if job.data == "retry":
+            raise duly.Retry(after=1000) from ValueError("slow down")
+        if job.data == "uncounted":
+            raise duly.Retry("not my fault", after=1000, counted=False)
+        if job.data == "release":
+            raise duly.Release(after=1000)
+        if job.data == "nonsense":
+            raise duly.Release(after=-1)
+        raise duly.Fail("pointless")
+
+    for data in ("retry", "uncounted", "release", "fail", "nonsense"):
+        queue.push(data)
+    with running(worker) as reports:
+        until(lambda: queue.counts().ready + queue.counts().reserved == 0, "jobs are left")
+    delayed = {view.data: view for view in queue.peek("delayed")}
+    assert (delayed["retry"].attempts, delayed["retry"].error) == (1, "ValueError: slow down")
+    assert (delayed["uncounted"].attempts, delayed["uncounted"].error) == (0, "not my fault")
+    assert delayed["release"].attempts == 0
+    assert delayed["nonsense"].attempts == 1
+    failed = queue.peek("failed")
+    assert [(view.data, view.error, view.attempts) for view in failed] == [("fail", "pointless", 1)]
+    report = reports[0]
+    assert (report.acked, report.failed, report.released) == (0, 4, 1)
+
+
+def test_what_a_handler_says_is_told_when_it_has_ended(client: duly.Client, queue: duly.Queue) -> None:
+    seen: list[object] = []
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on(None)
+    def handle(job: duly.Job) -> None:
+        assert job.fail("by hand", retry_after=1000) == 1000
+        assert job.settled
+        with pytest.raises(duly.LeaseLostError):
+            job.ack()
+        seen.append(queue.counts().reserved)
+        seen.append(job)
+
+    queue.push(1)
+    with running(worker):
+        until(lambda: queue.counts().delayed == 1, "not failed")
+    assert seen[0] == 1
+    assert isinstance(seen[1], duly.Job)
+    with pytest.raises(duly.LeaseLostError):
+        seen[1].release()
+    assert [view.error for view in queue.peek("delayed")] == ["by hand"]
+
+
+def test_log_records_have_fields_and_never_the_data(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = duly.Worker(client, ["q"])
+    worker.on("works", lambda _job: None)
+    worker.on("fails", lambda job: {}[job.data])
+    with caplog.at_level(logging.DEBUG, "duly.worker"):
+        works = queue.push("secret", name="works")
+        fails = queue.push("secret", name="fails", max_retries=1, retry=duly.RetryPolicy.fixed(0))
+        with running(worker):
+            until(lambda: empty(queue), "jobs are left")
+    told = [
+        (record.levelname, record.__dict__["id"], record.__dict__["job_name"], record.__dict__["attempt"])
+        for record in caplog.records
+    ]
+    assert told == [
+        ("DEBUG", works, "works", 1),
+        ("WARNING", fails, "fails", 1),
+        ("ERROR", fails, "fails", 2),
+    ]
+    assert all(record.__dict__["queue"] == "q" for record in caplog.records)
+    assert "secret" not in caplog.text

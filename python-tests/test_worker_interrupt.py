@@ -1,0 +1,204 @@
+"""Runs that must end: timeouts, lost leases, the end of the grace; in threads and on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import duly
+import pytest
+from support import Program, empty, running, until
+
+Start = Callable[[str], Program]
+
+
+def spin(ended: list[str]) -> None:
+    """Run Python code until somebody interrupts it."""
+    try:
+        while True:
+            time.sleep(0.001)
+    except BaseException as error:
+        ended.append(type(error).__name__)
+        raise
+
+
+def test_a_thread_whose_timeout_is_over_is_interrupted(client: duly.Client, queue: duly.Queue) -> None:
+    ended: list[str] = []
+    worker = duly.Worker(client, ["q"])
+    worker.on("spin", lambda _job: spin(ended))
+    worker.on("next", lambda _job: ended.append("next"))
+    queue.push(1, name="spin", timeout=0.2, max_retries=0)
+    queue.push(2, name="next")
+    with running(worker) as reports:
+        until(lambda: ended == ["JobInterrupted", "next"], "not interrupted")
+        until(lambda: empty(queue), "not told")
+    assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
+    assert (reports[0].acked, reports[0].failed) == (1, 1)
+
+
+def test_a_coroutine_whose_timeout_is_over_is_cancelled(client: duly.Client, queue: duly.Queue) -> None:
+    ended: list[str] = []
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on("wait")
+    async def wait(_job: duly.Job) -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    @worker.on("next")
+    async def after(_job: duly.Job) -> None:
+        await asyncio.sleep(0)
+        ended.append("next")
+
+    queue.push(1, name="wait", timeout=0.2, max_retries=0)
+    queue.push(2, name="next")
+    with running(worker) as reports:
+        until(lambda: ended == ["cancelled", "next"], "not cancelled")
+        until(lambda: empty(queue), "not told")
+    assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
+    assert (reports[0].acked, reports[0].failed) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["thread", "coroutine"])
+def test_a_handler_whose_job_is_cancelled_is_interrupted(kind: str, client: duly.Client, queue: duly.Queue) -> None:
+    ended: list[str] = []
+    runs = threading.Event()
+    worker = duly.Worker(client, ["q"], lease=0.3)
+
+    def thread(_job: duly.Job) -> None:
+        runs.set()
+        spin(ended)
+
+    async def coroutine(_job: duly.Job) -> None:
+        runs.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ended.append("JobInterrupted")
+            raise
+
+    worker.on(None, thread if kind == "thread" else coroutine)
+    job_id = queue.push(1)
+    with running(worker) as reports:
+        assert runs.wait(20)
+        queue.cancel(job_id)
+        until(lambda: ended == ["JobInterrupted"], "not interrupted")
+    assert reports[0] == reports[0]
+    assert (reports[0].acked, reports[0].failed, reports[0].lost) == (0, 0, 1)
+
+
+def test_the_end_of_the_grace_interrupts_and_gives_back(client: duly.Client, queue: duly.Queue) -> None:
+    ended: list[str] = []
+    worker = duly.Worker(client, ["q"], concurrency=2, grace=0.1)
+    started = threading.Barrier(3, timeout=20)
+
+    @worker.on("thread")
+    def thread(_job: duly.Job) -> None:
+        started.wait()
+        spin(ended)
+
+    @worker.on("coroutine")
+    async def coroutine(_job: duly.Job) -> None:
+        await asyncio.to_thread(started.wait)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append("cancelled")
+
+    queue.push(1, name="thread")
+    queue.push(2, name="coroutine")
+    with running(worker) as reports:
+        started.wait()
+    assert sorted(ended) == ["JobInterrupted", "cancelled"]
+    assert reports[0].released == 2
+    assert (queue.counts().ready, queue.counts().reserved) == (2, 0)
+
+
+def test_an_interruption_never_hits_another_run(client: duly.Client, queue: duly.Queue) -> None:
+    """Handlers end just when their timeout does, so that the exception comes too late as often as not."""
+    hit: list[str] = []
+    worker = duly.Worker(client, ["q"], concurrency=4)
+
+    def short(_job: duly.Job) -> None:
+        until_s = time.perf_counter() + 0.0105
+        while time.perf_counter() < until_s:
+            pass
+
+    def innocent(_job: duly.Job) -> None:
+        try:
+            for _ in range(2000):
+                pass
+        except BaseException as error:
+            hit.append(type(error).__name__)
+            raise
+
+    worker.on("short", short)
+    worker.on("innocent", innocent)
+    for number in range(150):
+        queue.push(number, name="short", timeout=0.01, max_retries=0)
+        queue.push(number, name="innocent")
+    with running(worker) as reports:
+        until(lambda: empty(queue), "jobs are left", 60)
+    assert hit == []
+    assert reports[0].acked + reports[0].failed == 300
+    assert reports[0].acked >= 150
+    assert len(queue.peek("failed", limit=500)) == reports[0].failed
+
+
+def test_a_handler_that_swallows_the_interruption_changes_nothing(client: duly.Client, queue: duly.Queue) -> None:
+    refused: list[str] = []
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on(None)
+    def stubborn(job: duly.Job) -> None:
+        try:
+            spin([])
+        except duly.JobInterrupted:
+            try:
+                job.ack()
+            except duly.LeaseLostError as error:
+                refused.append(error.kind)
+
+    queue.push(1, timeout=0.1, max_retries=0)
+    with running(worker) as reports:
+        until(lambda: refused == ["lease_lost"], "not refused")
+        until(lambda: queue.counts().failed == 1, "not failed")
+    assert (reports[0].acked, reports[0].failed) == (0, 1)
+
+
+def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
+    code = """
+    import time
+    worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], grace=600)
+    @worker.on(None)
+    def spin(job):
+        print("running", flush=True)
+        while True:
+            time.sleep(0.001)
+    print("ready", flush=True)
+    report = worker.run()
+    print("stopped", report.released, flush=True)
+    """
+    idle = program(code)
+    assert idle.line() == "ready"
+    asked = time.monotonic()
+    idle.process.send_signal(signal.SIGINT)
+    assert idle.ends_well() == "stopped 0\n"
+    assert time.monotonic() - asked < 3
+    queue.push(1)
+    busy = program(code)
+    assert busy.line() == "ready"
+    assert busy.line() == "running"
+    busy.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)  # two of one kind that come at once are one
+    assert busy.process.poll() is None
+    busy.process.send_signal(signal.SIGINT)
+    status, out, _ = busy.end(20)
+    assert (status, out) == (0, "stopped 1\n")
+    assert queue.counts().ready == 1
