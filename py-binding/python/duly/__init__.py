@@ -21,6 +21,7 @@ from duly._core import (
     RetryPolicy,
     __version__,
 )
+from duly.app import App, Task, current_job
 from duly.errors import (
     AuthenticationFailedError,
     BusyError,
@@ -48,6 +49,7 @@ from duly.errors import (
 from duly.worker import Worker
 
 __all__ = [
+    "App",
     "AuditReport",
     "AuthenticationFailedError",
     "BusyError",
@@ -82,9 +84,11 @@ __all__ = [
     "ReservedJob",
     "RetryPolicy",
     "StorageFullError",
+    "Task",
     "TooLargeError",
     "UnreachableError",
     "UnsupportedError",
     "Worker",
     "__version__",
+    "current_job",
 ]
