@@ -22,6 +22,7 @@ from duly._core import (
     WorkerReport,
     __version__,
 )
+from duly.app import App, Task, current_job
 from duly.errors import (
     AuthenticationFailedError,
     BusyError,
@@ -51,6 +52,7 @@ from duly.outcomes import Fail, JobInterrupted, Release, Retry
 from duly.worker import Worker
 
 __all__ = [
+    "App",
     "AuditReport",
     "AuthenticationFailedError",
     "BusyError",
@@ -91,10 +93,12 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "StorageFullError",
+    "Task",
     "TooLargeError",
     "UnreachableError",
     "UnsupportedError",
     "Worker",
     "WorkerReport",
     "__version__",
+    "current_job",
 ]

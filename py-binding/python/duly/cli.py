@@ -1,0 +1,183 @@
+"""The command `duly`: runs workers of an app, and shows queues."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duly._core import Client, __version__
+from duly.app import App
+from duly.errors import DulyError
+from duly.supervisor import FAILED, USAGE, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+log = logging.getLogger("duly.worker")
+
+_STATUS = """\
+exit status:
+  0  stopped as asked (SIGTERM, SIGINT, SIGQUIT; a second signal ends the grace)
+  1  an error that no waiting heals, such as a wrong password
+  2  a wrong command line, or an app that cannot be imported
+A process that is killed, or exits otherwise, is replaced when --processes is 2 or more, or --reload is on.
+"""
+
+
+class UsageError(Exception):
+    """What was typed cannot be done; the text says what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit status."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    try:
+        status: int = given.run(given)
+    except UsageError as error:
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
+        return USAGE
+    except DulyError as error:
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    except BrokenPipeError:
+        return FAILED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("duly", description="Runs work later, exactly when it is due.")
+    parser.add_argument("--version", action="version", version=f"duly {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    worker = commands.add_parser(
+        "worker",
+        help="run the tasks of an app",
+        description="Runs the tasks of an app until it is told to stop.",
+        epilog=_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    worker.add_argument("app", help="where the duly.App is: module:attribute, such as shop.tasks:app")
+    worker.add_argument(
+        "-q", "--queues", help="orders,mail (in this order) or orders=3,mail=1 (weights); all of the app's by default"
+    )
+    worker.add_argument("-c", "--concurrency", type=_whole, default=1, help="jobs at once in a process (default 1)")
+    worker.add_argument("-p", "--processes", type=_whole, default=1, help="processes (default 1)")
+    worker.add_argument("--grace", type=_seconds, default=30.0, help="seconds for what runs at a stop (default 30)")
+    worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
+    worker.add_argument("--reload", action="store_true", help="for development: start again when a Python file changes")
+    worker.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
+    worker.set_defaults(run=_worker)
+
+    counts = commands.add_parser("counts", help="how many jobs of a queue are in each state")
+    counts.add_argument("queue", nargs="+")
+    counts.add_argument("--url", help="where the server is (default: DULY_URL)")
+    counts.add_argument("--prefix", default="duly:")
+    counts.set_defaults(run=_counts)
+    return parser
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError("must be 0 or more seconds")
+    return seconds
+
+
+def _worker(given: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=given.log_level.upper(), format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+    )
+    if given.supervised is None and (given.processes > 1 or given.reload):
+        # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
+        _import_app(given.app)
+        command = [sys.executable, "-m", "duly", *_again(given), "--supervised", str(os.getpid())]
+        return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
+    if given.supervised is not None:
+        _end_with_parent(given.supervised)
+    app = _import_app(given.app)
+    queues = _queues(given.queues)
+    worker = app.worker(queues, concurrency=given.concurrency, lease=given.lease, grace=given.grace)
+    names = ", ".join(app.queues() if queues is None else queues)
+    log.info("serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
+    worker.run()
+    return 0
+
+
+def _again(given: argparse.Namespace) -> list[str]:
+    words = [
+        "worker",
+        given.app,
+        "-c",
+        str(given.concurrency),
+        "--grace",
+        str(given.grace),
+        "--lease",
+        str(given.lease),
+    ]
+    words += ["--log-level", given.log_level]
+    return words if given.queues is None else [*words, "-q", given.queues]
+
+
+def _end_with_parent(parent: int) -> None:
+    """Ask the system for SIGTERM when the supervisor dies, however it dies."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+def _import_app(where: str) -> App:
+    module, _, attribute = where.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UsageError(f"there is no module {error.name!r} here: give the app as module:attribute") from error
+    for name in (attribute or "app").split("."):
+        if not hasattr(found, name):
+            raise UsageError(f"{module} has no {name!r}: give the app as module:attribute")
+        found = getattr(found, name)
+    if not isinstance(found, App):
+        raise UsageError(f"{where} is a {type(found).__name__}, not a duly.App")
+    return found
+
+
+def _queues(text: str | None) -> Mapping[str, int] | list[str] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    weights = {name: weight for name, sign, weight in (part.partition("=") for part in parts) if sign}
+    if not weights:
+        return parts
+    if len(weights) != len(parts) or not all(weight.isdecimal() for weight in weights.values()):
+        raise UsageError(f"--queues {text}: either names (orders,mail) or weights for all of them (orders=3,mail=1)")
+    return {name: int(weight) for name, weight in weights.items()}
+
+
+def _counts(given: argparse.Namespace) -> int:
+    client = Client(given.url, prefix=given.prefix)
+    for name in given.queue:
+        counts = client.queue(name).counts()
+        states = f"delayed {counts.delayed}  ready {counts.ready}  reserved {counts.reserved}  failed {counts.failed}"
+        print(f"{name}: {states}{'  paused' if counts.paused else ''}")  # noqa: T201
+    return 0

@@ -1,0 +1,191 @@
+"""Worker processes: starts them, replaces the dead, passes signals on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import select
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+log = logging.getLogger("duly.supervisor")
+
+FAILED = 1
+"""Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
+USAGE = 2
+"""Exit status after a wrong command line."""
+
+_QUICK_S = 5.0
+"""A process that lived shorter than this is replaced after a pause that grows."""
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+_LOOK_S = 0.5
+"""How often source files are looked at, with `reload`."""
+_KILL_AFTER_GRACE_S = 10.0
+
+
+class _Place:
+    """One of the processes, and those that came before it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.started = 0.0
+        self.start_at = 0.0
+        self.pause = _FIRST_PAUSE_S
+
+
+class Supervisor:
+    """Keeps a number of worker processes running until it is told to stop.
+
+    A process that dies is replaced: at once, or after a growing pause when it lived for less than five seconds.
+    SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended ten seconds after the grace is
+    killed. With `reload`, processes are restarted when a Python file below the current folder changes.
+    """
+
+    def __init__(self, command: Sequence[str], processes: int, *, grace: float, reload: bool = False) -> None:
+        """Take the command line of one process."""
+        self._command = list(command)
+        self._places = [_Place() for _ in range(processes)]
+        self._grace = grace
+        self._sources = _sources() if reload else None
+        self._signals: list[int] = []
+        self._stopping_since: float | None = None
+        self._status = 0
+
+    def run(self) -> int:
+        """Give the exit status: 0 after a stop, or that of a process that met an error which no waiting heals."""
+        with self._wakeups() as wakeup:
+            while True:
+                self._heed_signals()
+                self._reap()
+                now = time.monotonic()
+                if self._stopping_since is None:
+                    self._look_at_sources()
+                    self._start_missing(now)
+                elif not any(place.process for place in self._places):
+                    return self._status
+                else:
+                    self._kill_late(now)
+                select.select([wakeup], [], [], self._sleep(now))
+                with _ignored(BlockingIOError):
+                    os.read(wakeup, 4096)
+
+    def _start_missing(self, now: float) -> None:
+        for place in self._places:
+            if place.process is None and now >= place.start_at:
+                # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
+                place.process = subprocess.Popen(self._command, start_new_session=True)
+                place.started = now
+
+    def _reap(self) -> None:
+        for place in self._places:
+            if place.process is None or (status := place.process.poll()) is None:
+                continue
+            pid, place.process = place.process.pid, None
+            if status in (FAILED, USAGE):
+                self._status = status
+                self._stop(signal.SIGTERM)
+            if self._stopping_since is not None:
+                continue
+            lived = time.monotonic() - place.started
+            place.pause = min(place.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
+            pause = place.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
+            place.start_at = time.monotonic() + pause
+            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+            log.warning("worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause)
+
+    def _heed_signals(self) -> None:
+        while self._signals:
+            self._stop(self._signals.pop(0))
+
+    def _stop(self, number: int) -> None:
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        for place in self._places:
+            if place.process is not None:
+                place.process.send_signal(number)
+
+    def _kill_late(self, now: float) -> None:
+        if self._stopping_since is not None and now - self._stopping_since > self._grace + _KILL_AFTER_GRACE_S:
+            log.error("worker processes that did not end within their grace are killed")
+            self._tell(signal.SIGKILL)
+
+    def _look_at_sources(self) -> None:
+        if self._sources is None or (found := _sources()) == self._sources:
+            return
+        self._sources = found
+        log.info("a Python file has changed: the workers start again")
+        for place in self._places:
+            if place.process is not None:
+                place.process.terminate()
+                place.process.wait()
+                place.process, place.start_at = None, 0.0
+
+    def _sleep(self, now: float) -> float | None:
+        """Seconds to the next thing to do besides signals and deaths; None if there is none."""
+        moments = [place.start_at for place in self._places if place.process is None and self._stopping_since is None]
+        if self._stopping_since is not None:
+            moments.append(self._stopping_since + self._grace + _KILL_AFTER_GRACE_S + 0.1)
+        elif self._sources is not None:
+            moments.append(now + _LOOK_S)
+        return max(0.0, min(moments) - now) if moments else None
+
+    @contextmanager
+    def _wakeups(self) -> Iterator[int]:
+        """Give a descriptor that can be read when a signal came or a process died."""
+
+        def heed(number: int, _frame: FrameType | None) -> None:
+            if number != signal.SIGCHLD:
+                self._signals.append(number)
+
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        before_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD)
+        before = {number: signal.signal(number, heed) for number in numbers}
+        try:
+            yield read
+        finally:
+            signal.set_wakeup_fd(before_fd)
+            for number, handler in before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            self._tell(signal.SIGTERM)
+            os.close(read)
+            os.close(write)
+
+
+@contextmanager
+def _ignored(kind: type[BaseException]) -> Iterator[None]:
+    try:
+        yield
+    except kind:
+        return
+
+
+def _sources() -> dict[str, int]:
+    """Every Python file below the current folder with the time it was written, but for hidden and installed ones."""
+    found = {}
+    for folder, folders, files in os.walk(Path.cwd()):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in ("node_modules", "venv")]
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        for name in files:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)  # noqa: PTH118 - thousands of them, twice a second
+                with _ignored(FileNotFoundError):
+                    found[path] = os.stat(path).st_mtime_ns  # noqa: PTH116
+    return found

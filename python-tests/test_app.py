@@ -1,0 +1,163 @@
+"""Tasks: what a push carries, what a worker calls, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import duly
+import pytest
+from duly.testing import AppUnderTest
+from support import Server
+
+
+@pytest.fixture
+def app(server: Server, prefix: str) -> duly.App:
+    return duly.App(server.url, prefix=prefix)
+
+
+def run_until(app: duly.App, done: threading.Event) -> None:
+    worker = app.worker()
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert done.wait(20)
+    worker.stop()
+    thread.join(20)
+
+
+def test_a_pushed_call_runs_in_a_worker_with_its_arguments(app: duly.App) -> None:
+    done = threading.Event()
+    seen: list[object] = []
+
+    @app.task("order.close", queue="orders", max_retries=3)
+    def close_order(order_id: int, reason: str = "unpaid") -> None:
+        job = duly.current_job()
+        seen.append((order_id, reason, job.name, job.max_retries, job.attempt))
+        done.set()
+
+    pushed = close_order.push(42)
+    run_until(app, done)
+    assert seen == [(42, "unpaid", "order.close", 3, 1)]
+    assert app.queue("orders").find(pushed) is None
+
+
+def test_data_is_an_object_that_any_language_can_push(app: duly.App) -> None:
+    @app.task("order.close")
+    def close_order(order_id: int, *, reason: str = "unpaid") -> None: ...
+
+    pushed = close_order.using(delay=60, key="close:42").delay(42, reason="late")
+    found = app.queue().find(pushed)
+    assert found is not None
+    assert (found.data, found.name, found.key) == ({"order_id": 42, "reason": "late"}, "order.close", "close:42")
+    assert found.state == "delayed"
+
+
+def test_called_directly_it_is_the_function(app: duly.App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        """Give twice the number."""
+        return 2 * number
+
+    assert double(21) == 42
+    assert double.__doc__ == "Give twice the number."
+    assert double.name.endswith("double")
+
+
+def test_wrong_arguments_are_refused_before_anything_is_pushed(app: duly.App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    with pytest.raises(TypeError):
+        double.push()  # type: ignore[call-arg]
+    assert app.queue().counts().ready == 0
+
+
+def test_data_that_does_not_fit_fails_for_good(app: duly.App) -> None:
+    @app.task("double")
+    def double(number: int) -> int:
+        return 2 * number
+
+    done = threading.Event()
+
+    @app.task("last")
+    def last() -> None:
+        done.set()
+
+    queue = app.queue()
+    wrong = [queue.push(data, name="double") for data in ([21], {"digit": 21}, "x")]
+    last.push()
+    run_until(app, done)
+    for misfit in wrong:
+        found = queue.find(misfit)
+        assert found is not None
+        assert found.state == "failed"
+        assert "does not fit the task double" in found.error
+
+
+@pytest.mark.parametrize("options", [{"delay": 3}, {"key": "k"}, {"colour": "red"}])
+def test_options_of_one_push_do_not_belong_to_the_task(app: duly.App, options: dict[str, object]) -> None:
+    with pytest.raises(duly.InvalidArgumentError):
+        app.task("x", **options)  # type: ignore[call-overload]
+
+
+def test_functions_whose_arguments_have_no_names_are_refused(app: duly.App) -> None:
+    with pytest.raises(duly.InvalidArgumentError, match="must have a name"):
+        app.task("x")(lambda *numbers: numbers)
+    app.task("y")(lambda: None)
+    with pytest.raises(duly.InvalidArgumentError, match="already"):
+        app.task("y")(lambda: None)
+
+
+def test_there_is_a_current_job_only_in_a_task() -> None:
+    with pytest.raises(LookupError, match="no job is running"):
+        duly.current_job()
+
+
+async def test_a_task_is_pushed_from_asyncio(app: duly.App) -> None:
+    @app.task
+    def double(number: int) -> int:
+        return 2 * number
+
+    pushed = await double.apush(21)
+    assert app.queue().find(pushed) is not None
+
+
+def test_drain_runs_what_is_due_by_a_clock_that_the_test_moves(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    closed: list[int] = []
+
+    @app.task("order.close", queue="orders")
+    def close_order(order_id: int) -> None:
+        closed.append(order_id)
+
+    @app.task("order.remind", queue="mail")
+    async def remind(order_id: int) -> None:
+        closed.append(-order_id)
+
+    shop = duly_app(app)
+    close_order.using(delay=1800).push(order_id=42)
+    remind.push(order_id=41)
+    assert (shop.drain(), closed) == (1, [-41])
+    shop.advance(1799)
+    assert shop.drain() == 0
+    shop.advance(1)
+    assert (shop.drain(), closed) == (1, [-41, 42])
+
+
+def test_drain_raises_what_a_task_raises_and_the_job_is_retried(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    @app.task("flaky")
+    def flaky() -> None:
+        if duly.current_job().attempt == 1:
+            raise ValueError("not yet")
+
+    shop = duly_app(app)
+    flaky.push()
+    with pytest.raises(ValueError, match="not yet"):
+        shop.drain()
+    shop.advance(5)
+    assert shop.drain() == 1
+    assert app.queue().counts().failed == 0

@@ -1,0 +1,213 @@
+"""The command `duly`: real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duly
+import pytest
+from support import Server, until
+
+APP = """
+    import os, time
+    import duly
+
+    app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])
+
+    @app.task("note", queue="orders")
+    def note(text: str) -> None:
+        with open(os.environ["NOTES"], "a") as notes:
+            notes.write(f"{os.getpid()} {text}\\n")
+
+    @app.task("die", queue="orders", max_retries=0)
+    def die() -> None:
+        os._exit(9)
+
+    @app.task("sleep", queue="orders")
+    def sleep(seconds: float) -> None:
+        note("began")
+        time.sleep(seconds)
+        note("ended")
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def environment(server: Server, prefix: str, tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "shop.py").write_text(textwrap.dedent(APP))
+    (tmp_path / "notes").touch()
+    return {**os.environ, "URL": server.url, "PREFIX": prefix, "NOTES": str(tmp_path / "notes")}
+
+
+@pytest.fixture
+def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "duly", *arguments]
+        started.append(
+            subprocess.Popen(
+                command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Callable[[], list[tuple[str, str]]]:
+    def read() -> list[tuple[str, str]]:
+        lines = (tmp_path / "notes").read_text().splitlines()
+        return [(pid, text) for pid, _, text in (line.partition(" ") for line in lines)]
+
+    return read
+
+
+@pytest.fixture
+def orders(client: duly.Client) -> duly.Queue:
+    return client.queue("orders")
+
+
+Notes = Callable[[], list[tuple[str, str]]]
+
+
+def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, notes: Notes) -> None:
+    orders.push({"text": "one"}, name="note")
+    worker = start("worker", "shop:app", "-q", "orders=3,mail=1", "-c", "2")
+    until(notes, "the job did not run")
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=20)
+    assert worker.returncode == 0, said
+    assert "serving orders, mail with 3 tasks" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["worker", "nowhere:app"], "no module 'nowhere'"),
+        (["worker", "shop:nothing"], "shop has no 'nothing'"),
+        (["worker", "shop:note"], "is a Task, not a duly.App"),
+        (["worker", "shop:app", "-q", "orders=3,mail"], "weights for all of them"),
+        (["worker", "shop:app", "-q", "or ders"], "queue"),
+        (["worker", "shop:app", "-c", "0"], "must be 1 or more"),
+        (["worker"], "the following arguments are required: app"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_wrong(start: Start, arguments: list[str], says: str) -> None:
+    worker = start(*arguments)
+    _, said = worker.communicate(timeout=20)
+    assert worker.returncode in (1, 2)
+    assert says in said
+    assert "Traceback" not in said
+
+
+def test_several_processes_share_the_work_and_the_dead_are_replaced(
+    start: Start, orders: duly.Queue, notes: Notes
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2", "--lease", "0.5")
+    orders.push_many(duly.NewJob({"text": "x"}, name="note") for _ in range(50))
+    until(lambda: len(notes()) == 50, "the jobs did not run")
+    victim = int(notes()[0][0])
+    os.kill(victim, signal.SIGKILL)
+
+    def another_works() -> bool:
+        orders.push({"text": "again"}, name="note")
+        return len({pid for pid, _ in notes()} - {str(victim)}) >= 2
+
+    until(another_works, "the dead was not replaced")
+    supervisor.send_signal(signal.SIGTERM)
+    _, said = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0, said
+    assert re.search(rf"worker process {victim} was killed by signal 9", said)
+
+
+def test_a_job_that_kills_its_process_ends_in_failed(start: Start, orders: duly.Queue) -> None:
+    poison = orders.push({}, name="die", max_retries=0)
+    start("worker", "shop:app", "-p", "2", "--lease", "0.3")
+
+    def has_failed() -> bool:
+        found = orders.find(poison)
+        return found is not None and found.state == "failed"
+
+    until(has_failed, "the job did not end in failed")
+
+
+def test_a_running_job_ends_within_the_grace_and_a_second_signal_ends_the_grace(
+    start: Start, orders: duly.Queue, notes: Notes
+) -> None:
+    orders.push({"seconds": 0.5}, name="sleep")
+    patient = start("worker", "shop:app", "-p", "2", "--grace", "20")
+    until(notes, "the job did not begin")
+    patient.send_signal(signal.SIGINT)
+    patient.communicate(timeout=20)
+    assert [text for _, text in notes()] == ["began", "ended"]
+    orders.push({"seconds": 60}, name="sleep")
+    impatient = start("worker", "shop:app", "-p", "2", "--grace", "60")
+    until(lambda: len(notes()) == 3, "the second job did not begin")
+    impatient.send_signal(signal.SIGTERM)
+    until(lambda: orders.counts().reserved == 1, "it was given back too soon")
+
+    def ends_when_asked_again() -> bool:
+        impatient.send_signal(signal.SIGTERM)  # one that comes too soon after another is the same to the system
+        return impatient.poll() is not None
+
+    until(ends_when_asked_again, "the grace did not end")
+    assert impatient.returncode == 0
+    assert orders.counts().ready == 1
+
+
+def test_processes_end_with_a_supervisor_that_was_killed(start: Start, orders: duly.Queue, notes: Notes) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2")
+    orders.push_many(duly.NewJob({"text": "x"}, name="note") for _ in range(20))
+    until(lambda: len(notes()) == 20, "the jobs did not run")
+    pids = {int(pid) for pid, _ in notes()}
+    supervisor.kill()
+    until(lambda: not any(is_alive(pid) for pid in pids), "a process outlived its supervisor")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_reload_starts_again_when_a_file_changes(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    start("worker", "shop:app", "--reload")
+    orders.push({"text": "before"}, name="note")
+    until(notes, "the job did not run")
+    (tmp_path / "shop.py").write_text(textwrap.dedent(APP).replace("{text}", "new {text}"))
+
+    def runs_new_code() -> bool:
+        orders.push({"text": "after"}, name="note")
+        return any(text == "new after" for _, text in notes())
+
+    until(runs_new_code, "the new code does not run")
+
+
+def test_a_wrong_password_ends_it_with_status_1(start: Start, environment: dict[str, str]) -> None:
+    environment["URL"] = environment["URL"].replace("unix://", "unix://:wrong@")
+    worker = start("worker", "shop:app", "-p", "2")
+    _, said = worker.communicate(timeout=30)
+    assert worker.returncode == 1, said
+
+
+def test_counts_shows_queues(start: Start, orders: duly.Queue, server: Server, prefix: str) -> None:
+    orders.push({"text": "one"}, name="note", delay=60)
+    command = start("counts", "orders", "--url", server.url, "--prefix", prefix)
+    said, _ = command.communicate(timeout=20)
+    assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
