@@ -91,17 +91,21 @@ def test_a_queue_has_1_to_256_parts(client: duly.Client, server: Server, count: 
             one.partitions("orders/0", 3)
 
 
-def test_a_lease_of_a_part_is_renewed(client: duly.Client) -> None:
-    from duly._core import LeaseKeeper
-
+def test_a_worker_serves_the_parts_and_renews_their_leases(client: duly.Client) -> None:
     orders = client.partitions("orders", 2)
-    orders.push(1)
-    keeper = LeaseKeeper(client, 0.3)
-    job = orders.reserve(lease=0.3)
-    assert job is not None
-    keeper.hold(job)
-    ends = time.monotonic() + 0.7
-    until(lambda: time.monotonic() > ends, "time stands still")
-    assert orders.reserve() is None
-    assert keeper.lost() == []
-    job.ack()
+    worker = duly.Worker(client, [part.name for part in orders.parts], lease=0.3)
+    seen: list[str] = []
+
+    @worker.on(None)
+    def note(job: duly.Job) -> None:
+        ends = time.monotonic() + 0.7
+        until(lambda: time.monotonic() > ends, "time stands still")
+        seen.append(job.queue.name)
+        if len(seen) == 2:
+            worker.stop()
+
+    for part in orders.parts:
+        part.push(1)
+    report = worker.run()
+    assert sorted(seen) == ["orders/0", "orders/1"]
+    assert (report.acked, report.lost) == (2, 0)

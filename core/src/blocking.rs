@@ -20,10 +20,10 @@ use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::inspect::{Counts, Found, JobView, State};
-pub use crate::lease_keeper::LeaseKeeper;
 use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
+use crate::partitions::check_queue_or_part;
 use crate::queue::{PushSummary, Pushed};
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
@@ -113,6 +113,11 @@ impl Client {
     /// The queue of this name. Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
+        Ok(Queue::new(self, name))
+    }
+
+    pub(crate) fn queue_or_part(&self, name: &str) -> Result<Queue, Error> {
+        check_queue_or_part(name)?;
         Ok(Queue::new(self, name))
     }
 }

@@ -89,7 +89,6 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
-mod lease_keeper;
 #[cfg(test)]
 mod model;
 pub mod name;

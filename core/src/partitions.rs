@@ -46,6 +46,22 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The queue of this name, which may be one of the parts of a partitioned queue (`orders/0`): a worker serves both.
+    pub(crate) fn queue_or_part(&self, name: &str) -> Result<Queue, Error> {
+        check_queue_or_part(name)?;
+        Ok(Queue::new(self.clone(), name.to_owned()))
+    }
+}
+
+/// Errors: `InvalidArgument`.
+pub(crate) fn check_queue_or_part(name: &str) -> Result<(), Error> {
+    match name.rsplit_once('/') {
+        Some((whole, part)) if part.parse::<u16>().is_ok_and(|part| part < MAX_PARTITIONS) => name::check_queue(whole),
+        _ => name::check_queue(name),
+    }
+}
+
 impl Partitions {
     /// The name of the whole.
     pub fn name(&self) -> &str {

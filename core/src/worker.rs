@@ -52,7 +52,8 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// The queues and their weights, 1 to 1,000 (which matter under [`Selection::Weighted`] only).
+    /// The queues and their weights, 1 to 1,000 (which matter under [`Selection::Weighted`] only). Of a partitioned queue the
+    /// parts are given: `orders/0`, `orders/1`, ...
     pub queues: Vec<(String, u32)>,
     /// Which queue goes first (default: strictly as they are listed).
     pub selection: Selection,
@@ -77,7 +78,7 @@ impl WorkerSettings {
             return Err(Error::invalid("a worker needs at least one queue"));
         }
         for (place, (name, weight)) in self.queues.iter().enumerate() {
-            client.queue(name)?;
+            client.queue_or_part(name)?;
             if !(1..=MAX_WEIGHT).contains(weight) {
                 return Err(Error::invalid(format!("the weight of a queue is 1 to {MAX_WEIGHT}, not {weight}")));
             }

@@ -58,7 +58,7 @@ pub enum NextRun {
 impl Engine {
     /// See [`worker::Engine::start`]. The process must not fork while the engine runs, or the child must leave it alone.
     pub fn start(client: &Client, settings: WorkerSettings) -> Result<Self, Error> {
-        let queues = settings.queues.iter().map(|(name, _)| client.queue(name)).collect::<Result<_, _>>()?;
+        let queues = settings.queues.iter().map(|(name, _)| client.queue_or_part(name)).collect::<Result<_, _>>()?;
         Ok(Self { engine: worker::Engine::start(&*client.inner()?, settings)?, queues })
     }
 

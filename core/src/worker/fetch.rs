@@ -68,8 +68,8 @@ impl Fetcher {
         let mut lanes = Vec::with_capacity(settings.queues.len());
         for (name, weight) in &settings.queues {
             lanes.push(Lane {
-                queue: own.queue(name)?,
-                for_jobs: client.queue(name)?,
+                queue: own.queue_or_part(name)?,
+                for_jobs: client.queue_or_part(name)?,
                 weight: *weight,
                 look_at: now,
                 promise: 0,
