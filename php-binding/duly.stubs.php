@@ -845,6 +845,18 @@ namespace Duly {
         {
         }
 
+        /**
+         * Has the engines of this process stop at these signals too, also while PHP is in a query and sees none. PHP
+         * must have handlers for them, which are called as before.
+         *
+         * @param list<int> $signals
+         *
+         * @return bool whether PHP has a handler for each of them
+         */
+        public static function heed(array $signals): bool
+        {
+        }
+
         /** Has this process get SIGTERM when its parent is gone; false where the system cannot do that. */
         public static function followParent(int $parent): bool
         {

@@ -68,7 +68,7 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(1, $this->queue->counts()->ready);
     }
 
-    public function testAChildThatHangsIsKilled(): void
+    public function testAChildThatHangsEndsByItselfWhenTheGraceIsOver(): void
     {
         $this->queue->push('slow', id: 'a', name: 'n');
         // As in a query that gets no answer: PHP sees no signal before it ends.
@@ -76,12 +76,25 @@ final class SupervisorTest extends ServerTestCase
             $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
             say("begin");
             fgets($pair[0]);
-        }', '--grace=0', '--lease=0.5');
+        }', '--grace=0.2');
         $program->hear('begin');
+        $program->signal(SIGTERM);
+        self::assertSame(124, $program->end(9));
+        // Given back at once, and not counted.
+        $job = $this->queue->reserve();
+        self::assertSame(['a', 1], [$job?->id, $job?->attempt]);
+    }
+
+    public function testAChildThatIsStoppedIsKilled(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $program = $this->supervise(self::HANDLER, '--grace=0', '--lease=0.5');
+        $program->hear('begin slow');
+        posix_kill($this->lastPid($program), SIGSTOP);
         $program->signal(SIGTERM);
         self::assertSame(128 + SIGKILL, $program->end(14));
         self::assertStringContainsString('some workers do not end: they are killed', $program->said());
-        self::assertSame('a', $this->queue->reserve(wait: 5)?->id);
+        self::assertNotNull($this->queue->reserve(wait: 5));
     }
 
     public function testAChildThatDoesNotHeedTheEndOfTheGraceEndsByItself(): void

@@ -15,6 +15,7 @@ mod audit;
 mod client;
 mod convert;
 mod error;
+mod heed;
 mod inspect;
 mod interrupt;
 mod job;

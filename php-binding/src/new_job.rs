@@ -95,7 +95,7 @@ impl Options<'_> {
             job = job.timeout(millis("timeout", timeout)?.to_duration());
         }
         let headers = headers(self.headers)?;
-        if !headers.iter().any(|(name, _)| name == trace::TRACEPARENT)
+        if !headers.contains_key(trace::TRACEPARENT)
             && let Some(parent) = trace::parent()
         {
             job = job.header(trace::TRACEPARENT, parent);

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use duly::ErrorKind;
-use duly::blocking::{Engine, Uninterrupted};
+use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
 
 use crate::error::Fault;
+use crate::heed;
 
 /// Nobody else uses it, the system ignores it unless there is a handler, and it cuts sleeps short.
 const SIGNAL: libc::c_int = libc::SIGURG;
@@ -48,9 +49,10 @@ impl Watch {
             has_events: AtomicBool::new(false),
             events: Mutex::default(),
         });
-        let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
+        // The thread may start late: what comes from now on counts.
+        let (of_thread, engine, heeded) = (Arc::clone(&watch), Arc::downgrade(engine), heed::came());
         let thread = std::thread::Builder::new().name("duly-watch".to_owned());
-        without_signals(|| thread.spawn(move || of_thread.run(&engine))).map_err(|error| {
+        without_signals(|| thread.spawn(move || of_thread.run(&engine, heeded))).map_err(|error| {
             duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
         })?;
         Ok(watch)
@@ -76,9 +78,11 @@ impl Watch {
         std::mem::take(&mut *events)
     }
 
-    fn run(&self, engine: &Weak<Engine>) {
+    fn run(&self, engine: &Weak<Engine>, mut heeded: u64) {
         while let Some(engine) = engine.upgrade() {
-            let Ok(event) = engine.event(LOOK_UP, &mut Uninterrupted) else { return };
+            let Ok(event) = engine.event(LOOK_UP, &mut Heeding { engine: &engine, heeded: &mut heeded }) else {
+                return;
+            };
             if self.ended.load(Ordering::Acquire) {
                 return;
             }
@@ -119,6 +123,26 @@ impl Watch {
             unsafe { libc::pthread_kill(self.php, SIGNAL) };
             std::thread::sleep(AGAIN);
         }
+    }
+}
+
+/// Stops the engine at each signal, while the thread waits for events.
+struct Heeding<'a> {
+    engine: &'a Engine,
+    heeded: &'a mut u64,
+}
+
+impl Interrupt for Heeding<'_> {
+    type Error = duly::Error;
+
+    fn check(&mut self) -> Result<(), duly::Error> {
+        let came = heed::came();
+        // The second ends the grace, and more say nothing new.
+        for _ in 0..came.saturating_sub(*self.heeded).min(2) {
+            self.engine.stop();
+        }
+        *self.heeded = came;
+        Ok(())
     }
 }
 

@@ -51,6 +51,9 @@ impl Drop for WorkerEngine {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
             self.inner.watch.end();
+            // The thread beside it may keep the engine for a moment: nothing is to start, and what it holds is to go back.
+            self.inner.engine.stop();
+            self.inner.engine.stop();
             // SAFETY: dropped here only, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.inner) };
         }
@@ -273,6 +276,16 @@ impl WorkerEngine {
         let counts =
             [("acked", report.acked), ("failed", report.failed), ("released", report.released), ("lost", report.lost)];
         counts.into_iter().map(|(name, count)| (name, crate::record::signed(count))).collect()
+    }
+
+    /// Has the engines of this process stop at these signals too, even while PHP is busy and sees none; PHP must have handlers
+    /// for them. False if it has none.
+    pub fn heed(signals: &ZendHashTable) -> bool {
+        let mut all = true;
+        for signal in crate::convert::values(signals) {
+            all &= signal.long().is_some_and(crate::heed::heed);
+        }
+        all
     }
 
     /// Has this process get SIGTERM when its parent is gone; false where the system cannot do that.

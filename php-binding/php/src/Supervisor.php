@@ -163,6 +163,10 @@ final class Supervisor
             fclose($child['line']);
             unset($this->children[$pid]);
             $code = pcntl_wifexited($status) ? pcntl_wexitstatus($status) : 128 + pcntl_wtermsig($status);
+            if ($this->stops() && pcntl_wifsignaled($status) && pcntl_wtermsig($status) === SIGTERM) {
+                // It had no handlers yet, and so no job.
+                $code = 0;
+            }
             $this->ended($pid, $child['slot'], $code, microtime(true) - $child['since']);
         }
     }
@@ -170,8 +174,7 @@ final class Supervisor
     private function ended(int $pid, int $slot, int $code, float $lived): void
     {
         if ($this->stops()) {
-            // SIGTERM may have come before the worker ran.
-            $this->code = max($this->code, $code === 128 + SIGTERM && !$this->everReady ? 0 : $code);
+            $this->code = max($this->code, $code);
             return;
         }
         if ($code === Command::WRONG_USE && !$this->everReady) {

@@ -11,12 +11,14 @@ namespace Duly;
  */
 final class Trace
 {
+    /** Loaded by every program that has spans. */
+    private const SPAN = 'OpenTelemetry\API\Trace\Span';
     private const PROPAGATOR = 'OpenTelemetry\API\Trace\Propagation\TraceContextPropagator';
 
     /** Gives the scope to detach after the run. */
     public static function continue(Job $job): ?object
     {
-        if (!class_exists(self::PROPAGATOR, false)) {
+        if (!class_exists(self::SPAN, false) || !class_exists(self::PROPAGATOR)) {
             return null;
         }
         $headers = $job->headers;

@@ -77,6 +77,8 @@ final class Worker
     private int $signal = 0;
     /** Whether the handler was interrupted because the worker stops. */
     private bool $cutShort = false;
+    /** Whether the engine sees signals by itself. */
+    private bool $heeds = false;
     private bool $watchesExit = false;
 
     /**
@@ -202,7 +204,9 @@ final class Worker
         try {
             $this->work($engine);
             $engine->done();
-            $engine->stop();
+            if (!$engine->isOver() && ($this->signals === 0 || !$this->heeds)) {
+                $engine->stop();
+            }
             do {
                 $ended = $engine->ended(self::LONGEST_WAIT_S);
                 $this->tell($engine);
@@ -470,6 +474,8 @@ final class Worker
         }
         $before[SIGURG] = pcntl_signal_get_handler(SIGURG);
         pcntl_signal(SIGURG, $this->interrupt(...));
+        // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
+        $this->heeds = WorkerEngine::heed(array_map('constant', self::SIGNALS));
         return static function () use ($async, $before): void {
             foreach ($before as $signal => $handler) {
                 pcntl_signal($signal, $handler);
@@ -483,7 +489,9 @@ final class Worker
         $this->stopAsked = true;
         $this->signals++;
         $this->signal = $signal;
-        $this->engine?->stop();
+        if (!$this->heeds) {
+            $this->engine?->stop();
+        }
     }
 
     /** The engine's signal, which may also come a moment too late. */
