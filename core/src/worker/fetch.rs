@@ -117,10 +117,18 @@ impl Fetcher {
             Selection::Weighted => weighted_order(&self.lanes.iter().map(|lane| lane.weight).collect::<Vec<_>>())?,
         };
         let mut left = want;
+        let mut weights: usize = self.lanes.iter().map(|lane| lane.weight as usize).sum();
         for place in order {
-            let looks = left > 0 && self.lanes[place].look_at <= Instant::now();
+            let lane = &self.lanes[place];
+            let looks = left > 0 && lane.look_at <= Instant::now();
+            // Each gets its share of a large fetch; what one does not fill, the next may.
+            let share = match self.selection {
+                Selection::Strict => left,
+                Selection::Weighted => (left * lane.weight as usize).div_ceil(weights),
+            };
+            weights -= lane.weight as usize;
             if looks || self.desk.has_outcomes(place) {
-                left -= self.call(place, left).await?.min(left);
+                left -= self.call(place, share).await?.min(left);
             }
         }
         Ok(())
