@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import duly
 import duly.aio
 import pytest
-from support import Server, until
+from support import Server
 
 
 def test_the_verbs_of_a_queue_reach_every_part(client: duly.Client) -> None:
@@ -89,19 +87,3 @@ def test_a_queue_has_1_to_256_parts(client: duly.Client, server: Server, count: 
             one.partitions("orders", count)
         with pytest.raises(duly.InvalidArgumentError):
             one.partitions("orders/0", 3)
-
-
-def test_a_lease_of_a_part_is_renewed(client: duly.Client) -> None:
-    from duly._core import LeaseKeeper
-
-    orders = client.partitions("orders", 2)
-    orders.push(1)
-    keeper = LeaseKeeper(client, 0.3)
-    job = orders.reserve(lease=0.3)
-    assert job is not None
-    keeper.hold(job)
-    ends = time.monotonic() + 0.7
-    until(lambda: time.monotonic() > ends, "time stands still")
-    assert orders.reserve() is None
-    assert keeper.lost() == []
-    job.ack()
