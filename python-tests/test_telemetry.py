@@ -39,7 +39,7 @@ def test_push_adds_the_current_span_unless_a_trace_is_given(queue: duly.Queue) -
         queue.push_many([duly.NewJob(4)])
     queue.push(5)
     traces = {view.data: view.headers for view in queue.peek("ready")}
-    ours = f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
+    ours = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
     assert traces == {
         1: {"traceparent": ours},
         2: {"traceparent": ours, "mine": "kept"},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duly._runs import Runs
     from duly.worker import Handler
 
-Given: TypeAlias = "tuple[Executor, Job | None]"
+Given: TypeAlias = tuple[Executor, Job | None]
 """A place, and the job that is to run in it; without one the thread waits for it."""
 
 
