@@ -17,7 +17,8 @@ TWINS = [
 ]
 # Add to this only what is said in the module's documentation.
 WITHOUT_A_TWIN = {
-    "Worker",  # the loop of threads; asyncio programs have tasks of their own
+    # one worker runs functions and coroutines
+    *("Worker", "WorkerReport", "Middleware", "Failure", "Retry", "Release", "Fail", "JobInterrupted"),
     "NewJob",  # nothing waits in it
     "RetryPolicy",
     "ReservedJob",

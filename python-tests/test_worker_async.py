@@ -13,8 +13,10 @@ number: contextvars.ContextVar[int] = contextvars.ContextVar("number", default=0
 
 
 def test_coroutines_run_together_on_one_loop(client: duly.Client, queue: duly.Queue) -> None:
-    together, threads, loops = 0, set(), set()
-    most = 0
+    together = most = 0
+    threads: set[int] = set()
+    loops: set[int] = set()
+    full = asyncio.Event()
     worker = duly.Worker(client, ["q"], concurrency=50)
 
     @worker.on(None)
@@ -24,8 +26,9 @@ def test_coroutines_run_together_on_one_loop(client: duly.Client, queue: duly.Qu
         most = max(most, together)
         threads.add(threading.get_ident())
         loops.add(id(asyncio.get_running_loop()))
-        while most < 50:
-            await asyncio.sleep(0.005)
+        if most == 50:
+            full.set()
+        await full.wait()
         together -= 1
 
     queue.push_many(duly.NewJob(n) for n in range(120))

@@ -114,13 +114,13 @@ def test_hooks_that_raise_are_logged_and_change_nothing(
     client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Raises(duly.Middleware):
-        def after(self, job: duly.Job) -> None:
+        def after(self, job: duly.Job) -> None:  # noqa: ARG002
             raise RuntimeError("after")
 
-        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:
+        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:  # noqa: ARG002
             raise RuntimeError("on_failure")
 
-        def on_failed(self, job: duly.Job, error: str) -> None:
+        def on_failed(self, job: duly.Job, error: str) -> None:  # noqa: ARG002
             raise RuntimeError("on_failed")
 
     worker = duly.Worker(client, ["q"], middleware=[Raises()])

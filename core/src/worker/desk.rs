@@ -258,7 +258,8 @@ impl Desk {
                 }
             }
         };
-        let wake = state.wake_for_outcome();
+        // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
+        let wake = if matches!(told, Ok(None)) { state.wake_if(true) } else { state.wake_for_outcome() };
         drop(state);
         if wake {
             self.for_fetcher.notify_one();

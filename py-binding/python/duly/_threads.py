@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from queue import SimpleQueue
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from duly._runs import Runs
     from duly.worker import Handler
 
-Given: TypeAlias = "tuple[Executor, Job | None]"
+Given: TypeAlias = tuple[Executor, Job | None]
 """A place, and the job that is to run in it; without one the thread waits for it."""
 
 
@@ -26,6 +27,7 @@ class Threads:
 
     def __init__(self, number: int, handlers: Mapping[str | None, Handler], runs: Runs, loop: EventLoop | None) -> None:
         """Take how many there are to be, and what they run."""
+        self._pid = os.getpid()
         self._runs = runs
         self._loop = loop
         self._handlers = handlers
@@ -70,6 +72,8 @@ class Threads:
         while True:
             job: Job | None = None
             if seat.place is None:
+                if os.getpid() != self._pid:
+                    return  # a child that a handler forked, and that came back from it: the engine is the parent's
                 given = self._free.get()
                 if given is None:
                     return

@@ -117,7 +117,8 @@ class Worker:
         Gives what it did. A second signal ends the grace. Signals are heeded when this runs on the main thread. Outages
         are waited out, and logged once each; an error that no waiting heals (a wrong password) is raised.
 
-        Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads.
+        Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
+        program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
         engine = WorkerEngine(self._client, self._queues, **self._settings)
         with self._lock:

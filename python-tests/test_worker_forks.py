@@ -1,0 +1,124 @@
+"""Workers in processes that were forked before, after and while another one ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import duly
+import pytest
+from support import Program, empty, until
+
+Start = Callable[[str], Program]
+
+SETTING = """
+import multiprocessing, os, sys, threading
+client = duly.Client(URL, prefix=PREFIX)
+queue = client.queue("q")
+
+def work(how_many):
+    worker = duly.Worker(client, ["q"], grace=5)
+    left = [how_many]
+    @worker.on(None)
+    def count(job):
+        left[0] -= 1
+        if left[0] == 0:
+            worker.stop()
+    return worker.run().acked
+"""
+
+
+def test_a_worker_in_a_child_of_a_process_that_used_the_client(program: Start, queue: duly.Queue) -> None:
+    code = """
+    queue.push(1)
+    client.ping()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work(1) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    assert program(SETTING + code.replace("\n    ", "\n")).ends_well() == ""
+    assert empty(queue)
+
+
+def test_a_worker_in_a_child_after_and_while_the_parents_runs(program: Start, queue: duly.Queue) -> None:
+    code = """
+    queue.push(1)
+    assert work(1) == 1
+    queue.push(2)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work(1) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    other = duly.Worker(client, ["other"])
+    thread = threading.Thread(target=other.run)
+    thread.start()
+    queue.push(3)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if work(1) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    other.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    print("ended")
+    """
+    started = program(SETTING + code.replace("\n    ", "\n"))
+    status, out, err = started.end()
+    assert (status, out) == (0, "ended\n"), err
+    assert empty(queue)
+
+
+def test_a_handler_that_forks_leaves_the_engine_to_the_parent(program: Start, queue: duly.Queue) -> None:
+    code = """
+    worker = duly.Worker(client, ["q"], grace=5)
+    @worker.on(None)
+    def fork(job):
+        child = os.fork()
+        if child == 0:
+            return  # a child that goes on as if it were the worker must take nothing and settle nothing
+        os.waitpid(child, 0)
+        worker.stop()
+    print("acked", worker.run().acked, flush=True)
+    """
+    queue.push(1)
+    status, out, err = program(SETTING + code.replace("\n    ", "\n")).end()
+    assert (status, out) == (0, "acked 1\n"), err
+    assert queue.counts().totals["acked"] == 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_in_processes_of_multiprocessing(
+    method: str, program: Start, queue: duly.Queue, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # A file, because spawned children import the program again.
+    file = tmp_path_factory.mktemp("program") / "workers.py"
+    run = """
+if __name__ == "__main__":
+    context = multiprocessing.get_context(METHOD)
+    client.ping()
+    workers = [context.Process(target=work_one) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for _ in range(200):
+        queue.push(1)
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0, worker.exitcode
+    print("ended", flush=True)
+"""
+    work_one = """
+def work_one():
+    sys.exit(0 if work(1) >= 1 else 1)
+"""
+    setting = f"import duly\nURL, PREFIX, METHOD = sys.argv[1:]\n{SETTING}{work_one}{run}"
+    file.write_text("import sys\n" + setting.replace("sys.argv[1:]", "__import__('os').environ['SETTING'].split()"))
+    started = program(
+        f"import os, sys, subprocess\n"
+        f"os.environ['SETTING'] = f'{{URL}} {{PREFIX}} {method}'\n"
+        f"sys.exit(subprocess.call([sys.executable, {str(file)!r}]))"
+    )
+    status, out, err = started.end(60)
+    assert (status, out) == (0, "ended\n"), err
+    until(lambda: queue.counts().reserved == 0, "leases are left")
+    counts = queue.counts()
+    assert counts.totals["acked"] + counts.ready == 200
