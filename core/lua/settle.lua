@@ -12,4 +12,5 @@ if next_item <= #ARGV then
 end
 flags = table.concat(flags)
 if not string.find(flags, '1', 1, true) then return flags end
+--- include: place_freed
 return answer(flags)

@@ -19,6 +19,7 @@ mod inspect;
 mod interrupt;
 mod job;
 mod lease_keeper;
+mod limits;
 mod new_job;
 mod operate;
 mod push_many;
@@ -46,6 +47,7 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .class::<lease_keeper::LeaseKeeper>()
         .class::<push_many::PushSummary>()
         .class::<inspect::Counts>()
+        .class::<limits::Limits>()
         .class::<inspect::JobView>()
         .class::<inspect::Found>()
         .class::<operate::Cancelled>()

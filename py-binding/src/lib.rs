@@ -10,6 +10,7 @@ mod error;
 mod inspect;
 mod job;
 mod lease_keeper;
+mod limits;
 mod new_job;
 mod operate;
 mod queue;
@@ -30,6 +31,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::ReservedJob>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<inspect::Counts>()?;
+    module.add_class::<limits::Limits>()?;
     module.add_class::<inspect::JobView>()?;
     module.add_class::<inspect::Found>()?;
     module.add_class::<operate::Cancelled>()?;

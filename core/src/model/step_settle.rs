@@ -14,7 +14,11 @@ impl State {
         self.admit(passed)?;
         let flags = self.settle_outcomes(outcomes);
         // A call that changed nothing need not be remembered: it would change nothing again.
-        if flags.contains('1') { Ok(self.remember(call, flags)) } else { Ok(Answer::Text(flags)) }
+        if !flags.contains('1') {
+            return Ok(Answer::Text(flags));
+        }
+        self.note_freed();
+        Ok(self.remember(call, flags))
     }
 
     /// One flag an outcome. All acks of a call look at the leases as they were before it, so that an ack which is there
