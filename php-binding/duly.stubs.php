@@ -339,6 +339,29 @@ namespace Duly {
         }
 
         /**
+         * Limits how many jobs run at once, and how many start in so many seconds, in all workers together.
+         *
+         * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
+         * before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+         *
+         * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function setLimits(?int $concurrency = null, ?array $rate = null): void
+        {
+        }
+
+        /**
+         * The limits that are set.
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function limits(): Limits
+        {
+        }
+
+        /**
          * How many jobs are in each state, and what comes next.
          *
          * @throws Exception\ExceptionInterface
@@ -580,6 +603,17 @@ namespace Duly {
         public readonly ?float $nextLeaseEndIn;
         /** @var array<string, int> over the queue's life; they inform, and nothing relies on them */
         public readonly array $totals;
+        /** Which limit holds jobs back just now; null while another one may start. */
+        public readonly ?string $held;
+    }
+
+    /** The limits of a queue. */
+    final class Limits
+    {
+        /** The most jobs that are reserved at once. */
+        public readonly ?int $concurrency;
+        /** @var array{float, float}|null how many jobs start in how many seconds */
+        public readonly ?array $rate;
     }
 
     /**

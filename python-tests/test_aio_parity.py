@@ -24,7 +24,7 @@ WITHOUT_A_TWIN = {
     "ReservedJob",
     *(name for name in duly.__all__ if name.endswith("Error") or name.startswith("_")),
     # what verbs give
-    *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "PushSummary", "Requeued"),
+    *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "PushSummary", "Requeued"),
 }
 
 

@@ -180,9 +180,11 @@ def shown(value: Any) -> Any:
     if isinstance(value, duly.Requeued):
         return value.outcome
     if isinstance(value, duly.Counts):
-        names = ("delayed", "ready", "reserved", "failed", "paused", "next_due_in", "next_lease_end_in")
+        names = ("delayed", "ready", "reserved", "failed", "paused", "next_due_in", "next_lease_end_in", "held")
         totals = {name: value.totals.get(name, 0) for name in TOTALS}
         return {**{name: getattr(value, name) for name in names}, "totals": totals}
+    if isinstance(value, duly.Limits):
+        return {"concurrency": value.concurrency, "rate": list(value.rate) if value.rate else None}
     return value
 
 
@@ -246,7 +248,7 @@ VERBS: dict[str, Callable[..., Any]] = {
         verb: on_queue(verb)
         for verb in (
             "reserve", "reserve_many", "ack_many", "cancel", "reschedule", "requeue_all", "purge", "pause", "resume",
-            "promote", "reclaim", "keep_failed", "counts", "peek", "find",
+            "promote", "reclaim", "keep_failed", "set_limits", "limits", "counts", "peek", "find",
         )
     },
 }  # fmt: skip

@@ -8,15 +8,19 @@ if earlier then return earlier end
 if refused then return refused end
 --- include: routing, delayed_member, remove, resolve
 local lines = {}
-local removed = 0
+local removed, freed = 0, false
 for at = first_item, #ARGV do
   local id = resolve(by, ARGV[at])
   local state = id and remove(id)
   if state then removed = removed + 1 end
+  if state == 'reserved' then freed = true end
   lines[#lines + 1] = state and state .. ' ' .. id or 'absent'
 end
 if removed > 0 then
   redis.pcall('HINCRBY', stats, 'cancelled', removed)
+  if freed then
+    --- include: place_freed
+  end
 else
   --- include: room_first
 end

@@ -1,10 +1,10 @@
 -- How many jobs are in each state, and what comes next. Read-only.
 -- Moves:   nothing.
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
---          head record of each level's list}.
+--          head record of each level's list, stats, limits, what the rate has seen}.
 -- Cost:    O(levels).
 --- include: clock
-local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries')
+local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'rate_at')
 local waiting = -tonumber(known[3] or 0)
 local by_level = {}
 local oldest = {}
@@ -25,5 +25,5 @@ local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
-  redis.call('HGETALL', stats),
+  redis.call('HGETALL', stats), known[4] or '', known[5] or '',
 }

@@ -1,6 +1,7 @@
 -- Where one job is, by id or key. Read-only.
 -- Moves:   nothing.
--- Replies: {} or {id, state, score or '', record, came back, token or '', now, paused}.
+-- Replies: {} or {id, state, score or '', record, came back, token or '', now, paused, limits, what the rate has seen, how many
+--          are reserved}.
 -- Cost:    O(log n).
 --- include: clock, routing, delayed_member, remove, resolve
 local id = resolve(by, ARGV[first_item])
@@ -11,7 +12,8 @@ local score = ''
 if state == 'delayed' then score = redis.call('ZSCORE', delayed, delayed_member(id, level)) end
 if state == 'reserved' then score = redis.call('ZSCORE', reserved, id) end
 if state == 'failed' then score = redis.call('ZSCORE', failed, id) end
+local known = redis.call('HMGET', meta, 'paused', 'limits', 'rate_at')
 return {
   id, state, score or '', record, redis.call('HGET', returned, id) or '', redis.call('HGET', leases, id) or '',
-  string.format('%.0f', now), redis.call('HGET', meta, 'paused') or '0',
+  string.format('%.0f', now), known[1] or '0', known[2] or '', known[3] or '', redis.call('ZCARD', reserved),
 }

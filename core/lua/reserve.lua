@@ -1,14 +1,14 @@
 -- Settles the outcomes handed along, promotes due jobs, reclaims ended leases, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
--- Replies: {status, settled flags, token, us until something is due or -1, promised, ids, records, came back, ids, ...} with
---          status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
+--          came back, ids, ...} with status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
   -- `<flags> <token> <id>\n<id>...`: of the jobs granted then, those that are still held under that token.
   local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
-  local reply = { 'jobs', flags, token, -1, 0 }
+  local reply = { 'jobs', flags, token, -1, 0, redis.call('HEXISTS', meta, 'limits') }
   for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
     if redis.call('HGET', leases, id) == token then
       reply[#reply + 1] = { id }
@@ -16,7 +16,7 @@ if earlier then
       reply[#reply + 1] = redis.call('HMGET', returned, id)
     end
   end
-  if #reply == 5 then reply[1] = 'none' end
+  if #reply == 6 then reply[1] = 'none' end
   return reply
 end
 --- include: meta
@@ -52,13 +52,21 @@ do
   --- include: promote_due
 end
 
+-- What the queue's limits leave to this call: all that it asks for where there are none.
+local asked, room, places = want, math.huge, math.huge
+local opens_us, charge_rate
+if known[7] then
+  --- include: limits
+  want = math.min(want, room)
+end
+
 -- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
 -- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 local READ_CHUNK = 100
 local paused = known[4] == '1'
 local some_stale = tonumber(known[6] or 0) > 0
 local some_came_back
-local reply = { 'jobs', settled, '', -1, 0 }
+local reply = { 'jobs', settled, '', -1, 0, known[7] and 1 or 0 }
 local granted, bytes = 0, 0
 local left_behind = false
 local lease_pairs, ends, granted_texts = {}, {}, {}
@@ -171,6 +179,12 @@ if granted > 0 then
     timer = 0
   end
   local wake_next = left_behind
+  if charge_rate then charge_rate(granted) end
+  if wake_next and granted == room then
+    -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which the rate lets the
+    -- next one start, somebody must promise to come back.
+    wake_next = places > granted and (timer <= now or math.ceil(opens_us() / 1000) < timer)
+  end
   if wait_ms > 0 and not wake_next then
     local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
     wake_next = next_due and (timer <= now or tonumber(next_due) < timer)
@@ -196,11 +210,20 @@ end
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
-local next_at = math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))
+local opens = math.huge
+if asked > 0 and room == 0 and not paused then
+  -- A limit holds back what is due and what is ready.
+  local some_wait = next_due and tonumber(next_due) <= now
+  if some_wait then next_due = nil end
+  for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
+  if places > 0 and some_wait then opens = opens_us() end
+end
+-- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides.
+local next_us = math.min(math.ceil(math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))) * 1000, opens)
+local next_at = math.ceil(next_us / 1000)
 local timer = tonumber(known[3] or 0)
 if next_at < math.huge then
-  -- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides, `now`.
-  reply[4] = math.max(0, math.ceil(next_at) * 1000 - now_us)
+  reply[4] = math.max(0, next_us - now_us)
   if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
     -- Refused when the server has no memory left: then nobody promises, and all come back by themselves.
@@ -214,6 +237,9 @@ if reply[5] == 0 and promise > 0 and timer == promise then
   if wait_ms == 0 then
     --- include: wake_one
   end
+end
+if asked == 0 and string.find(settled, '1', 1, true) then
+  --- include: place_freed
 end
 if #settled > 0 then
   --- include: room_first

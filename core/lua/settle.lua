@@ -11,7 +11,9 @@ if next_item <= #ARGV then
   --- include: clock, settle_others
 end
 flags = table.concat(flags)
-if not string.find(flags, '1', 1, true) then
+if string.find(flags, '1', 1, true) then
+  --- include: place_freed
+else
   --- include: room_first
 end
 return answer(flags)

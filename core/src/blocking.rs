@@ -20,6 +20,7 @@ use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::limits::Limits;
 use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
@@ -273,6 +274,18 @@ impl Queue {
     pub fn keep_failed<I: Interrupt>(&self, max: u64, age: Duration, interrupt: &mut I) -> Result<(), I::Error> {
         let queue = self.inner()?;
         block_on(queue.keep_failed(max, age), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::set_limits`].
+    pub fn set_limits<I: Interrupt>(&self, limits: &Limits, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.set_limits(limits), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::limits`].
+    pub fn limits<I: Interrupt>(&self, interrupt: &mut I) -> Result<Limits, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.limits(), || interrupt.check())
     }
 
     /// See [`crate::Queue::counts`].

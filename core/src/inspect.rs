@@ -5,6 +5,7 @@ use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::{Error, ErrorKind};
 use crate::keys::Levels;
+use crate::limits;
 use crate::name;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::CameBack;
@@ -67,6 +68,8 @@ pub struct Counts {
     /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
     /// `requeued`, `purged`, `trimmed`. They inform; nothing relies on them.
     pub totals: Vec<(String, u64)>,
+    /// Which limit holds jobs back just now, as a sentence; nothing while another one may start.
+    pub held: Option<String>,
 }
 
 impl Counts {
@@ -88,6 +91,7 @@ impl Counts {
         self.reserved += other.reserved;
         self.failed += other.failed;
         self.paused &= other.paused;
+        self.held = self.held.take().and(other.held);
         self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
         self.next_due_in = sooner(self.next_due_in, other.next_due_in);
         self.next_lease_end_in = sooner(self.next_lease_end_in, other.next_lease_end_in);
@@ -149,6 +153,7 @@ impl Queue {
             oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed * 1000))),
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
+            held: limits::held_back(&reply.limits, reply.reserved, reply.now),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
         })
     }
@@ -186,12 +191,14 @@ impl Queue {
             State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
         let job = JobView::new(state, &found.job);
-        let why = why(&job, now, found.paused);
+        let held_back = || limits::held_back(&found.limits, found.reserved, found.now);
+        let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
+        let why = why(&job, now, held);
         Ok(Some(Found { job, token: found.token, now, why }))
     }
 
     /// Read-only scripts get the lists of all levels: they change nothing and so are not told which there are.
-    async fn run_all_levels<D: crate::script::Declared>(
+    pub(crate) async fn run_all_levels<D: crate::script::Declared>(
         &self,
         operation: &'static str,
         declared: D,
@@ -232,9 +239,9 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-fn why(job: &JobView, now: Millis, paused: bool) -> String {
+fn why(job: &JobView, now: Millis, held: Option<String>) -> String {
     let at = job.at.unwrap_or(Millis::ZERO);
-    let held = if paused { "; the queue is paused" } else { "" };
+    let held = held.map_or(String::new(), |held| format!("; {held}"));
     match job.state {
         State::Delayed if at > now => {
             let cause = if job.envelope.attempts > 0 { "waits to be retried" } else { "waits for its due time" };

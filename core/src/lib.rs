@@ -89,6 +89,7 @@ mod id;
 mod inspect;
 mod json;
 mod keys;
+mod limits;
 #[cfg(test)]
 mod model;
 pub mod name;
@@ -118,6 +119,7 @@ pub use envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_
 pub use error::{Error, ErrorKind};
 pub use id::{IdGenerator, JobId};
 pub use inspect::{Counts, Found, JobView, State};
+pub use limits::{Limits, MAX_CONCURRENCY, MAX_RATE_JOBS, MAX_RATE_PER, Rate};
 pub use name::{DEFAULT_PRIORITY, MAX_PRIORITY};
 pub use new_job::{NewJob, OnDuplicate};
 pub use operate::{Cancelled, Requeued};

@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::consume::{Job, ReserveOptions, Settlement};
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::limits::{Limits, Rate};
 use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
@@ -307,6 +308,32 @@ impl Partitions {
             part.keep_failed(max.div_ceil(self.parts.len() as u64), age).await?;
         }
         Ok(())
+    }
+
+    /// See [`Queue::set_limits`]. The parts know nothing of each other, so each keeps to its share, rounded down: all together
+    /// never exceed the limits, and stay below them while the work is spread unevenly. Errors: `InvalidArgument` also where a
+    /// share is less than one job.
+    pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
+        let parts = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        let shares = Limits {
+            concurrency: limits.concurrency.map(|most| most / parts),
+            rate: limits.rate.map(|rate| Rate { jobs: rate.jobs / parts, ..rate }),
+        };
+        for part in self.parts() {
+            part.set_limits(&shares).await?;
+        }
+        Ok(())
+    }
+
+    /// See [`Queue::limits`]: of all parts together, as the first part has its share.
+    pub async fn limits(&self) -> Result<Limits, Error> {
+        let Some(first) = self.parts().next() else { return Ok(Limits::new()) };
+        let share = first.limits().await?;
+        let parts = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        Ok(Limits {
+            concurrency: share.concurrency.map(|most| most.saturating_mul(parts)),
+            rate: share.rate.map(|rate| Rate { jobs: rate.jobs.saturating_mul(parts), ..rate }),
+        })
     }
 
     /// See [`Queue::counts`]: summed up; paused only if every part is; the oldest and the next of all parts.

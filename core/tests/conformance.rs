@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Found, Job, JobView, Millis, NewJob, OnDuplicate, Outcome, Queue, Requeued,
+    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, Rate, Requeued,
     ReserveOptions, RetryPolicy, State, When,
 };
 use serde::Deserialize;
@@ -76,6 +76,8 @@ enum Verb {
     Promote {},
     Reclaim {},
     KeepFailed { max: u64, age: f64 },
+    SetLimits { concurrency: Option<u32>, rate: Option<(u32, f64)> },
+    Limits {},
     Counts {},
     Peek { state: String, offset: Option<usize>, limit: Option<usize> },
     Find(Target),
@@ -345,6 +347,20 @@ impl Run {
             Verb::Promote {} => json!(queue.promote().await?),
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
+            Verb::SetLimits { concurrency, rate } => {
+                let mut limits = Limits::new();
+                limits.concurrency = concurrency;
+                limits.rate = match rate {
+                    Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
+                    None => None,
+                };
+                queue.set_limits(&limits).await.map(|()| Value::Null)?
+            }
+            Verb::Limits {} => {
+                let limits = queue.limits().await?;
+                let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
+                json!({ "concurrency": limits.concurrency, "rate": rate })
+            }
             Verb::Counts {} => counts(&queue).await?,
             Verb::Peek { state, offset, limit } => {
                 let page = queue.peek(State::parse(&state)?, offset.unwrap_or(0), limit.unwrap_or(100)).await?;
@@ -479,7 +495,7 @@ async fn counts(queue: &Queue) -> Result<Value, Error> {
     Ok(json!({
         "delayed": counts.delayed, "ready": counts.ready, "reserved": counts.reserved, "failed": counts.failed,
         "paused": counts.paused, "next_due_in": counts.next_due_in, "next_lease_end_in": counts.next_lease_end_in,
-        "totals": shown,
+        "totals": shown, "held": counts.held,
     }))
 }
 

@@ -30,6 +30,8 @@ record! {
         next_lease_end_in: Option<f64>,
         /// Totals over the queue's life, by name. They inform; nothing relies on them.
         totals: BTreeMap<String, i64>,
+        /// Which limit holds jobs back just now; null while another one may start.
+        held: Option<String>,
     }
 }
 
@@ -45,6 +47,7 @@ impl From<duly::Counts> for Counts {
             next_due_in: counts.next_due_in.map(Millis::as_seconds),
             next_lease_end_in: counts.next_lease_end_in.map(Millis::as_seconds),
             totals: counts.totals.into_iter().map(|(name, total)| (name, signed(total))).collect(),
+            held: counts.held,
         }
     }
 }

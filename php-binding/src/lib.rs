@@ -19,6 +19,7 @@ mod heed;
 mod inspect;
 mod interrupt;
 mod job;
+mod limits;
 mod new_job;
 mod operate;
 mod push_many;
@@ -49,6 +50,7 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .class::<worker::WorkerEngine>()
         .class::<push_many::PushSummary>()
         .class::<inspect::Counts>()
+        .class::<limits::Limits>()
         .class::<inspect::JobView>()
         .class::<inspect::Found>()
         .class::<operate::Cancelled>()

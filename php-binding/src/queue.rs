@@ -11,6 +11,7 @@ use crate::error::Fault;
 use crate::inspect::{Counts, Found, JobView};
 use crate::interrupt::Signals;
 use crate::job::Job;
+use crate::limits::{Limits, limits_of};
 use crate::new_job::{Options, with_options};
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, push_many};
@@ -140,6 +141,16 @@ macro_rules! verbs {
             pub fn keep_failed(&self, max: i64, age: &Zval) -> PhpResult<()> {
                 let age = millis("age", age)?.to_duration();
                 Ok(self.queue.keep_failed(whole("max", max, i64::MAX)?, age, &mut Signals)?)
+            }
+
+            /// Limits how many jobs run at once and how many start in so many seconds, in all workers together.
+            pub fn set_limits(&self, concurrency: Option<i64>, rate: Option<&ZendHashTable>) -> PhpResult<()> {
+                Ok(self.queue.set_limits(&limits_of(concurrency, rate)?, &mut Signals)?)
+            }
+
+            /// The limits that are set.
+            pub fn limits(&self) -> PhpResult<Limits> {
+                Ok(self.queue.limits(&mut Signals)?.into())
             }
 
             /// How many jobs are in each state, and what comes next.

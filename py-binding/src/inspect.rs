@@ -19,6 +19,7 @@ pub(crate) struct Counts {
     next_due_in: Option<f64>,
     next_lease_end_in: Option<f64>,
     totals: Py<PyDict>,
+    held: Option<String>,
 }
 
 impl Counts {
@@ -37,6 +38,7 @@ impl Counts {
             next_due_in: counts.next_due_in.map(Millis::as_seconds),
             next_lease_end_in: counts.next_lease_end_in.map(Millis::as_seconds),
             totals: totals.unbind(),
+            held: counts.held,
         })
     }
 }

@@ -9,6 +9,7 @@ mod convert;
 mod error;
 mod inspect;
 mod job;
+mod limits;
 mod new_job;
 mod operate;
 mod queue;
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::ReservedJob>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<inspect::Counts>()?;
+    module.add_class::<limits::Limits>()?;
     module.add_class::<inspect::JobView>()?;
     module.add_class::<inspect::Found>()?;
     module.add_class::<operate::Cancelled>()?;

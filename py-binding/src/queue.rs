@@ -11,6 +11,7 @@ use crate::convert::{self, Text};
 use crate::error::{Failure, invalid};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::{Job, ReservedJob};
+use crate::limits::{Limits, limits_of};
 use crate::new_job::{NewJob, new_job};
 use crate::operate::{Cancelled, Requeued};
 use crate::waiting::wait;
@@ -232,6 +233,23 @@ impl Queue {
         let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.keep_failed(max, age, signals)))
+    }
+
+    /// Limits how many jobs run at once and how many start in a time, in all workers together.
+    #[pyo3(signature = (*, concurrency=None, rate=None))]
+    fn set_limits(
+        &self,
+        py: Python<'_>,
+        concurrency: Option<&Bound<'_, PyAny>>,
+        rate: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let limits = limits_of(concurrency, rate)?;
+        wait(py, |signals| either!(&self.queue, |queue| queue.set_limits(&limits, signals)))
+    }
+
+    /// The limits that are set.
+    fn limits(&self, py: Python<'_>) -> PyResult<Limits> {
+        wait(py, |signals| either!(&self.queue, |queue| queue.limits(signals))).map(Limits::from)
     }
 
     /// How many jobs are in each state, and what comes next.

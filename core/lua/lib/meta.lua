@@ -2,7 +2,7 @@
 -- call that could write. The caller passes the lists of the priority levels that it knows to be in use; if there are
 -- others, it is told them and calls again.
 local FORMAT = '1'
-local known = redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries')
+local known = redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits')
 local levels = known[2]
 local refused
 if levels ~= passed_levels or known[1] ~= FORMAT then

@@ -8,6 +8,7 @@ use crate::audit::{AuditOptions, AuditReport};
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::limits::Limits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
@@ -186,6 +187,18 @@ impl Partitions {
     pub fn keep_failed<I: Interrupt>(&self, max: u64, age: Duration, interrupt: &mut I) -> Result<(), I::Error> {
         let queue = self.inner()?;
         block_on(queue.keep_failed(max, age), || interrupt.check())
+    }
+
+    /// See [`crate::Partitions::set_limits`].
+    pub fn set_limits<I: Interrupt>(&self, limits: &Limits, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.set_limits(limits), || interrupt.check())
+    }
+
+    /// See [`crate::Partitions::limits`].
+    pub fn limits<I: Interrupt>(&self, interrupt: &mut I) -> Result<Limits, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.limits(), || interrupt.check())
     }
 
     /// See [`crate::Partitions::counts`].

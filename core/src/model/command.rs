@@ -3,6 +3,7 @@
 use crate::keys::Levels;
 use crate::script::{By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
 
+use super::limits::Limits;
 use super::state::{Record, Returned, State};
 
 /// Who calls, and under which number.
@@ -59,6 +60,7 @@ pub(super) enum Command {
     Reclaim { cap: usize },
     Pause { call: CallId, pause: bool },
     Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
+    Limit { call: CallId, limits: Option<Limits> },
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
@@ -75,7 +77,8 @@ impl Command {
             | Self::Requeue { call, .. }
             | Self::Purge { call, .. }
             | Self::Pause { call, .. }
-            | Self::Configure { call, .. } => Some(call),
+            | Self::Configure { call, .. }
+            | Self::Limit { call, .. } => Some(call),
             Self::Reserve(reserve) => Some(&reserve.call),
             _ => None,
         }
@@ -91,7 +94,8 @@ impl Command {
             | Self::Requeue { call, .. }
             | Self::Purge { call, .. }
             | Self::Pause { call, .. }
-            | Self::Configure { call, .. } => Some(call),
+            | Self::Configure { call, .. }
+            | Self::Limit { call, .. } => Some(call),
             Self::Reserve(reserve) => Some(&mut reserve.call),
             _ => None,
         }
@@ -156,6 +160,7 @@ impl State {
             Command::Configure { call, failed_max, failed_age_ms } => {
                 self.configure(levels, call, *failed_max, *failed_age_ms)
             }
+            Command::Limit { call, limits } => self.limit(levels, call, *limits),
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),

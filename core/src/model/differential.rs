@@ -33,6 +33,7 @@ const SOMETIMES: &[&str] = &[
     "a lease was extended",
     "a newer format was refused",
     "a paused queue gave nothing",
+    "a place was missing",
     "a replay left out a job that was lost",
     "a replay returned jobs",
     "a reserve left jobs behind",
@@ -41,9 +42,12 @@ const SOMETIMES: &[&str] = &[
     "a stale ack was refused",
     "a waiter broke its promise",
     "a waiter promised to come back",
+    "a waiter promised to come back for the rate",
     "an answer was given again",
     "meta was lost",
     "stale entries were passed",
+    "the rate held a job back",
+    "the rate let several start at once",
 ];
 
 fn number_from(variable: &str) -> Option<u64> {

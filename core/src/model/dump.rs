@@ -78,7 +78,9 @@ impl State {
         ];
         let fields = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())));
         let levels = meta.levels.map(|levels| ("levels".to_owned(), levels.to_string()));
-        add_hash(&mut dump, "meta", fields.chain(levels).collect());
+        let limits = meta.limits.map(|limits| ("limits".to_owned(), limits.text()));
+        let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
+        add_hash(&mut dump, "meta", fields.chain(levels).chain(limits).chain(rate_at).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());

@@ -6,6 +6,8 @@ use proptest::sample::select;
 
 use crate::script::{IfHeld, Verb};
 
+use super::limits::Limits;
+
 /// Who calls: few, so that they meet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Who {
@@ -155,6 +157,10 @@ pub(super) enum Step {
         who: Who,
         failed_max: u64,
         failed_age_ms: u64,
+    },
+    Limit {
+        who: Who,
+        limits: Option<Limits>,
     },
     Counts,
     Peek {
@@ -334,6 +340,31 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
     });
+    let limited = (limits(), record(), select(vec![3, 5, 150]), 1..20_u64, deed()).prop_map(
+        move |(limits, record, count, ms, deed)| {
+            let wait = |want| Step::Reserve {
+                who: me,
+                want,
+                lease_ms: 10,
+                wait_ms: 1000,
+                max_bytes: 1 << 20,
+                keeps_promise: true,
+                endings: Endings::Some(Vec::new()),
+            };
+            vec![
+                Step::Limit { who: me, limits },
+                Step::Push { who: me, count, record, when: When::Now },
+                wait(2),
+                wait(300),
+                Step::TakeWakes,
+                settle(me, deed.clone()),
+                wait(0),
+                Step::Advance(ms),
+                wait(1),
+                wait(1),
+            ]
+        },
+    );
     let with_key = move |pick, max_retries| {
         let record = NewRecord { level: 5, max_retries, key: Some("k"), padding: 0, failures: None };
         Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
@@ -346,13 +377,22 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     ];
     let two_of_one_key = last
         .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
-    prop_oneof![1 => many, 12 => run, 12 => again, 2 => two_of_one_key]
+    let (run, again, limited) = (run.boxed(), again.boxed(), limited.boxed()); // or the stack of a test thread is too small
+    prop_oneof![1 => many, 12 => run, 12 => again, 6 => limited, 2 => two_of_one_key]
 }
 
 /// Steps, each as often as it is interesting.
 pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     let some = prop_oneof![8 => step().prop_map(|step| vec![step]), 1 => phrase()];
     prop::collection::vec(some, 1..most).prop_map(|phrases| phrases.into_iter().flatten().collect())
+}
+
+/// Limits that are met: few places, and rates of a few jobs in about as much time as a step advances the clock.
+fn limits() -> impl Strategy<Value = Option<Limits>> {
+    let concurrency = select(vec![0, 0, 1, 2, 5]);
+    let rate = select(vec![(0, 0), (0, 0), (1, 10_000), (2, 7_000), (3, 100_000), (7, 1_000_000), (1, 86_400_000_000)]);
+    let some = (concurrency, rate).prop_map(|(concurrency, (jobs, per_us))| Limits { concurrency, jobs, per_us });
+    prop_oneof![3 => some.prop_map(|limits| Some(limits).filter(|limits| *limits != Limits::default())), 1 => Just(None)]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -386,6 +426,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (who(), prop::bool::weighted(0.4)).prop_map(|(who, pause)| Step::Pause { who, pause }),
         2 => (who(), select(vec![0, 1, 2, 10_000]), select(vec![20, 200, 1_000_000]))
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
+        4 => (who(), limits()).prop_map(|(who, limits)| Step::Limit { who, limits }),
     ];
     let looking = prop_oneof![
         Just(Step::Counts),
@@ -401,5 +442,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::LoseMeta),
         1 => who().prop_map(|who| Step::NewerFormat { who }),
     ];
+    let (moving, operating) = (moving.boxed(), operating.boxed());
     prop_oneof![12 => moving, 4 => operating, 2 => looking, 4 => failing]
 }

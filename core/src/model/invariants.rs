@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::script::{ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
+use super::limits::Limits;
 use super::state::{Place, State};
 
 /// What only the past can tell.
@@ -19,6 +20,10 @@ pub(super) struct History {
     replaced: u64,
     /// Calls that had their answer: client, slot and number.
     answered: BTreeSet<(String, usize, u64)>,
+    /// When jobs started under the rate that is set, in ms.
+    starts: Vec<u64>,
+    limits: Option<Limits>,
+    clock: u64,
 }
 
 macro_rules! ensure {
@@ -56,6 +61,10 @@ impl History {
             "I4: a job that was acked is still there: {:?}",
             self.acked
         );
+        if [before.meta.limits, after.meta.limits] != [self.limits; 2] || before.clock < self.clock {
+            self.starts.clear();
+        }
+        (self.limits, self.clock) = (after.meta.limits, after.clock);
         if let Answer::Reserved(reply) = answer {
             self.check_grants(before, sent, reply, after)?;
         }
@@ -114,11 +123,30 @@ impl History {
         }
         ensure!(levels.is_sorted(), "I7: {levels:?} is not the order of the levels");
         let is_ready = after.indexed().iter().any(|(_, place)| *place == Place::Ready);
-        let is_idle = reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
+        if !is_again {
+            self.check_limits(before, reply, after)?;
+        }
+        let is_held = after.room().is_none();
+        let is_idle = !is_held && reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
         ensure!(
             !is_idle || !is_ready || reply.next_in == Some(Duration::ZERO),
             "a worker is told to wait while a job is ready"
         );
+        Ok(())
+    }
+
+    /// No limit is ever exceeded: not the places, and in no span of time the rate and its burst.
+    fn check_limits(&mut self, before: &State, reply: &ReserveReply, after: &State) -> Result<(), String> {
+        let Some(limits) = after.meta.limits else { return Ok(()) };
+        let most = usize::try_from(limits.concurrency).unwrap();
+        let is_within = limits.concurrency == 0 || reply.jobs.is_empty() || after.leases.len() <= most;
+        ensure!(is_within, "{} jobs run at once under a limit of {most}", after.leases.len());
+        self.starts.extend(reply.jobs.iter().map(|_| before.clock));
+        for (first, since) in self.starts.iter().enumerate() {
+            let started = (self.starts.len() - first) as u64;
+            let most = limits.jobs + limits.jobs * (after.clock - since) * 1000 / limits.per_us.max(1);
+            ensure!(limits.jobs == 0 || started <= most, "{started} jobs started in {} ms", after.clock - since);
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod dump;
 mod foreign;
 mod generate;
 mod invariants;
+mod limits;
 mod real_clock;
 mod regressions;
 mod server;

@@ -8,11 +8,13 @@ use redis::{Connection, Value};
 
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
-    Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find, FoundReply, Outcomes, Pause,
-    Peek, PeekedReply, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle,
+    Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find, FoundReply, Limit, Outcomes,
+    Pause, Peek, PeekedReply, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply,
+    Settle,
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
+use super::limits::Limits;
 use super::state::Returned;
 
 const QUEUE: &str = "q";
@@ -211,6 +213,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Pause { call, pause } => call!(Pause, call { pause: if *pause { "1" } else { "0" } }, |_| ()),
         Command::Configure { call, failed_max, failed_age_ms } => {
             call!(Configure, call { failed_max: *failed_max, failed_age_ms: *failed_age_ms }, |_| ())
+        }
+        Command::Limit { call, limits } => {
+            call!(Limit, call { limits: limits.map_or(String::new(), Limits::text) }, |_| ())
         }
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {

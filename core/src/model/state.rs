@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::keys::Levels;
 use crate::script::Due;
 
+use super::limits::Limits;
+
 /// The level of a record that does not say.
 pub(super) const DEFAULT_LEVEL: u8 = 5;
 /// How many failed jobs may go in a call, for each of the two limits, even if fewer entered.
@@ -69,6 +71,9 @@ pub(super) struct Meta {
     pub(super) token: Option<u64>,
     pub(super) failed_max: Option<u64>,
     pub(super) failed_age_ms: Option<u64>,
+    pub(super) limits: Option<Limits>,
+    /// When the next job would start if all came evenly: microseconds, and a rest in parts of one.
+    pub(super) rate_at: Option<(u64, u64)>,
 }
 
 /// A client's remembered calls: slot -> number and answer.

@@ -19,13 +19,18 @@ impl State {
         }
         self.admit(passed)?;
         let mut cancelled = 0;
+        let mut is_freed = false;
         let mut lines = Vec::new();
         for name in names {
             let found = self.resolve(by, name).and_then(|id| Some((self.remove(&id)?, id)));
             cancelled += usize::from(found.is_some());
+            is_freed |= matches!(found, Some((Place::Reserved, _)));
             lines.push(found.map_or("absent".to_owned(), |(place, id)| format!("{} {id}", place.name())));
         }
         self.count("cancelled", cancelled);
+        if is_freed {
+            self.note_freed();
+        }
         let reply = lines.join("\n");
         Ok(self.remember(call, reply))
     }
@@ -209,6 +214,7 @@ impl State {
             entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
             heads: heads.filter_map(|entry| Some((entry.id.clone(), self.records.get(&entry.id)?.bytes()))).collect(),
             stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
+            limits: self.held(),
         }
     }
 
@@ -254,6 +260,8 @@ impl State {
             token: self.leases.get(&id).map(|lease| lease.token),
             now: i64::try_from(self.clock).unwrap(),
             paused: self.meta.paused,
+            limits: self.held(),
+            reserved: i64::try_from(self.leases.len()).unwrap(),
         })
     }
 }

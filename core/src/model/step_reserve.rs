@@ -6,6 +6,7 @@ use crate::keys::Levels;
 use crate::script::{GrantedJob, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Refused, ReserveCall};
+use super::limits::Room;
 use super::state::{Lease, State, delayed_member};
 
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
@@ -25,11 +26,15 @@ impl State {
         let settled = self.settle_outcomes(&reserve.outcomes);
         self.reclaim_ended(RECLAIM_CAP);
         self.promote_due(4 * reserve.want + PROMOTE_CAP);
-        let (ids, is_stopped) = if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve) };
+        self.forget_other_rates();
+        let room = self.room();
+        let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
+        let (ids, is_stopped) =
+            if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve, want) };
         if ids.is_empty() {
-            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped)));
+            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped, room)));
         }
-        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids)))
+        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids, room)))
     }
 
     /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
@@ -40,7 +45,7 @@ impl State {
         let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
-        ReserveReply { status, settled, token, next_in: None, promised: 0, jobs }
+        ReserveReply { status, settled, token, next_in: None, promised: 0, limited: self.meta.limits.is_some(), jobs }
     }
 
     fn granted_job(&self, id: &str) -> GrantedJob {
@@ -52,21 +57,21 @@ impl State {
     }
 
     /// Takes entries from the heads of the ready lists, level 0 first, each list from its head: skips what no longer
-    /// counts, stops at `want` jobs, before the job that would make more than `max_bytes` (but always takes one), and when
+    /// counts, stops at `want` jobs (what the limits leave of what is asked for), before the job that would make more than `max_bytes` (but always takes one), and when
     /// it has looked at many entries of a list; says whether this last thing stopped it.
-    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall) -> (Vec<String>, bool) {
+    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall, want: usize) -> (Vec<String>, bool) {
         let mut taken = Vec::new();
         let mut bytes = 0;
         for level in used.iter() {
             let mut looked_at = 0;
-            while taken.len() < reserve.want {
+            while taken.len() < want {
                 let list = self.ready.entry(level).or_default();
                 let Some(head) = list.front() else { break };
                 // As many as fit if all are as large as the first one.
                 let large = self.records.get(&head.id).map_or(0, |record| record.bytes().len());
                 let fitting = reserve.max_bytes.saturating_sub(bytes) / large.max(1);
-                let chunk = list.len().min(CHUNK).min(reserve.want - taken.len()).min(fitting.max(1));
-                if looked_at >= 10 * reserve.want + 100 {
+                let chunk = list.len().min(CHUNK).min(want - taken.len()).min(fitting.max(1));
+                if looked_at >= 10 * want + 100 {
                     return (taken, true);
                 }
                 looked_at += chunk;
@@ -88,7 +93,14 @@ impl State {
         (taken, false)
     }
 
-    fn grant(&mut self, used: Levels, reserve: &ReserveCall, settled: String, ids: &[String]) -> ReserveReply {
+    fn grant(
+        &mut self,
+        used: Levels,
+        reserve: &ReserveCall,
+        settled: String,
+        ids: &[String],
+        room: Room,
+    ) -> ReserveReply {
         // Larger than every token before, and following the clock.
         let token = (self.clock * 1000).max(self.meta.token.unwrap_or(0) + 1);
         self.meta.token = Some(token);
@@ -103,18 +115,40 @@ impl State {
         let left_behind = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
         let next_due = self.delayed.values().min().copied();
         let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
-        if left_behind || unawaited {
+        self.charge_rate(ids.len());
+        // What a limit holds back nobody can take, but somebody must be there when the rate lets the next one start.
+        let is_held = room.total() == Some(ids.len());
+        let opens = || self.opens_us().div_ceil(1000);
+        let takeable = left_behind && (!is_held || room.waits_for_rate(ids.len()) && !self.is_awaited(opens()));
+        if takeable || unawaited {
             self.wake_one();
         }
         let jobs = ids.iter().map(|id| self.granted_job(id)).collect();
         self.remember(&reserve.call, format!("{settled} {token} {}", ids.join("\n")));
-        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in: None, promised: 0, jobs }
+        let limited = self.meta.limits.is_some();
+        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in: None, promised: 0, limited, jobs }
     }
 
-    fn reserve_nothing(&mut self, reserve: &ReserveCall, settled: String, is_stopped: bool) -> ReserveReply {
+    fn reserve_nothing(
+        &mut self,
+        reserve: &ReserveCall,
+        settled: String,
+        is_stopped: bool,
+        room: Room,
+    ) -> ReserveReply {
         let status = if self.meta.paused { ReserveStatus::Paused } else { ReserveStatus::None };
         let next_end = self.leases.values().map(|lease| lease.ends).min();
-        let next = self.delayed.values().min().copied().into_iter().chain(next_end).min();
+        let mut next_due = self.delayed.values().min().copied();
+        let mut opens = None;
+        if reserve.want > 0 && room.is_none() && !self.meta.paused {
+            // What is due waits as what is ready does.
+            let some_ready = self.ready.values().any(|list| !list.is_empty());
+            let some_due = next_due.is_some_and(|due| due <= self.clock);
+            next_due = next_due.filter(|_| !some_due);
+            opens = (room.waits_for_rate(0) && (some_ready || some_due)).then(|| self.opens_us());
+        }
+        let next_us = next_due.into_iter().chain(next_end).min().map(|next| next * 1000).into_iter().chain(opens).min();
+        let next = next_us.map(|next| next.div_ceil(1000));
         let mut promised = 0;
         let ours = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
         if is_stopped {
@@ -131,12 +165,16 @@ impl State {
                 self.wake_one();
             }
         }
+        if !is_stopped && reserve.want == 0 && settled.contains('1') {
+            self.note_freed();
+        }
         if !settled.is_empty() {
             self.remember(&reserve.call, format!("{settled}  "));
         }
-        let next = if is_stopped { Some(self.clock) } else { next };
-        let next_in = next.map(|next| Duration::from_millis(next.saturating_sub(self.clock)));
-        ReserveReply { status, settled, token: 0, next_in, promised, jobs: Vec::new() }
+        let next_us = if is_stopped { Some(self.clock * 1000) } else { next_us };
+        let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.clock * 1000)));
+        let limited = self.meta.limits.is_some();
+        ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new() }
     }
 
     pub(super) fn promote(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {

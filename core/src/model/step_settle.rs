@@ -13,6 +13,9 @@ impl State {
         }
         self.admit(passed)?;
         let flags = self.settle_outcomes(outcomes);
+        if flags.contains('1') {
+            self.note_freed();
+        }
         Ok(self.remember(call, flags))
     }
 

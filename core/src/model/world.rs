@@ -211,6 +211,7 @@ impl World<'_> {
                 let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
                 (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
             }
+            Step::Limit { who, limits } => (*who, Command::Limit { call: self.next_call(*who), limits: *limits }),
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
             Step::Find { by_key, pick } => {
                 let (by, name) = self.name(*by_key, *pick);
@@ -314,6 +315,9 @@ impl World<'_> {
         events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
         if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
             let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
+            let some_ready = after.ready.values().any(|list| !list.is_empty());
+            let is_held =
+                !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
             let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
             events.extend([
                 ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
@@ -321,6 +325,13 @@ impl World<'_> {
                 ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
                 ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
                 ("a waiter promised to come back", reply.promised > 0),
+                ("a place was missing", is_held && after.room().places == Some(0)),
+                ("the rate held a job back", is_held && after.room().starts == Some(0)),
+                (
+                    "a waiter promised to come back for the rate",
+                    is_held && reply.promised > 0 && after.room().places != Some(0),
+                ),
+                ("the rate let several start at once", reply.jobs.len() > 1 && before.room().starts.is_some()),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
                 ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
                 ("a reserve reached its promote cap", due > 4 * reserve.want + 100 && !was_answered),
@@ -385,6 +396,7 @@ impl World<'_> {
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
+            Step::Limit { who, limits: None },
         ];
         for step in &steps {
             self.apply(step)?;

@@ -79,6 +79,13 @@ impl Argument for &'static str {
     }
 }
 
+impl Argument for String {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(self.as_bytes());
+    }
+}
+
 /// The Lua files that scripts share, by the name that an `--- include:` line gives.
 const LIBRARY: &[(&str, &str)] = &[
     ("clock", include_str!("../../lua/lib/clock.lua")),
@@ -99,6 +106,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("due", include_str!("../../lua/lib/due.lua")),
     ("stale", include_str!("../../lua/lib/stale.lua")),
     ("examine_one", include_str!("../../lua/lib/examine_one.lua")),
+    ("limits", include_str!("../../lua/lib/limits.lua")),
+    ("place_freed", include_str!("../../lua/lib/place_freed.lua")),
     ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
@@ -249,8 +258,8 @@ pub(crate) use script;
 mod tests {
     use super::*;
     use crate::script::{
-        Cancel, Configure, Counts, Examine, Extend, Find, Pause, Peek, Promote, Purge, Push, PushUnique, Reclaim,
-        Repair, Requeue, Reschedule, Reserve, Settle,
+        Cancel, Configure, Counts, Examine, Extend, Find, Limit, Pause, Peek, Promote, Purge, Push, PushUnique,
+        Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
     };
 
     fn all() -> Vec<Declaration> {
@@ -267,6 +276,7 @@ mod tests {
             Requeue::DECLARATION,
             Purge::DECLARATION,
             Pause::DECLARATION,
+            Limit::DECLARATION,
             Configure::DECLARATION,
             Counts::DECLARATION,
             Peek::DECLARATION,

@@ -42,6 +42,14 @@ pub(crate) struct CountsReply {
     /// Id and record of the job at the head of each level that has one.
     pub(crate) heads: Vec<(String, Vec<u8>)>,
     pub(crate) stats: Vec<(String, i64)>,
+    pub(crate) limits: Held,
+}
+
+/// The queue's limits and what its rate has seen, as `meta` has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) limits: String,
+    pub(crate) rate_at: String,
 }
 
 impl CountsReply {
@@ -63,6 +71,7 @@ impl CountsReply {
         while let Some(name) = pairs.next() {
             stats.push((utf8(name)?, number(next(&mut pairs, "a counter")?)?));
         }
+        let limits = Held::decode(&mut items)?;
         Ok(Self {
             now,
             delayed,
@@ -76,7 +85,15 @@ impl CountsReply {
             entries_by_level: levels.into_iter().map(number).collect::<Result<_, _>>()?,
             heads,
             stats,
+            limits,
         })
+    }
+}
+
+impl Held {
+    fn decode(items: &mut std::vec::IntoIter<Value>) -> Result<Self, Error> {
+        let limits = utf8(next(items, "the limits")?)?;
+        Ok(Self { limits, rate_at: utf8(next(items, "what the rate has seen")?)? })
     }
 }
 
@@ -113,6 +130,8 @@ pub(crate) struct FoundReply {
     pub(crate) token: Option<u64>,
     pub(crate) now: i64,
     pub(crate) paused: bool,
+    pub(crate) limits: Held,
+    pub(crate) reserved: i64,
 }
 
 impl FoundReply {
@@ -130,7 +149,9 @@ impl FoundReply {
         let token = utf8(next(&mut items, "a token")?)?.parse().ok();
         let now = number(next(&mut items, "the time")?)?;
         let paused = number(next(&mut items, "the pause")?)? == 1;
-        Ok(Some(Self { state, job, token, now, paused }))
+        let limits = Held::decode(&mut items)?;
+        let reserved = number(next(&mut items, "how many are reserved")?)?;
+        Ok(Some(Self { state, job, token, now, paused, limits, reserved }))
     }
 }
 

@@ -17,9 +17,9 @@ pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, loo
 pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due};
-pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Peek, PeekedReply};
+pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply};
 pub(crate) use operate::{
-    By, Cancel, CancelReply, Configure, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
+    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
     RescheduleReply,
 };
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};

@@ -9,7 +9,7 @@ use crate::error::Error;
 script! {
     /// Removes jobs. Items: ids, or keys.
     Cancel = "cancel",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 
@@ -53,6 +53,13 @@ script! {
     Pause = "pause",
     keys: [Call, Meta, Jobs, Wake],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, pause: &'static str }
+}
+
+script! {
+    /// The limits of the queue, as [`crate::limits::Limits::written`].
+    Limit = "limit",
+    keys: [Call, Meta, Jobs, Wake],
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, limits: String }
 }
 
 script! {

@@ -42,6 +42,8 @@ pub(crate) struct ReserveReply {
     pub(crate) next_in: Option<Duration>,
     /// The server time at which this waiter promised to come back, 0 for no promise.
     pub(crate) promised: u64,
+    /// The queue has limits: what is reserved and waits takes somebody's place.
+    pub(crate) limited: bool,
     pub(crate) jobs: Vec<GrantedJob>,
 }
 
@@ -65,6 +67,7 @@ impl ReserveReply {
         let next_in_us = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
         let next_in = next_in_us.map(Duration::from_micros);
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
+        let limited = number(next(&mut items, "whether there are limits")?)? == 1;
         let mut jobs = Vec::new();
         while let Some(ids) = items.next() {
             let ids = array(ids)?;
@@ -84,6 +87,6 @@ impl ReserveReply {
                 });
             }
         }
-        Ok(Self { status, settled, token, next_in, promised, jobs })
+        Ok(Self { status, settled, token, next_in, promised, limited, jobs })
     }
 }

@@ -121,9 +121,18 @@ pub struct Run {
 
 /// What the fetch loop does next.
 pub(super) enum Step {
-    Call { want: usize },
-    Sleep { until: Option<Instant>, want: usize },
+    Call { want: Want },
+    Sleep { until: Option<Instant>, want: Want },
     Over,
+}
+
+/// How many jobs to ask for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Want {
+    /// With those that wait here for an executor.
+    pub(super) jobs: usize,
+    /// Those that an executor takes at once.
+    pub(super) free: usize,
 }
 
 /// What `Desk::next` gives.
@@ -270,6 +279,10 @@ impl Desk {
     // ---- the fetch loop ----
 
     /// What to do now. `due`: may a queue have jobs that were not looked at?
+    pub(super) fn has_free_executor(&self) -> bool {
+        self.lock().wanted().free > 0
+    }
+
     pub(super) fn next_step(&self, due: bool) -> Step {
         let mut state = self.lock();
         let now = Instant::now();
@@ -299,7 +312,7 @@ impl Desk {
             let concurrency = state.concurrency;
             state.prefetch.grow(concurrency);
             state.fetcher_is_awake = true;
-            return Step::Call { want: state.want() };
+            return Step::Call { want: state.wanted() };
         }
         let until = [
             state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
@@ -313,7 +326,7 @@ impl Desk {
         let until = until.into_iter().flatten().min();
         state.fetcher_is_awake = false;
         state.fetcher_wakes_at = until;
-        Step::Sleep { until, want }
+        Step::Sleep { until, want: state.wanted() }
     }
 
     /// Waits until an executor or a stop wants something of the fetch loop.
@@ -615,6 +628,11 @@ impl State {
             return 0;
         }
         (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len())
+    }
+
+    fn wanted(&self) -> Want {
+        let jobs = self.want();
+        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + self.fetched.len())) }
     }
 
     /// Do so few jobs wait that more should be fetched?

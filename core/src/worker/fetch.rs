@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::WorkerSettings;
-use super::desk::{Batch, Desk, Step};
+use super::desk::{Batch, Desk, Step, Want};
 use crate::alarm;
 use crate::client::Client;
 use crate::consume::{Job, ReserveCall, decode};
@@ -57,6 +57,8 @@ struct Lane {
     look_at: Instant,
     /// The server time at which we promised to come back; 0 for no promise.
     promise: u64,
+    /// It has limits: a job that waited here for an executor would take a place from a worker that is idle.
+    limited: bool,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
     wait: Option<Wait>,
 }
@@ -73,6 +75,7 @@ impl Fetcher {
                 weight: *weight,
                 look_at: now,
                 promise: 0,
+                limited: false,
                 wait: None,
             });
         }
@@ -96,22 +99,22 @@ impl Fetcher {
     async fn work(&mut self) -> Result<(), Error> {
         loop {
             let now = Instant::now();
-            let due = self.lanes.iter().any(|lane| lane.look_at <= now);
+            // A limited queue is looked at when an executor is free.
+            let free = self.desk.has_free_executor();
+            let due = self.lanes.iter().any(|lane| lane.look_at <= now && (free || !lane.limited));
             match self.desk.next_step(due) {
                 Step::Call { want } => self.round(want).await?,
                 Step::Sleep { until, want } => {
-                    if want == 0 {
-                        self.give_up_promises().await?;
-                    }
+                    self.give_up_promises(want).await?;
                     self.sleep(until, want).await?;
                 }
-                Step::Over => return self.give_up_promises().await,
+                Step::Over => return self.give_up_promises(Want { jobs: 0, free: 0 }).await,
             }
         }
     }
 
     /// One call to each queue that has outcomes, or from which jobs are wanted.
-    async fn round(&mut self, want: usize) -> Result<(), Error> {
+    async fn round(&mut self, want: Want) -> Result<(), Error> {
         let order = match self.selection {
             Selection::Strict => (0..self.lanes.len()).collect(),
             Selection::Weighted => weighted_order(&self.lanes.iter().map(|lane| lane.weight).collect::<Vec<_>>())?,
@@ -120,15 +123,16 @@ impl Fetcher {
         let mut weights: usize = self.lanes.iter().map(|lane| lane.weight as usize).sum();
         for place in order {
             let lane = &self.lanes[place];
-            let looks = left > 0 && lane.look_at <= Instant::now();
-            // Each gets its share of a large fetch; what one does not fill, the next may.
-            let share = match self.selection {
-                Selection::Strict => left,
-                Selection::Weighted => (left * lane.weight as usize).div_ceil(weights),
-            };
+            let mut wanted = lane.wants(left);
+            if self.selection == Selection::Weighted {
+                // Each gets its share of a large fetch; what one does not fill, the next may.
+                wanted = wanted.min((left.jobs * lane.weight as usize).div_ceil(weights));
+            }
             weights -= lane.weight as usize;
+            let looks = wanted > 0 && lane.look_at <= Instant::now();
             if looks || self.desk.has_outcomes(place) {
-                left -= self.call(place, share).await?.min(left);
+                let came = self.call(place, wanted).await?;
+                left = Want { jobs: left.jobs.saturating_sub(came), free: left.free.saturating_sub(came) };
             }
         }
         Ok(())
@@ -141,6 +145,7 @@ impl Fetcher {
         let Some(reply) = self.ask(place, want, &batch).await? else { return Ok(0) };
         let lane = &mut self.lanes[place];
         lane.promise = reply.promised;
+        lane.limited = reply.limited;
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.told(lane.queue.name(), &batch, &flags);
@@ -193,9 +198,9 @@ impl Fetcher {
     }
 
     /// Who has no executor free does not come back in time: somebody else must.
-    async fn give_up_promises(&mut self) -> Result<(), Error> {
+    async fn give_up_promises(&mut self, want: Want) -> Result<(), Error> {
         for place in 0..self.lanes.len() {
-            if self.lanes[place].promise > 0 {
+            if self.lanes[place].promise > 0 && self.lanes[place].wants(want) == 0 {
                 self.call(place, 0).await?;
                 self.lanes[place].promise = 0;
             }
@@ -203,11 +208,11 @@ impl Fetcher {
         Ok(())
     }
 
-    async fn sleep(&mut self, until: Option<Instant>, want: usize) -> Result<(), Error> {
+    async fn sleep(&mut self, until: Option<Instant>, want: Want) -> Result<(), Error> {
         let now = Instant::now();
         let mut until = until;
-        if want > 0 {
-            for lane in &mut self.lanes {
+        for lane in &mut self.lanes {
+            if lane.wants(want) > 0 {
                 until = Some(until.map_or(lane.look_at, |until| until.min(lane.look_at)));
                 if lane.look_at > now && lane.wait.is_none() {
                     lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone(), Arc::clone(&self.desk))));
@@ -236,11 +241,18 @@ impl Fetcher {
         };
         self.desk.awake();
         if let Some(place) = woken
-            && want == 0
+            && self.lanes[place].wants(want) == 0
         {
             pass_on(&self.lanes[place].queue).await;
         }
         Ok(())
+    }
+}
+
+impl Lane {
+    /// How many jobs to ask this queue for.
+    fn wants(&self, want: Want) -> usize {
+        if self.limited { want.free } else { want.jobs }
     }
 }
 

@@ -148,6 +148,16 @@ class Queue:
     def keep_failed(self, max: int, age: _Span) -> None:
         """Set how many failed jobs the queue keeps, and for how long."""
 
+    def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> None:
+        """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+
+        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
+        before is replaced, so `set_limits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+        """
+
+    def limits(self) -> Limits:
+        """Give the limits that are set."""
+
     def counts(self) -> Counts:
         """Count the jobs in each state, and say what comes next."""
 
@@ -391,6 +401,20 @@ class Counts:
     @property
     def totals(self) -> dict[str, int]:
         """Totals over the queue's life. They inform; nothing relies on them."""
+    @property
+    def held(self) -> str | None:
+        """Which limit holds jobs back just now; None while another one may start."""
+
+@final
+class Limits:
+    """The limits of a queue; made by `queue.limits()`."""
+
+    @property
+    def concurrency(self) -> int | None:
+        """The most jobs that are reserved at once."""
+    @property
+    def rate(self) -> tuple[int, float] | None:
+        """How many jobs start in how many seconds."""
 
 @final
 class PushSummary:
@@ -753,6 +777,16 @@ class AsyncQueue:
 
     def keep_failed(self, max: int, age: _Span) -> Future[None]:
         """Set how many failed jobs the queue keeps, and for how long."""
+
+    def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> Future[None]:
+        """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+
+        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
+        before is replaced, so `set_limits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+        """
+
+    def limits(self) -> Future[Limits]:
+        """Give the limits that are set."""
 
     def counts(self) -> Future[Counts]:
         """Count the jobs in each state, and say what comes next."""

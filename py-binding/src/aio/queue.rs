@@ -19,6 +19,7 @@ use crate::convert::{self, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::ReservedJob;
+use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{
@@ -307,6 +308,23 @@ impl AsyncQueue {
         let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
         call!(self, py, |queue| queue.keep_failed(max, age), |py, ()| Ok(py.None()))
+    }
+
+    /// Limits how many jobs run at once and how many start in a time, in all workers together.
+    #[pyo3(signature = (*, concurrency=None, rate=None))]
+    fn set_limits<'py>(
+        &self,
+        py: Python<'py>,
+        concurrency: Option<&Bound<'py, PyAny>>,
+        rate: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let limits = limits_of(concurrency, rate)?;
+        call!(self, py, |queue| queue.set_limits(&limits), |py, ()| Ok(py.None()))
+    }
+
+    /// The limits that are set.
+    fn limits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        call!(self, py, |queue| queue.limits(), |py, limits| object(py, Limits::from(limits)))
     }
 
     /// How many jobs are in each state, and what comes next.

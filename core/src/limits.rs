@@ -1,0 +1,209 @@
+//! How much of a queue may run at once and start in a time, over all processes and languages. The limits stand on the server
+//! and the script that grants leases keeps to them, in the server's time.
+
+use std::time::Duration;
+
+use crate::connection::Durability;
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Held, Limit};
+use crate::session::CallNumber;
+use crate::time::Millis;
+
+/// The most that a limit of concurrency can be.
+pub const MAX_CONCURRENCY: u32 = 1_000_000;
+/// The most jobs of a rate.
+pub const MAX_RATE_JOBS: u32 = 1_000_000;
+/// The longest time of a rate.
+pub const MAX_RATE_PER: Duration = Duration::from_secs(24 * 3600);
+/// Jobs times microseconds: what the script can count exactly is 2^53.
+const MAX_PRODUCT: u128 = 9_000_000_000_000_000;
+
+/// So many jobs may start in so much time, and as many at once after a rest: a token bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// How many: 1 to 1,000,000.
+    pub jobs: u32,
+    /// In which time: 1 ms to 24 h, by the server's clock.
+    pub per: Duration,
+}
+
+/// The limits of a queue; none unless set.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let limits = duly::Limits::new().concurrency(5).rate(100, Duration::from_secs(1));
+/// assert_eq!(limits.concurrency, Some(5));
+/// ```
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The most jobs that are reserved at once, in all workers together.
+    pub concurrency: Option<u32>,
+    /// How many jobs are reserved in a time. In any span of time they are at most `jobs` more than the rate says.
+    pub rate: Option<Rate>,
+}
+
+impl Limits {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most this many jobs reserved at once.
+    #[must_use]
+    pub fn concurrency(mut self, most: u32) -> Self {
+        self.concurrency = Some(most);
+        self
+    }
+
+    /// At most this many jobs start in this time.
+    #[must_use]
+    pub fn rate(mut self, jobs: u32, per: Duration) -> Self {
+        self.rate = Some(Rate { jobs, per });
+        self
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.concurrency.is_some_and(|most| most == 0 || most > MAX_CONCURRENCY) {
+            return Err(Error::invalid("a limit of concurrency is 1 to 1000000 jobs: use pause to stop a queue"));
+        }
+        let Some(Rate { jobs, per }) = self.rate else { return Ok(()) };
+        if jobs == 0 || jobs > MAX_RATE_JOBS {
+            return Err(Error::invalid("a rate is 1 to 1000000 jobs in a time: use pause to stop a queue"));
+        }
+        if per < Duration::from_millis(1) || per > MAX_RATE_PER {
+            return Err(Error::invalid("the time of a rate is 1 ms to 24 h: say 1 job in an hour as (1, 3600)"));
+        }
+        if u128::from(jobs) * per.as_micros() > MAX_PRODUCT {
+            return Err(Error::invalid("so many jobs in so long a time: say the rate for a shorter time"));
+        }
+        Ok(())
+    }
+
+    /// As `meta.limits` holds them: `<concurrency>;<jobs>;<microseconds>`, 0 for none; empty without any limit.
+    pub(crate) fn written(&self) -> String {
+        if *self == Self::default() {
+            return String::new();
+        }
+        let (jobs, per_us) = self.rate.map_or((0, 0), |rate| (rate.jobs, rate.per.as_micros()));
+        format!("{};{jobs};{per_us}", self.concurrency.unwrap_or(0))
+    }
+
+    /// Text that duly did not write is no limit, here as in the script.
+    fn read(text: &str) -> Self {
+        let numbers: Option<Vec<u64>> = text.split(';').map(|part| part.parse().ok()).collect();
+        let Some([most, jobs, per_us]) = numbers.as_deref() else { return Self::default() };
+        let some = |number: u64| u32::try_from(number).ok().filter(|&number| number > 0);
+        let rate = some(*jobs).map(|jobs| Rate { jobs, per: Duration::from_micros(*per_us) });
+        Self { concurrency: some(*most), rate }
+    }
+}
+
+/// Which limit keeps jobs back just now, as a sentence; see `lua/lib/limits.lua`.
+pub(crate) fn held_back(held: &Held, reserved: i64, now_ms: i64) -> Option<String> {
+    let limits = Limits::read(&held.limits);
+    if let Some(most) = limits.concurrency.filter(|&most| reserved >= i64::from(most)) {
+        return Some(format!("the queue's concurrency limit of {most} is reached"));
+    }
+    let rate = limits.rate?;
+    let (at, rest) = held.rate_at.split_once(';')?;
+    let (at, rest) = (at.parse::<i128>().ok()?, rest.parse::<i128>().ok()?);
+    let (jobs, per) = (i128::from(rate.jobs), i128::try_from(rate.per.as_micros()).ok()?);
+    let clock_us = i128::from(now_ms) * 1000;
+    let left_us = at.min(clock_us + per) + (rest + per + jobs - 1) / jobs - per - clock_us;
+    let left = Duration::from_micros(u64::try_from(left_us).ok().filter(|&us| us > 0)?);
+    let left = Millis::from_duration(left).ok()?;
+    Some(format!("the queue's rate limit lets the next job start in {left} s"))
+}
+
+impl Queue {
+    /// Limits how many jobs run at once and how many start in a time, in all workers of all processes and languages.
+    ///
+    /// The next reserve keeps to it; what runs is let run. A job that a limit holds back stays where it is, in its order. A
+    /// place is taken from the reserve on and given back by ack, fail, release or cancel, or by the end of the lease; a
+    /// start counts when the job is reserved. What was set before is replaced; [`Limits::new`] takes all limits away. What
+    /// started lately still counts when the limits are set again. Errors: `InvalidArgument`.
+    ///
+    /// ```no_run
+    /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
+    /// use std::time::Duration;
+    ///
+    /// queue.set_limits(&duly::Limits::new().concurrency(5).rate(100, Duration::from_secs(1))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
+        limits.check().map_err(|error| error.during("set_limits").in_queue(self.name()))?;
+        let declare = |call: &CallNumber<'_>| Limit {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            limits: limits.written(),
+        };
+        let reply = self.run_numbered("set_limits", Durability::None, declare, |_| {}).await?;
+        script::text(reply).map(|_| ()).map_err(|error| error.during("set_limits").in_queue(self.name()))
+    }
+
+    /// The limits that are set.
+    pub async fn limits(&self) -> Result<Limits, Error> {
+        let reply = self.run_all_levels("limits", CountsScript {}, &[]).await?;
+        let reply = CountsReply::decode(reply).map_err(|error| error.during("limits").in_queue(self.name()))?;
+        Ok(Limits::read(&reply.limits.limits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn limits_come_back_as_they_were_written() {
+        let second = Duration::from_secs(1);
+        let all = [
+            (Limits::new(), ""),
+            (Limits::new().concurrency(5), "5;0;0"),
+            (Limits::new().rate(100, second), "0;100;1000000"),
+            (Limits::new().concurrency(1).rate(3, second), "1;3;1000000"),
+        ];
+        for (limits, text) in all {
+            assert_eq!(limits.written(), text);
+            assert_eq!(Limits::read(text), limits);
+        }
+        for foreign in ["x", "1;2", "1;2;3;4", "-1;0;0", "a;b;c"] {
+            assert_eq!(Limits::read(foreign), Limits::new());
+        }
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_refused() {
+        let hour = Duration::from_secs(3600);
+        let wrong = [
+            Limits::new().concurrency(0),
+            Limits::new().concurrency(MAX_CONCURRENCY + 1),
+            Limits::new().rate(0, hour),
+            Limits::new().rate(MAX_RATE_JOBS + 1, hour),
+            Limits::new().rate(1, Duration::from_micros(999)),
+            Limits::new().rate(1, MAX_RATE_PER + Duration::from_millis(1)),
+            Limits::new().rate(MAX_RATE_JOBS, MAX_RATE_PER),
+        ];
+        for limits in wrong {
+            assert_eq!(limits.check().unwrap_err().kind(), ErrorKind::InvalidArgument, "{limits:?}");
+        }
+        assert!(Limits::new().concurrency(MAX_CONCURRENCY).rate(MAX_RATE_JOBS, hour).check().is_ok());
+    }
+
+    #[test]
+    fn it_is_said_which_limit_holds_jobs_back() {
+        let held = |limits: &str, rate_at: &str| Held { limits: limits.to_owned(), rate_at: rate_at.to_owned() };
+        assert_eq!(held_back(&held("", ""), 9, 0), None);
+        assert_eq!(held_back(&held("5;0;0", ""), 4, 0), None);
+        assert!(held_back(&held("5;0;0", ""), 5, 0).unwrap().ends_with("limit of 5 is reached"));
+        // Two a second, and both have started at 10 s.
+        assert!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_000).unwrap().ends_with("in 0.5 s"));
+        assert!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_499).unwrap().ends_with("in 0.001 s"));
+        assert_eq!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_500), None);
+    }
+}

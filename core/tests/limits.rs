@@ -1,0 +1,150 @@
+//! Limits of a queue over several workers, one of which is killed: never more at once than the limit, never faster than the
+//! rate, and no place lost.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use duly::worker::{Job, Worker};
+use duly::{Client, Limits, NewJob, Queue, ReserveOptions};
+use serde_json::Value;
+use support::Server;
+use tokio::sync::watch;
+
+/// Takes all places and is killed with them.
+#[tokio::test]
+async fn holder_process() {
+    let Ok(url) = std::env::var("DULY_TEST_HOLDER") else { return };
+    let queue = Client::builder().url(&url).build().unwrap().queue("orders").unwrap();
+    let jobs = queue.reserve(&ReserveOptions::new().max(9).lease(Duration::from_millis(400))).await.unwrap();
+    println!("\nreserved {}", jobs.len());
+    std::future::pending::<()>().await;
+}
+
+fn kill_a_holder(server: &Server, holds: usize) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder_process", "--nocapture", "--test-threads", "1"])
+        .env("DULY_TEST_HOLDER", server.url())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let reserved = lines.map_while(Result::ok).find(|line| line.starts_with("reserved "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(reserved, Some(format!("reserved {holds}")));
+}
+
+/// What the handlers of all workers see.
+#[derive(Default)]
+struct Seen {
+    running: AtomicUsize,
+    most: AtomicUsize,
+    starts: Mutex<Vec<Instant>>,
+}
+
+/// Three workers of four executors each work the queue off.
+async fn work_off(server: &Server, queue: &Queue, run: Duration) -> (usize, Vec<Instant>) {
+    let seen = Arc::new(Seen::default());
+    let (stop, stopped) = watch::channel(false);
+    let workers = (0..3).map(|_| {
+        let (seen, mut stopped) = (Arc::clone(&seen), stopped.clone());
+        let worker = Worker::builder(server.client()).queue("orders", 1).concurrency(4);
+        let worker = worker.handler("work", move |_: Job<Value>, _| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.starts.lock().unwrap().push(Instant::now());
+                let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
+                seen.most.fetch_max(running, Ordering::SeqCst);
+                tokio::time::sleep(run).await;
+                seen.running.fetch_sub(1, Ordering::SeqCst);
+                Ok::<(), String>(())
+            }
+        });
+        tokio::spawn(async move {
+            let stop = async {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            };
+            worker.build().unwrap().run_until(stop).await.unwrap()
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    loop {
+        let counts = queue.counts().await.unwrap();
+        if counts.ready + counts.reserved + counts.delayed == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.send(true).unwrap();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let starts = seen.starts.lock().unwrap().clone();
+    (seen.most.load(Ordering::SeqCst), starts)
+}
+
+async fn push(queue: &Queue, count: usize) {
+    queue.push_many((0..count).map(|_| NewJob::new(&1).unwrap().name("work")), |_| {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_limit_and_a_killed_one_gives_its_places_back() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&Limits::new().concurrency(3)).await.unwrap();
+    push(&queue, 120).await;
+    kill_a_holder(&server, 3);
+    assert!(queue.counts().await.unwrap().held.is_some());
+    let began = Instant::now();
+    let (most, starts) = work_off(&server, &queue, Duration::from_millis(5)).await;
+    assert_eq!((most, starts.len()), (3, 120));
+    // 40 rounds of 5 ms, after the dead one's lease: nobody waits a second for a place that is free.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_rate() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let (jobs, per) = (20, Duration::from_millis(400));
+    queue.set_limits(&Limits::new().rate(jobs, per)).await.unwrap();
+    push(&queue, 80).await;
+    let began = Instant::now();
+    let (_, starts) = work_off(&server, &queue, Duration::from_millis(1)).await;
+    let took = began.elapsed();
+    assert_eq!(starts.len(), 80);
+    // A burst of 20 and then one each 20 ms: 60 of them take 1.2 s.
+    assert!(took >= Duration::from_millis(1180), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_worker_keeps_no_places_for_jobs_that_it_does_not_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&Limits::new().concurrency(50)).await.unwrap();
+    push(&queue, 400).await;
+    let watched = queue.clone();
+    let watch = tokio::spawn(async move {
+        let mut most = 0;
+        loop {
+            let counts = watched.counts().await.unwrap();
+            most = most.max(counts.reserved);
+            if counts.ready + counts.reserved == 0 {
+                return most;
+            }
+        }
+    });
+    work_off(&server, &queue, Duration::from_millis(2)).await;
+    let most = watch.await.unwrap();
+    // Three workers of four executors, and none fetches ahead.
+    assert!(most <= 12, "{most} were reserved at once");
+}
