@@ -180,12 +180,15 @@ def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
         print("running", flush=True)
         while True:
             time.sleep(0.001)
+    worker.on("first", lambda job: print("first", flush=True))
     print("ready", flush=True)
     report = worker.run()
     print("stopped", report.released, flush=True)
     """
     idle = program(code)
     assert idle.line() == "ready"
+    queue.push(0, name="first")
+    assert idle.line() == "first"
     asked = time.monotonic()
     idle.process.send_signal(signal.SIGINT)
     assert idle.ends_well() == "stopped 0\n"

@@ -120,13 +120,13 @@ class Worker:
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
         program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
-        engine = WorkerEngine(self._client, self._queues, **self._settings)
-        with self._lock:
-            self._engine = engine
-            for _ in range(self._stops):
-                engine.stop()
         try:
             with self._signals():
+                engine = WorkerEngine(self._client, self._queues, **self._settings)
+                with self._lock:
+                    self._engine = engine
+                    for _ in range(self._stops):
+                        engine.stop()
                 return self._work(engine)
         finally:
             with self._lock:
