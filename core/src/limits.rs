@@ -111,8 +111,8 @@ pub(crate) fn held_back(held: &Held, reserved: i64, now_ms: i64) -> Option<Strin
     let (at, rest) = held.rate_at.split_once(';')?;
     let (at, rest) = (at.parse::<i128>().ok()?, rest.parse::<i128>().ok()?);
     let (jobs, per) = (i128::from(rate.jobs), i128::try_from(rate.per.as_micros()).ok()?);
-    let now_us = i128::from(now_ms) * 1000;
-    let left_us = at.min(now_us + per) + (rest + per + jobs - 1) / jobs - per - now_us;
+    let now = i128::from(now_ms) * 1000;
+    let left_us = at.min(now + per) + (rest + per + jobs - 1) / jobs - per - now;
     let left = Duration::from_micros(u64::try_from(left_us).ok().filter(|&us| us > 0)?);
     let left = Millis::from_duration(left).ok()?;
     Some(format!("the queue's rate limit lets the next job start in {left} s"))
