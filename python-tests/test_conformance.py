@@ -236,11 +236,17 @@ def make_queue(run: Run, name: str) -> None:
     run.client.queue(name)
 
 
+def set_limits(run: Run, rate: tuple[int, float] | None = None, **arguments: Any) -> None:
+    # JSON has no pairs.
+    run.queue.set_limits(rate=None if rate is None else (rate[0], rate[1]), **arguments)
+
+
 VERBS: dict[str, Callable[..., Any]] = {
     "queue": make_queue,
     "push": lambda run, **arguments: run.queue.push(**pushed(arguments)),
     "push_many": push_many,
     "requeue": lambda run, ids: run.queue.requeue(*ids),
+    "set_limits": set_limits,
     "advance": Run.advance,
     "redis": Run.redis,
     **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend")},
@@ -248,7 +254,7 @@ VERBS: dict[str, Callable[..., Any]] = {
         verb: on_queue(verb)
         for verb in (
             "reserve", "reserve_many", "ack_many", "cancel", "reschedule", "requeue_all", "purge", "pause", "resume",
-            "promote", "reclaim", "keep_failed", "set_limits", "limits", "counts", "peek", "find",
+            "promote", "reclaim", "keep_failed", "limits", "counts", "peek", "find",
         )
     },
 }  # fmt: skip

@@ -32,7 +32,12 @@ REFUSED = "if refused then return refused end"
 MUTANTS: list[tuple[str, str, str, str]] = [
     ("once", "if last_number == call_number then", "if false then", "a call sent again is executed again"),
     ("limits", "- redis.call('ZCARD', reserved)", "", "each worker keeps to the limit for itself"),
-    ("limits", "if most and most ~= '0' then", "if most then", "a queue with a rate and no limit of places gives nothing"),
+    (
+        "limits",
+        "if most and most ~= '0' then",
+        "if most then",
+        "a queue with a rate and no limit of places gives nothing",
+    ),
     (
         "limits",
         "if rate_at < now_us then rate_at, rate_rest = now_us, 0 end",
@@ -59,9 +64,19 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("limits", "room = math.min(room, math.max", "room = math.max(0, math.max", "a rate undoes the limit of places"),
     ("limits", "total % rate_jobs", "0", "rounding gives more jobs than the rate"),
-    ("place_freed", "string.byte(known[7]) ~= 48 and ", "", "every ack in a queue with a rate wakes a worker for nothing"),
+    (
+        "place_freed",
+        "string.byte(known[7]) ~= 48 and ",
+        "",
+        "every ack in a queue with a rate wakes a worker for nothing",
+    ),
     ("place_freed", " and known[4] ~= '1'", "", "every ack in a paused queue wakes a worker for nothing"),
-    ("place_freed", "if redis.call('EXISTS', ready(level)) == 1 then", "do", "acks wake workers while nothing is ready"),
+    (
+        "place_freed",
+        "if redis.call('EXISTS', ready(level)) == 1 then",
+        "do",
+        "acks wake workers while nothing is ready",
+    ),
     (
         "limit",
         "redis.call('HDEL', meta, 'limits', 'rate_at')",
@@ -71,7 +86,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("limit", "--- include: wake_one", "", "nobody takes the jobs that a higher limit lets run"),
     ("limit", EARLIER, "", "a limit that was replaced comes back with a late copy"),
     ("limit", REFUSED, "", "an old client writes into a queue of a newer format"),
-    ("cancel", "if state == 'reserved' then freed = true end", "", "the place of a cancelled job stays empty for a second"),
+    (
+        "cancel",
+        "if state == 'reserved' then freed = true end",
+        "",
+        "the place of a cancelled job stays empty for a second",
+    ),
     ("settle", "--- include: place_freed", "", "a place that is given back stays empty for a second"),
     ("reserve", "want = math.min(want, room)", "", "limits limit nothing"),
     ("reserve", "if charge_rate then charge_rate(granted) end", "", "starts are not counted against the rate"),
@@ -346,13 +366,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reserve", " or looked_at >= 10 * want + 100", "", "one reserve walks through any number of cancelled entries"),
     (
         "reserve",
-        "math.ceil(next_at) * 1000 - now_us",
-        "math.ceil(next_at - now) * 1000",
+        "next_us - now_us",
+        "(next_at - now) * 1000",
         "a waiter starts a job up to a millisecond late",
     ),
     (
         "reserve",
-        "math.ceil(next_at) * 1000 - now_us",
+        "next_us - now_us",
         "math.floor(next_at - now_us / 1000) * 1000",
         "a waiter comes back before the job is due, and goes round until it is",
     ),

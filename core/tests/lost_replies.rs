@@ -186,7 +186,7 @@ async fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 #[tokio::test]
 async fn a_late_copy_does_not_undo_what_was_said_after_it() {
     let server = Server::start();
-    for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed] {
+    for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed, Verb::SetLimits] {
         let (proxy, client) = behind(&server).await;
         let queue = client.queue(&format!("{verb:?}")).unwrap();
         // The server must know the script: a late copy of an unknown one does nothing anyway.
@@ -204,6 +204,7 @@ async fn a_late_copy_does_not_undo_what_was_said_after_it() {
         match verb {
             Verb::Pause => queue.resume().await.unwrap(),
             Verb::Resume => queue.pause().await.unwrap(),
+            Verb::SetLimits => queue.set_limits(&duly::Limits::new()).await.unwrap(),
             _ => queue.keep_failed(1000, Duration::from_secs(1)).await.unwrap(),
         }
         let before = server.dump(":call:");

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use duly::blocking::{self, Uninterrupted};
-use duly::{AuditOptions, ErrorKind, NewJob, Requeued, ReserveOptions, State, When};
+use duly::{AuditOptions, ErrorKind, Limits, NewJob, Requeued, ReserveOptions, State, When};
 use support::Server;
 
 fn job() -> NewJob {
@@ -84,6 +84,23 @@ async fn verbs_for_all_jobs_reach_every_part() {
     assert_eq!(queue.requeue(&ids[..5]).await.unwrap(), vec![Requeued::Ready; 5]);
     assert_eq!(queue.requeue_all().await.unwrap(), 7);
     assert_eq!(queue.purge(State::Ready).await.unwrap(), 12);
+}
+
+#[tokio::test]
+async fn each_part_keeps_to_its_share_of_the_limits() {
+    let server = Server::start();
+    let queue = server.client().partitioned_queue("orders", 3).unwrap();
+    let limits = Limits::new().concurrency(6).rate(30, Duration::from_secs(60));
+    queue.set_limits(&limits).await.unwrap();
+    assert_eq!(queue.limits().await.unwrap(), limits);
+    queue.push_many((0..60).map(|_| job()), |_| {}).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..9 {
+        held.extend(queue.reserve(&ReserveOptions::new().max(20)).await.unwrap());
+    }
+    assert_eq!(held.len(), 6);
+    assert!(queue.counts().await.unwrap().held.is_some());
+    assert!(queue.set_limits(&Limits::new().concurrency(2)).await.is_err(), "a part would get none");
 }
 
 #[tokio::test]

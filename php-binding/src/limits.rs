@@ -1,4 +1,4 @@
-//! `Duly\\Limits`: how much of a queue may run at once and start in a time.
+//! `Duly\Limits`: how much of a queue may run at once and start in a time.
 
 use duly::Rate;
 use ext_php_rs::flags::ClassFlags;

@@ -43,11 +43,11 @@ impl WorkerEngine {
         let py = client.py();
         let client = client.get().client();
         let settings = settings(queues, concurrency, lease, grace)?;
-        let with_queue = |(name, _): &(String, u32)| -> PyResult<_> {
-            Ok((name.clone(), Py::new(py, Queue::new(client.queue(name).or_raise()?))?))
-        };
-        let queues = settings.queues.iter().map(with_queue).collect::<PyResult<_>>()?;
         let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
+        let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
+            Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
+        };
+        let queues = engine.queues().iter().map(with_queue).collect::<PyResult<_>>()?;
         Ok(Self { engine, queues: Arc::new(queues) })
     }
 

@@ -67,6 +67,11 @@ impl Engine {
         settings.check(&*client.inner()?)
     }
 
+    /// The queues that it serves.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
     /// A new executor; one for each thread that runs handlers.
     pub fn executor(&self) -> Executor {
         Executor { executor: self.engine.executor(), queues: Arc::clone(&self.queues) }

@@ -3,6 +3,7 @@
 use crate::script::{IfHeld, Verb};
 
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, Token, When, Who};
+use super::limits::Limits;
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -109,4 +110,28 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
     holds(&[requeue, push.clone(), reserve_as(other, 1, MANY_BYTES), fail, Step::Resend { back: 3 }]);
     let cancel = Step::Cancel { who: other, names: Names::Ids(vec![0]) };
     holds(&[push, item(ME, 1), cancel, Step::Resend { back: 1 }]);
+}
+
+fn limit(concurrency: u64, jobs: u64, per_us: u64) -> Step {
+    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }) }
+}
+
+#[test]
+fn a_rate_takes_over_what_another_one_left() {
+    let (finer, other) = (limit(0, 7, 1_000_000), limit(0, 3, 1_000_000));
+    holds(&[finer, push(9), reserve(3, MANY_BYTES), other, reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}
+
+#[test]
+fn a_place_that_is_given_back_in_a_paused_queue_wakes_nobody() {
+    let ack = Step::Settle { who: ME, endings: Endings::Some(vec![ending(0, Deed::Ack)]) };
+    let pause = Step::Pause { who: ME, pause: true };
+    holds(&[limit(1, 0, 0), push(2), reserve(1, MANY_BYTES), Step::TakeWakes, pause, ack]);
+}
+
+#[test]
+fn the_place_of_a_cancelled_job_goes_to_a_waiter() {
+    let a = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let cancel = Step::Cancel { who: ME, names: Names::Ids(vec![0]) };
+    holds(&[limit(1, 0, 0), a, push(1), reserve(1, MANY_BYTES), Step::TakeWakes, cancel]);
 }

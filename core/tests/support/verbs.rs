@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duly::{
-    Error, ErrorKind, Job, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement, State,
-    When,
+    Error, ErrorKind, Job, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy,
+    Settlement, State, When,
 };
 use serde_json::json;
 
@@ -37,15 +37,16 @@ pub enum Verb {
     Promote,
     Reclaim,
     KeepFailed,
+    SetLimits,
 }
 
 use Verb::{
     Ack, Cancel, CancelKey, CancelReserved, Extend, Fail, FailForGood, KeepFailed, Pause, Promote, PurgeDelayed,
     PurgeFailed, PurgeReady, Push, PushBatch, PushDelayed, PushKeyed, PushReplacing, Reclaim, Release, Requeue,
-    Reschedule, RescheduleReady, Reserve, Resume,
+    Reschedule, RescheduleReady, Reserve, Resume, SetLimits,
 };
 
-pub const ALL: [Verb; 25] = [
+pub const ALL: [Verb; 26] = [
     Push,
     PushDelayed,
     PushKeyed,
@@ -71,6 +72,7 @@ pub const ALL: [Verb; 25] = [
     Promote,
     Reclaim,
     KeepFailed,
+    SetLimits,
 ];
 
 /// What a prepared verb works on.
@@ -101,7 +103,7 @@ impl Verb {
     pub async fn prepare(self, queue: &Queue) -> Prepared {
         let mut job = None;
         match self {
-            Push | PushDelayed | PushKeyed | PushBatch | Pause | KeepFailed => {}
+            Push | PushDelayed | PushKeyed | PushBatch | Pause | KeepFailed | SetLimits => {}
             PushReplacing => {
                 queue.push(new_job("old").key("k").delay(in_an_hour())).await.unwrap();
             }
@@ -193,6 +195,7 @@ impl Verb {
             Promote => queue.promote().await.map(|count| count.to_string()),
             Reclaim => queue.reclaim().await.map(|count| count.to_string()),
             KeepFailed => queue.keep_failed(7, in_an_hour()).await.map(|()| String::new()),
+            SetLimits => queue.set_limits(&Limits::new().concurrency(9)).await.map(|()| String::new()),
         }
     }
 }

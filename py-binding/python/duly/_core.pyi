@@ -151,8 +151,8 @@ class Queue:
     def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> None:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
-        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
-        before is replaced, so `set_limits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
+        set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
         """
 
     def limits(self) -> Limits:
@@ -781,8 +781,8 @@ class AsyncQueue:
     def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> Future[None]:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
-        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
-        before is replaced, so `set_limits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
+        set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
         """
 
     def limits(self) -> Future[Limits]:
