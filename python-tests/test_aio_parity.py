@@ -19,6 +19,7 @@ TWINS = [
 WITHOUT_A_TWIN = {
     # one worker runs functions and coroutines
     *("Worker", "WorkerReport", "Middleware", "Failure", "Retry", "Release", "Fail", "JobInterrupted"),
+    *("App", "Task", "current_job"),  # tasks have `apush`
     "NewJob",  # nothing waits in it
     "RetryPolicy",
     "ReservedJob",
