@@ -24,7 +24,7 @@ async fn holder_process() {
     let queue = Client::builder().url(&url).build().unwrap().queue("orders").unwrap();
     let jobs = queue.reserve(&ReserveOptions::new().max(9).lease(Duration::from_millis(400))).await.unwrap();
     println!("\nreserved {}", jobs.len());
-    std::future::pending().await;
+    std::future::pending::<()>().await;
 }
 
 fn kill_a_holder(server: &Server, holds: usize) {
