@@ -341,8 +341,9 @@ namespace Duly {
         /**
          * Limits how many jobs run at once, and how many start in so many seconds, in all workers together.
          *
-         * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was set
-         * before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at once after a rest.
+         * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place.
+         * What was set before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at
+         * once after a rest.
          *
          * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
          *
