@@ -317,7 +317,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a released job goes behind younger ones",
     ),
     ("settle_others", "enter_failed(id, own_key)", "enter_failed(id, key)", "an undecodable failed job blocks its key"),
-    ("settle_others", "if entered_failed > 0 then trim_failed(entered_failed) end", "", "failed jobs pile up without bound"),
+    (
+        "settle_others",
+        "if entered_failed > 0 then trim_failed(entered_failed) end",
+        "",
+        "failed jobs pile up without bound",
+    ),
     ("extend", "if format > 1 then", "if false then", "an old client writes into a queue of a newer format"),
     ("extend", "redis.call('HGET', leases, id) == token and ", "", "a worker that lost its lease extends another's"),
     (
@@ -521,7 +526,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reschedule", EARLIER, "", "a reschedule sent again moves the job that somebody else moved since"),
     ("reschedule", REFUSED, "", "a job goes into levels and formats that the caller does not know"),
     ("reschedule", "  return answer(reply)", "  return reply", "a late copy moves the job that was pushed since"),
-    ("reschedule", "if not record then return not_touched('absent') end", "", "rescheduling what is not there stops the script"),
+    (
+        "reschedule",
+        "if not record then return not_touched('absent') end",
+        "",
+        "rescheduling what is not there stops the script",
+    ),
     (
         "reschedule",
         "if state == 'reserved' or state == 'failed' then return not_touched(state .. ' ' .. id) end",

@@ -43,6 +43,7 @@ impl Engine {
         let of_thread = Arc::clone(&desk);
         let lease = settings.lease;
         let thread = thread.spawn(move || {
+            leave_signals_to_others();
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let ended = runtime.block_on(async {
                 tokio::select! {
@@ -138,5 +139,15 @@ impl Drop for Engine {
         }
         // The thread ends by itself; waiting for it here could hold up a runtime.
         self.desk.abandon();
+    }
+}
+
+/// Python and PHP notice signals in their own threads only: none may end up in this one.
+fn leave_signals_to_others() {
+    // SAFETY: all zeros is a valid signal set, which `sigfillset` fills; both calls write nowhere else.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }

@@ -31,6 +31,8 @@ AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
+_LOOK_S = 0.2
+"""How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -150,11 +152,13 @@ class Worker:
         threads.start()
         for place in places.values():
             threads.give(place)
-        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock.
+        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and not
+        # even then when the system gave the signal to another thread, as it does when two come together.
         watch = _Watch(engine, places, loop)
         watch.start()
         try:
-            watch.join()
+            while watch.is_alive():
+                watch.join(_LOOK_S)
         finally:
             engine.stop()
             engine.stop()
