@@ -152,8 +152,8 @@ class Worker:
         threads.start()
         for place in places.values():
             threads.give(place)
-        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and not
-        # even then when the system gave the signal to another thread, as it does when two come together.
+        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
+        # not even then when the system gave the signal to another thread, as it does when two come together.
         watch = _Watch(engine, places, loop)
         watch.start()
         try:
