@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -14,6 +15,9 @@ use crate::error::{Error, ErrorKind};
 
 /// The most calls that go as one: what a script takes.
 const MOST: usize = crate::queue::MAX_BATCH;
+/// Who waits this long for a call that another caller makes goes without it: that caller may hold its future without
+/// polling it, as `select!` lets it, and come back to it only when we are done.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Gathers calls of one kind. `In` is one caller's part, `Out` its part of the answer.
 pub(crate) struct Combiner<In, Out> {
@@ -21,9 +25,19 @@ pub(crate) struct Combiner<In, Out> {
 }
 
 struct Gathered<In, Out> {
-    /// A call is on its way.
-    busy: bool,
+    under_way: UnderWay,
+    calls: u64,
     waiting: Vec<(In, oneshot::Sender<Result<Out, Error>>)>,
+}
+
+/// The call that others gather behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnderWay {
+    None,
+    /// It is made by one of the callers, and has this number.
+    ByCaller(u64),
+    /// It is made by a task of its own.
+    ByTask,
 }
 
 impl<In, Out> Combiner<In, Out>
@@ -32,7 +46,8 @@ where
     Out: Send + 'static,
 {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { gathered: Mutex::new(Gathered { busy: false, waiting: Vec::new() }) })
+        let gathered = Gathered { under_way: UnderWay::None, calls: 0, waiting: Vec::new() };
+        Arc::new(Self { gathered: Mutex::new(gathered) })
     }
 
     /// Sends this caller's part, alone or with others. `send` takes the parts of one call and gives as many answers, in
@@ -44,23 +59,42 @@ where
     {
         let gathers = {
             let mut gathered = self.lock();
-            if gathered.busy {
+            if gathered.under_way == UnderWay::None {
+                gathered.calls += 1;
+                gathered.under_way = UnderWay::ByCaller(gathered.calls);
+                Ok((part, gathered.calls))
+            } else {
                 let (answer, answered) = oneshot::channel();
                 gathered.waiting.push((part, answer));
-                Err(answered)
-            } else {
-                gathered.busy = true;
-                Ok(part)
+                let watched = (gathered.waiting.len() == 1).then_some(gathered.under_way);
+                Err((answered, watched))
             }
         };
         match gathers {
-            Ok(part) => {
+            Ok((part, number)) => {
                 // Also when this future is dropped half-way, those who gathered meanwhile are sent.
-                let _others = SendOthers { combiner: self, send: send.clone() };
+                let _others = SendOthers { combiner: self, number, send: send.clone() };
                 let mut answers = send(vec![part]).await?;
                 answers.pop().ok_or_else(no_answer)
             }
-            Err(answered) => answered.await.unwrap_or_else(|_| Err(no_answer())),
+            Err((answered, watched)) => {
+                if let Some(UnderWay::ByCaller(number)) = watched {
+                    tokio::spawn(Arc::clone(self).take_over(number, send));
+                }
+                answered.await.unwrap_or_else(|_| Err(no_answer()))
+            }
+        }
+    }
+
+    /// Sends who has gathered behind this call if its caller does not come to an end.
+    async fn take_over<S, F>(self: Arc<Self>, number: u64, send: S)
+    where
+        S: Fn(Vec<In>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
+    {
+        tokio::time::sleep(PATIENCE).await;
+        if self.lock().pass_to_task(number) {
+            self.send_gathered(send).await;
         }
     }
 
@@ -75,7 +109,7 @@ where
             let batch = {
                 let mut gathered = self.lock();
                 if gathered.waiting.is_empty() {
-                    gathered.busy = false;
+                    gathered.under_way = UnderWay::None;
                     return;
                 }
                 let later = gathered.waiting.len().min(MOST);
@@ -99,6 +133,18 @@ where
     }
 }
 
+impl<In, Out> Gathered<In, Out> {
+    /// The call of this number is no longer waited for. Gives whether a task must send who has gathered behind it.
+    fn pass_to_task(&mut self, number: u64) -> bool {
+        if self.under_way != UnderWay::ByCaller(number) {
+            return false;
+        }
+        let any = !self.waiting.is_empty();
+        self.under_way = if any { UnderWay::ByTask } else { UnderWay::None };
+        any
+    }
+}
+
 struct SendOthers<'a, In, Out, S, F>
 where
     In: Send + 'static,
@@ -107,6 +153,7 @@ where
     F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
 {
     combiner: &'a Arc<Combiner<In, Out>>,
+    number: u64,
     send: S,
 }
 
@@ -118,12 +165,9 @@ where
     F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
 {
     fn drop(&mut self) {
-        let mut gathered = self.combiner.lock();
-        if gathered.waiting.is_empty() {
-            gathered.busy = false;
+        if !self.combiner.lock().pass_to_task(self.number) {
             return;
         }
-        drop(gathered);
         // Outside a runtime nobody can be waiting: all callers' futures are gone with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(Arc::clone(self.combiner).send_gathered(self.send.clone()));
@@ -190,7 +234,7 @@ mod tests {
             let (combiner, send) = (Arc::clone(&combiner), send.clone());
             async move { combiner.call(1, send).await }
         });
-        while !combiner.lock().busy {
+        while combiner.lock().under_way == UnderWay::None {
             tokio::task::yield_now().await;
         }
         let second = tokio::spawn({
@@ -203,5 +247,23 @@ mod tests {
         first.abort();
         gate.add_permits(1);
         assert_eq!(second.await.unwrap().unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_first_caller_that_is_not_polled_holds_nobody_up() {
+        let combiner = Combiner::<u32, u32>::new();
+        let first = combiner.call(1, |parts: Vec<u32>| async move {
+            tokio::task::yield_now().await;
+            Ok(parts)
+        });
+        let mut first = std::pin::pin!(first);
+        tokio::select! {
+            biased;
+            _ = &mut first => unreachable!("it yields"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(combiner.call(2, |parts: Vec<u32>| async move { Ok(parts) }).await.unwrap(), 2);
+        assert_eq!(first.await.unwrap(), 1);
+        assert!(combiner.lock().under_way == UnderWay::None);
     }
 }

@@ -36,18 +36,20 @@ impl Cluster {
     }
 
     pub(super) async fn find_owner(
-        &self,
+        self: &Arc<Self>,
         slot: u16,
-        dialer: &Dialer,
+        dialer: &Arc<Dialer>,
         deadline: Instant,
     ) -> Result<Arc<Server>, Trouble> {
-        let ask = async {
-            self.ask(dialer, deadline).await?;
-            self.believed_owner(slot).ok_or_else(|| {
+        let (cluster, dialer) = (Arc::clone(self), Arc::clone(dialer));
+        let ask = async move {
+            cluster.ask(&dialer, deadline).await?;
+            cluster.believed_owner(slot).ok_or_else(|| {
                 Trouble::not_now(Error::new(ErrorKind::Busy, format!("no server of the cluster owns slot {slot}")))
             })
         };
-        self.asking.run(deadline, || self.believed_owner(slot), ask).await
+        let cluster = Arc::clone(self);
+        self.asking.run(deadline, move || cluster.believed_owner(slot), ask).await
     }
 
     /// A server failed: its slots may have a new owner.

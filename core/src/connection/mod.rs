@@ -60,14 +60,14 @@ impl Connection {
         let target = settings.resolve()?;
         let tls = tls::connector(&target)?;
         Ok(Self(Arc::new(Shared {
-            dialer: Dialer {
+            dialer: Arc::new(Dialer {
                 settings,
                 tls,
                 credentials: target.credentials,
                 sentinel_credentials: target.sentinel_credentials,
                 db: target.db,
                 allow_eviction: target.allow_eviction,
-            },
+            }),
             topology: Topology::new(target.layout),
             has_worked: AtomicBool::new(false),
         })))

@@ -24,7 +24,7 @@ const QUICK_REDIRECTS: u32 = 5;
 
 /// Everything that the calls of one client share.
 pub(super) struct Shared {
-    pub(super) dialer: Dialer,
+    pub(super) dialer: Arc<Dialer>,
     pub(super) topology: Topology,
     /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
     pub(super) has_worked: AtomicBool,

@@ -35,8 +35,15 @@ impl Sentinels {
         }
     }
 
-    pub(super) async fn find_primary(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
-        self.asking.run(deadline, || self.believed(), self.ask(dialer, deadline)).await
+    pub(super) async fn find_primary(
+        self: &Arc<Self>,
+        dialer: &Arc<Dialer>,
+        deadline: Instant,
+    ) -> Result<Arc<Server>, Trouble> {
+        let (sentinels, dialer) = (Arc::clone(self), Arc::clone(dialer));
+        let ask = async move { sentinels.ask(&dialer, deadline).await };
+        let sentinels = Arc::clone(self);
+        self.asking.run(deadline, move || sentinels.believed(), ask).await
     }
 
     /// A failover may be under way: the next call asks again. That the server it is sent to really is a primary is

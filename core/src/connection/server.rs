@@ -40,7 +40,11 @@ impl Server {
     }
 
     /// The shared link, dialed if need be; of many callers only one dials.
-    pub(super) async fn shared_link(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+    pub(super) async fn shared_link(
+        self: &Arc<Self>,
+        dialer: &Arc<Dialer>,
+        deadline: Instant,
+    ) -> Result<Arc<Link>, Trouble> {
         if let Some(link) = self.open_link() {
             return Ok(link);
         }
@@ -48,13 +52,15 @@ impl Server {
         Box::pin(self.dial_shared(dialer, deadline)).await
     }
 
-    async fn dial_shared(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Link>, Trouble> {
-        let dial = async {
-            let link = Arc::new(dialer.link(&self.address, Purpose::Verbs, deadline).await?);
-            *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+    async fn dial_shared(self: &Arc<Self>, dialer: &Arc<Dialer>, deadline: Instant) -> Result<Arc<Link>, Trouble> {
+        let (server, dialer) = (Arc::clone(self), Arc::clone(dialer));
+        let dial = async move {
+            let link = Arc::new(dialer.link(&server.address, Purpose::Verbs, deadline).await?);
+            *server.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
             Ok(link)
         };
-        self.dialing.run(deadline, || self.open_link(), dial).await
+        let server = Arc::clone(self);
+        self.dialing.run(deadline, move || server.open_link(), dial).await
     }
 
     /// Forgets this link, unless another caller has already put a newer one in its place.

@@ -15,16 +15,18 @@ use super::url::Layout;
 
 pub(super) enum Topology {
     Single(Arc<Server>),
-    Sentinel(Sentinels),
-    Cluster(Cluster),
+    Sentinel(Arc<Sentinels>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Topology {
     pub(super) fn new(layout: Layout) -> Self {
         match layout {
             Layout::Single(address) => Self::Single(Server::new(address)),
-            Layout::Sentinel { sentinels, master_name } => Self::Sentinel(Sentinels::new(sentinels, master_name)),
-            Layout::Cluster { seeds } => Self::Cluster(Cluster::new(seeds)),
+            Layout::Sentinel { sentinels, master_name } => {
+                Self::Sentinel(Arc::new(Sentinels::new(sentinels, master_name)))
+            }
+            Layout::Cluster { seeds } => Self::Cluster(Arc::new(Cluster::new(seeds))),
         }
     }
 
@@ -32,7 +34,7 @@ impl Topology {
     pub(super) async fn server_for(
         &self,
         slot: u16,
-        dialer: &Dialer,
+        dialer: &Arc<Dialer>,
         deadline: Instant,
     ) -> Result<Arc<Server>, Trouble> {
         let known = match self {
@@ -47,7 +49,7 @@ impl Topology {
         }
     }
 
-    async fn find(&self, slot: u16, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+    async fn find(&self, slot: u16, dialer: &Arc<Dialer>, deadline: Instant) -> Result<Arc<Server>, Trouble> {
         match self {
             Self::Single(server) => Ok(Arc::clone(server)),
             Self::Sentinel(sentinels) => sentinels.find_primary(dialer, deadline).await,

@@ -186,16 +186,25 @@ impl Desk {
 
     // ---- executors ----
 
-    /// The next run, if there is one now.
-    pub(super) fn take(&self, executor: &Arc<ExecutorShared>) -> Taken {
+    /// The next run; a task that finds none is counted as waiting under the same lock, so that no job comes in between.
+    fn take_or_wait(&self, executor: &Arc<ExecutorShared>) -> Taken {
         let mut state = self.lock();
         let taken = state.take(executor);
-        let wake = matches!(taken, Taken::Run(_)) && state.wake_to_refill();
+        match taken {
+            Taken::Run(_) => self.refill(state),
+            Taken::None => state.waiting_tasks += 1,
+            Taken::Over => {}
+        }
+        taken
+    }
+
+    /// Wakes the fetch loop if what an executor took leaves too little.
+    fn refill(&self, mut state: MutexGuard<'_, State>) {
+        let wake = state.wake_to_refill();
         drop(state);
         if wake {
             self.for_fetcher.notify_one();
         }
-        taken
     }
 
     /// The next run, waited for by a thread.
@@ -206,11 +215,7 @@ impl Desk {
             match state.take(executor) {
                 Taken::None => {}
                 taken => {
-                    let wake = state.wake_to_refill();
-                    drop(state);
-                    if wake {
-                        self.for_fetcher.notify_one();
-                    }
+                    self.refill(state);
                     return taken;
                 }
             }
@@ -230,12 +235,11 @@ impl Desk {
             // Registered before the look, so that what comes in between is not missed.
             let mut there = std::pin::pin!(self.job_there_async.notified());
             there.as_mut().enable();
-            match self.take(executor) {
+            match self.take_or_wait(executor) {
                 Taken::Run(run) => return Some(run),
                 Taken::Over => return None,
                 Taken::None => {}
             }
-            self.lock().waiting_tasks += 1;
             there.await;
             self.lock().waiting_tasks -= 1;
         }

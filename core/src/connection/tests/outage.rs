@@ -1,6 +1,8 @@
 //! Servers that die, freeze or forget, and networks that lose replies.
 
+use std::future::Future;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::fixture::{LossyProxy, TestServer, bulk, connect, connect_briefly, run_set_once, run_text};
@@ -167,6 +169,21 @@ async fn nothing_is_global() {
     });
     assert_eq!(in_thread.join().unwrap().unwrap(), redis::Value::Int(1));
     assert_eq!(run_set_once(&connect(&server.url()), "k", "v").await.unwrap(), bulk("v"));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_not_polled_while_it_dials_holds_nobody_up() {
+    let server = TestServer::start(&[]);
+    let connection = connect_briefly(&server.url(), Duration::from_secs(2));
+    let mut first = Box::pin(run_set_once(&connection, "k", "v"));
+    // As `select!` does with the branch that is not ready.
+    std::future::poll_fn(|context| {
+        assert!(first.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    assert_eq!(run_set_once(&connection, "other", "v").await.unwrap(), bulk("v"));
+    assert_eq!(first.await.unwrap(), bulk("v"));
 }
 
 #[tokio::test]
