@@ -283,12 +283,14 @@ async fn a_zombie_is_refused_and_harms_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
+    // More than a worker fetches in one call.
+    const JOBS: usize = 2000;
     let server = Server::start();
     for (selection, first_of_all) in [(Selection::Strict, true), (Selection::Weighted, false)] {
         let prefix = format!("{selection:?}:");
         let client = Client::builder().url(&server.url()).prefix(&prefix).build().unwrap();
         for name in ["orders", "mail"] {
-            client.queue(name).unwrap().push_many((0..200).map(|_| job("note")), |_| {}).await.unwrap();
+            client.queue(name).unwrap().push_many((0..JOBS).map(|_| job("note")), |_| {}).await.unwrap();
         }
         let order = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&order);
@@ -298,14 +300,14 @@ async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
                 async { Ok::<(), Failure>(()) }
             })
         });
-        until("all ran", async || order.lock().unwrap().len() == 400).await;
+        until("all ran", async || order.lock().unwrap().len() == 2 * JOBS).await;
         worker.stop().await;
         let order = order.lock().unwrap();
-        let mail_first = order.iter().take(200).filter(|name| *name == "mail").count();
+        let mail_first = order.iter().take(JOBS).filter(|name| *name == "mail").count();
         if first_of_all {
             assert_eq!(mail_first, 0, "strict");
         } else {
-            assert!((1..200).contains(&mail_first), "weighted: {mail_first}");
+            assert!((1..JOBS).contains(&mail_first), "weighted: {mail_first}");
         }
     }
 }

@@ -26,6 +26,8 @@ const RIDE_WITHIN: Duration = Duration::from_millis(5);
 const HOARDED_AFTER: Duration = Duration::from_millis(500);
 /// Outcomes that leave whether or not a fetch is due.
 const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
+/// How many jobs or outcomes are worth a call while another one is under way.
+const WORTH_A_SECOND_CALL: usize = 50;
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
@@ -48,6 +50,9 @@ struct State {
     /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
     running: usize,
+    /// Calls under way, and how many jobs they may bring.
+    calls: usize,
+    asked: usize,
     lanes: Vec<VecDeque<Batch>>,
     outcomes: usize,
     oldest_outcome: Option<Instant>,
@@ -154,6 +159,8 @@ impl Desk {
                 free: Vec::new(),
                 fetched: VecDeque::new(),
                 running: 0,
+                calls: 0,
+                asked: 0,
                 lanes: settings.queues.iter().map(|_| VecDeque::new()).collect(),
                 outcomes: 0,
                 oldest_outcome: None,
@@ -295,7 +302,7 @@ impl Desk {
             && (state.running == 0 || now >= until)
         {
             state.interrupt_all(self);
-            if state.outcomes == 0 {
+            if state.outcomes == 0 && state.calls == 0 {
                 state.phase = Phase::Over;
                 drop(state);
                 self.over.notify_waiters();
@@ -310,9 +317,10 @@ impl Desk {
         state.give_back_hoarded(now, self);
         let want = state.want();
         let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
-        let leave_now =
-            state.outcomes > 0 && (state.fetched.is_empty() || ride_over || state.outcomes >= OUTCOMES_A_CALL);
-        if leave_now || (due && want > 0 && state.is_low()) {
+        // Beside a call that is under way only what is worth one of its own.
+        let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
+        let leave_now = state.outcomes >= least && (state.fetched.is_empty() || state.outcomes >= OUTCOMES_A_CALL);
+        if leave_now || (ride_over && state.outcomes > 0) || (due && want >= least && state.is_low()) {
             let concurrency = state.concurrency;
             state.prefetch.grow(concurrency);
             state.fetcher_is_awake = true;
@@ -323,7 +331,7 @@ impl Desk {
             state.timeouts.peek().map(|Reverse((at, ..))| *at),
             state.hoarded_at(),
             match state.phase {
-                Phase::Stopping { until } => Some(until),
+                Phase::Stopping { until } if state.running > 0 && now < until => Some(until),
                 _ => None,
             },
         ];
@@ -343,15 +351,24 @@ impl Desk {
         self.lock().fetcher_is_awake = true;
     }
 
-    /// The outcomes that wait for a call to this queue.
-    pub(super) fn take_outcomes(&self, lane: usize) -> Batch {
+    /// A call to this queue that may bring `want` jobs: gives the outcomes for it.
+    pub(super) fn begin_call(&self, lane: usize, want: usize) -> Batch {
         let mut state = self.lock();
+        state.calls += 1;
+        state.asked += want;
         let batch = state.lanes[lane].pop_front().unwrap_or_default();
         state.outcomes -= batch.outcomes.len();
         if state.outcomes == 0 {
             state.oldest_outcome = None;
         }
         batch
+    }
+
+    /// It was answered, or given up.
+    pub(super) fn end_call(&self, want: usize) {
+        let mut state = self.lock();
+        state.calls -= 1;
+        state.asked -= want;
     }
 
     pub(super) fn has_outcomes(&self, lane: usize) -> bool {
@@ -631,17 +648,17 @@ impl State {
         if self.phase != Phase::Working {
             return 0;
         }
-        (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len())
+        (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len() + self.asked)
     }
 
     fn wanted(&self) -> Want {
         let jobs = self.want();
-        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + self.fetched.len())) }
+        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + self.fetched.len() + self.asked)) }
     }
 
     /// Do so few jobs wait that more should be fetched?
     fn is_low(&self) -> bool {
-        2 * self.fetched.len() <= self.prefetch.ahead()
+        2 * (self.fetched.len() + self.asked) <= self.prefetch.ahead()
     }
 
     fn wake_to_refill(&mut self) -> bool {
