@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use duly::worker::{Context, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport};
+use duly::worker::{Context, Engine, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings};
 use duly::{Client, Counts, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
 use support::Server;
@@ -162,6 +162,39 @@ async fn it_stops_within_the_grace_while_the_server_is_away() {
     worker.stop.notify_one();
     let _ = worker.running.await.unwrap();
     assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
+    let mut server = Server::start();
+    let worker = start(&server.client(), |worker| worker.grace(Duration::from_secs(30)));
+    until("it is connected", async || server.redis_cli(&["client", "list"]).matches("cmd=blpop").count() == 1).await;
+    server.kill();
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
+    let asked = Instant::now();
+    worker.stop.notify_one();
+    worker.running.await.unwrap().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(1), "it took {:?}", asked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_key_in_place_of_the_wake_ups_ends_it() {
+    let server = Server::start();
+    server.redis_cli(&["set", "duly:{orders}:wake", "x"]);
+    let worker = start(&server.client(), |worker| worker);
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    assert_eq!(worker.notes.count(is_trouble), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_hears_with_which_error_an_engine_ended() {
+    let server = Server::start();
+    let client = Client::builder().url(&server.url()).password("wrong").build().unwrap();
+    let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(engine.ended().await.unwrap_err().kind(), duly::ErrorKind::AuthenticationFailed);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

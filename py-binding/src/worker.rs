@@ -32,17 +32,18 @@ pub(crate) struct WorkerEngine {
 #[pymethods]
 impl WorkerEngine {
     #[new]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None))]
     fn new(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        max_jobs: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let settings = settings(queues, concurrency, lease, grace)?;
+        let settings = settings(queues, concurrency, lease, grace, max_jobs)?;
         let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
@@ -53,15 +54,17 @@ impl WorkerEngine {
 
     /// Refuses settings that are out of range; starts nothing.
     #[staticmethod]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None))]
     fn check(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        max_jobs: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace)?).or_raise()
+        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace, max_jobs)?)
+            .or_raise()
     }
 
     /// A new place in which a handler runs.
@@ -99,6 +102,7 @@ fn settings(
     concurrency: &Bound<'_, PyAny>,
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
+    max_jobs: Option<&Bound<'_, PyAny>>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = selected(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -106,6 +110,7 @@ fn settings(
     settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;
     settings.lease = convert::duration("lease", lease)?;
     settings.grace = convert::duration("grace", grace)?;
+    settings.max_jobs = max_jobs.map(|count| convert::whole("max_jobs", count, 1..=u64::MAX)).transpose()?;
     Ok(settings)
 }
 

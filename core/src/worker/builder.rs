@@ -51,6 +51,12 @@ impl WorkerBuilder {
         self
     }
 
+    /// Stops by itself after so many runs were started (default: never). Errors at [`build`](Self::build): 0.
+    pub fn max_jobs(mut self, count: u64) -> Self {
+        self.settings.max_jobs = Some(count);
+        self
+    }
+
     /// What runs the jobs of this name. Their data is decoded to the handler's type first.
     pub fn handler<T, F, R, E>(mut self, name: &str, handler: F) -> Self
     where

@@ -45,11 +45,15 @@ pub(super) struct Desk {
 struct State {
     phase: Phase,
     concurrency: usize,
+    grace: Duration,
+    /// How many runs may still be started.
+    runs_left: u64,
     held: Vec<Option<Held>>,
     free: Vec<usize>,
     /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
     running: usize,
+    last_end: Option<Instant>,
     /// Calls under way, and how many jobs they may bring.
     calls: usize,
     asked: usize,
@@ -79,6 +83,7 @@ enum Phase {
     Working,
     /// Nothing new is started; what runs may end until then.
     Stopping {
+        since: Instant,
         until: Instant,
     },
     Over,
@@ -155,10 +160,13 @@ impl Desk {
             state: Mutex::new(State {
                 phase: Phase::Working,
                 concurrency: settings.concurrency,
+                grace: settings.grace,
+                runs_left: settings.max_jobs.unwrap_or(u64::MAX),
                 held: Vec::new(),
                 free: Vec::new(),
                 fetched: VecDeque::new(),
                 running: 0,
+                last_end: None,
                 calls: 0,
                 asked: 0,
                 lanes: settings.queues.iter().map(|_| VecDeque::new()).collect(),
@@ -205,10 +213,14 @@ impl Desk {
         taken
     }
 
-    /// Wakes the fetch loop if what an executor took leaves too little.
+    /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
     fn refill(&self, mut state: MutexGuard<'_, State>) {
         let wake = state.wake_to_refill();
+        let was_last = state.runs_left == 0;
         drop(state);
+        if was_last {
+            self.tell_executors();
+        }
         if wake {
             self.for_fetcher.notify_one();
         }
@@ -255,11 +267,12 @@ impl Desk {
     /// Notes what became of a run, for the next call. An outcome that makes no sense is noted as a plain failure, and
     /// given as the error.
     pub(super) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
-        let took = run.started.elapsed();
+        let now = Instant::now();
         let mut state = self.lock();
-        state.prefetch.learn(took);
+        state.prefetch.learn(now - run.started);
         let Some(held) = state.release_place(run.place) else { return Ok(None) };
         state.running -= 1;
+        state.last_end = Some(now);
         let interrupted = held.run.is_none_or(|run| run.interrupted);
         let told = match ended {
             _ if interrupted => Ok(None),
@@ -298,7 +311,7 @@ impl Desk {
         let mut state = self.lock();
         let now = Instant::now();
         state.end_overdue(now, self);
-        if let Phase::Stopping { until } = state.phase
+        if let Phase::Stopping { until, .. } = state.phase
             && (state.running == 0 || now >= until)
         {
             state.interrupt_all(self);
@@ -331,7 +344,7 @@ impl Desk {
             state.timeouts.peek().map(|Reverse((at, ..))| *at),
             state.hoarded_at(),
             match state.phase {
-                Phase::Stopping { until } if state.running > 0 && now < until => Some(until),
+                Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
                 _ => None,
             },
         ];
@@ -455,8 +468,8 @@ impl Desk {
         let until = now + grace;
         match &mut state.phase {
             Phase::Over => return,
-            Phase::Stopping { until: earlier } => *earlier = until.min(*earlier),
-            phase @ Phase::Working => *phase = Phase::Stopping { until },
+            Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
+            phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
         state.give_back_fetched();
         drop(state);
@@ -475,11 +488,18 @@ impl Desk {
         self.for_fetcher.notify_one();
     }
 
-    /// Has the grace been over for so long that the last outcomes are not worth trying to tell?
-    pub(super) fn is_hopeless(&self, farewell: Duration) -> bool {
-        match self.lock().phase {
+    /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
+    /// tried to be told for the farewell; if there are none either, nobody waits for a server that does not answer.
+    pub(super) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
+        let state = self.lock();
+        match state.phase {
             Phase::Working => false,
-            Phase::Stopping { until } => Instant::now() > until + farewell,
+            Phase::Stopping { since, until } => {
+                let nothing_to_tell = state.running == 0 && state.outcomes + batch.outcomes.len() == 0;
+                let last_run = state.last_end.map_or(since, |end| end.max(since));
+                let from = if state.running == 0 { last_run.min(until) } else { until };
+                (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell
+            }
             Phase::Over => true,
         }
     }
@@ -598,6 +618,11 @@ impl State {
             self.forget_old_timeouts();
         }
         self.running += 1;
+        self.runs_left -= 1;
+        if self.runs_left == 0 {
+            self.phase = Phase::Stopping { since: started, until: started + self.grace };
+            self.give_back_fetched();
+        }
         Taken::Run(Run { job, number, place, started })
     }
 
@@ -648,7 +673,9 @@ impl State {
         if self.phase != Phase::Working {
             return 0;
         }
-        (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len() + self.asked)
+        let here = self.fetched.len() + self.asked;
+        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
+        room.min(usize::try_from(self.runs_left).unwrap_or(usize::MAX).saturating_sub(here))
     }
 
     fn wanted(&self) -> Want {
@@ -666,7 +693,8 @@ impl State {
             .timeouts
             .peek()
             .is_some_and(|Reverse((at, ..))| self.fetcher_wakes_at.is_none_or(|wakes_at| *at < wakes_at));
-        self.wake_if(timer_too_late || (self.may_have_more && self.is_low() && self.want() > 0))
+        let stopping = self.phase != Phase::Working;
+        self.wake_if(stopping || timer_too_late || (self.may_have_more && self.is_low() && self.want() > 0))
     }
 
     fn wake_for_outcome(&mut self) -> bool {

@@ -2,6 +2,7 @@
 //! the next jobs. Between calls it sleeps until something is due, a push wakes it, or a handler ends.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -34,14 +35,14 @@ const WAKE_WAIT: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_millis(500);
 /// How long to rest when it is not.
 const REST: Duration = Duration::from_millis(200);
-/// How long the last outcomes are tried to be told after the grace.
+/// How long the last outcomes are tried to be told after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
 /// How many calls to a queue that has plenty are under way at once: the server works on one while we unpack the other.
 const CALLS_AT_ONCE: usize = 2;
 
-type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// The loop's own state.
 pub(super) struct Fetcher {
@@ -259,10 +260,12 @@ impl Fetcher {
             }
         }
         let lanes = &mut self.lanes;
+        let mut ended = Ok(());
         let woken = poll_fn(|context| {
             let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
                 Some(for_wake) => match for_wake.as_mut().poll(context) {
-                    Poll::Ready(()) => {
+                    Poll::Ready(waited) => {
+                        ended = waited;
                         lane.wait = None;
                         lane.look_at = Instant::now();
                         true
@@ -271,7 +274,7 @@ impl Fetcher {
                 },
                 None => false,
             });
-            place.map_or(Poll::Pending, Poll::Ready)
+            place.map_or(Poll::Pending, |place| Poll::Ready((place, mem::replace(&mut ended, Ok(())))))
         });
         let mut answered = None;
         let woken = tokio::select! {
@@ -280,7 +283,10 @@ impl Fetcher {
                 answered = Some(answer);
                 None
             }
-            place = woken => Some(place),
+            (place, waited) = woken => {
+                waited?;
+                Some(place)
+            }
             () = alarm::at(until) => None,
         };
         self.desk.awake();
@@ -323,7 +329,7 @@ async fn ask(
     loop {
         tokio::select! {
             reply = &mut asked => return reply.map(Some),
-            () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(FAREWELL) {
+            () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(batch, FAREWELL) {
                 desk.abandon();
                 return Ok(None);
             }
@@ -348,8 +354,8 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
     }
 }
 
-/// Waits for a wake-up. An error that waiting does not cure ends it: the call that follows says what is wrong.
-async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) {
+/// Waits for a wake-up. Errors: those that waiting does not cure.
+async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<(), Error> {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
     let mut trouble = None;
@@ -357,13 +363,11 @@ async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) {
         let wait = if trouble.is_some() { PROBE } else { WAKE_WAIT };
         match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
             Ok(false) if trouble.is_none() => {}
-            Ok(_) => return,
+            Ok(_) => return Ok(()),
+            Err(error) if !error.is_transient() => return Err(error.during("reserve").in_queue(queue.name())),
             Err(error) => {
                 trouble.get_or_insert_with(|| desk.trouble(&error));
                 tokio::time::sleep(REST).await;
-                if !error.is_transient() {
-                    return;
-                }
             }
         }
     }

@@ -563,10 +563,17 @@ class WorkerEngine:
         concurrency: float,
         lease: _Span,
         grace: _Span,
+        max_jobs: float | None = None,
     ) -> WorkerEngine: ...
     @staticmethod
     def check(
-        client: Client, queues: Mapping[str, int] | Iterable[str], *, concurrency: float, lease: _Span, grace: _Span
+        client: Client,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: float,
+        lease: _Span,
+        grace: _Span,
+        max_jobs: float | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are out of range; starts nothing."""
 
