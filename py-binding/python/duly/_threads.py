@@ -91,10 +91,9 @@ class Threads:
                         job = place.done()
                 seat.place = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
-                if place.leave() and job is not None:
-                    runs.failed(job, error)
+                goes_on = place.leave()
                 if job is not None:
-                    runs.settle(place, job)
+                    runs.settle(place, job, runs.failed(job, error) if goes_on else "")
 
     def _run(self, seat: _Seat, place: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
@@ -109,12 +108,11 @@ class Threads:
                 runs.before(job)
                 handler(job)
         except BaseException as error:  # noqa: BLE001 - as above
-            if place.leave():
-                runs.failed(job, error)
+            runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
         else:
             if place.leave():
                 runs.worked(job)
-        runs.settle(place, job)
+            runs.settle(place, job)
         return place.next()
 
 
