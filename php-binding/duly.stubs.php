@@ -150,6 +150,7 @@ namespace Duly {
          * @param ?RetryPolicy $retry how long to wait before each retry; 5 s, 10 s, 15 s, ... if null
          * @param int|float|null $timeout longest run in seconds: its lease is not renewed beyond
          * @param ?array<string, string> $headers travel with it, such as `traceparent`
+         * @param int|float|null $resultTtl for how many seconds what its handler returns is kept, for `waitResult`
          * @param ?string $onDuplicate `refuse` (if null), `keep` or `replace` the job that has this id or key
          * @param ?string $raw data that is JSON already, kept byte for byte, in place of `data`
          *
@@ -170,6 +171,7 @@ namespace Duly {
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
             ?array $headers = null,
+            int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
         ): string {
@@ -394,6 +396,22 @@ namespace Duly {
         }
 
         /**
+         * What the job's handler returned: at once when it is done, or as soon as it is.
+         *
+         * @param int|float|null $timeout how many seconds to wait; as long as it takes if null
+         * @param bool $assoc JSON objects as arrays, or as objects
+         *
+         * @throws Exception\JobFailedException the job has failed for good
+         * @throws Exception\NoResultException there will be none: the job was cancelled, purged or pushed without
+         *     `resultTtl`, or its result was kept no longer
+         * @throws Exception\TimeoutException it is not done yet
+         * @throws Exception\ExceptionInterface
+         */
+        public function waitResult(string $id, int|float|null $timeout = null, bool $assoc = true): mixed
+        {
+        }
+
+        /**
          * Checks the queue's invariants while it is in use, and mends what is broken if asked to.
          *
          * @throws Exception\ExceptionInterface
@@ -440,6 +458,8 @@ namespace Duly {
         public readonly int $returns;
         /** The longest run in seconds, if one is set. */
         public readonly ?float $timeout;
+        /** For how many seconds its result is kept; null when none is. */
+        public readonly ?float $resultTtl;
         /** When it was pushed, in unix seconds by the producer's clock. */
         public readonly int $pushedAt;
 
@@ -473,7 +493,7 @@ namespace Duly {
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
-        public function ack(): void
+        public function ack(mixed $result = null): void
         {
         }
 
@@ -551,6 +571,7 @@ namespace Duly {
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
             ?array $headers = null,
+            int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
         ) {
@@ -788,6 +809,11 @@ namespace Duly {
         {
         }
 
+        /** Keeps what the handler gave, if the producer wants it. */
+        public function keep(mixed $result): void
+        {
+        }
+
         /** The current run is done; nothing when it has ended before. */
         public function done(): void
         {
@@ -1017,6 +1043,54 @@ namespace Duly\Exception {
 
     /** There is no such job. */
     class NotFoundException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+    }
+
+    /** The job whose result was waited for has failed for good; the message ends with its last error. */
+    class JobFailedException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+    }
+
+    /** There is no result and there will be none. */
+    class NoResultException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
         {

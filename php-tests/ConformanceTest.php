@@ -20,7 +20,7 @@ final class ConformanceTest extends TestCase
     private const ON_JOB = ['ack', 'fail', 'release', 'extend'];
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
-        'reclaim', 'keep_failed', 'set_limits', 'limits', 'counts', 'peek',
+        'reclaim', 'keep_failed', 'set_limits', 'limits', 'counts', 'peek', 'wait_result',
     ];
     private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
     private const TOTALS = [

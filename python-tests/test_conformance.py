@@ -254,7 +254,7 @@ VERBS: dict[str, Callable[..., Any]] = {
         verb: on_queue(verb)
         for verb in (
             "reserve", "reserve_many", "ack_many", "cancel", "reschedule", "requeue_all", "purge", "pause", "resume",
-            "promote", "reclaim", "keep_failed", "limits", "counts", "peek", "find",
+            "promote", "reclaim", "keep_failed", "limits", "counts", "peek", "find", "wait_result",
         )
     },
 }  # fmt: skip

@@ -64,6 +64,23 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("limits", "room = math.min(room, math.max", "room = math.max(0, math.max", "a rate undoes the limit of places"),
     ("limits", "total % rate_jobs", "0", "rounding gives more jobs than the rate"),
+    ("keep_results", "if flags[tonumber(ARGV[at])] == '1' then", "do", "who lost the lease leaves a result"),
+    ("keep_results", "next_item = next_item + 3 * result_count", "", "results are taken for outcomes"),
+    ("keep_results", ", 'PX', ARGV[at + 1]", "", "results stay for ever"),
+    ("keep_results", "redis.pcall('DEL', told)", "", "a hint that something else wrote over wakes nobody"),
+    ("keep_results", "redis.pcall('PEXPIRE', told, 60000)", "", "hints for waiters stay for ever"),
+    (
+        "result",
+        "if redis.call('HEXISTS', jobs, id) == 1 then",
+        "if false then",
+        "an earlier job's result is taken for this one's",
+    ),
+    (
+        "result",
+        "if redis.call('ZSCORE', failed, id) then",
+        "if false then",
+        "who waits for a failed job waits for ever",
+    ),
     (
         "place_freed",
         "string.byte(known[7]) ~= 48 and ",

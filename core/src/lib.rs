@@ -98,6 +98,7 @@ mod operate;
 mod partitions;
 mod queue;
 mod record;
+mod results;
 mod retry;
 #[doc(hidden)]
 pub mod runtime;

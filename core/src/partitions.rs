@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::Client;
 use crate::consume::{Job, ReserveOptions, Settlement};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::limits::{Limits, Rate};
@@ -367,6 +368,16 @@ impl Partitions {
             }
         }
         Ok(page)
+    }
+
+    /// See [`Queue::wait_result`].
+    pub async fn wait_result(&self, id: &str, timeout: Option<Duration>) -> Result<Data, Error> {
+        for part in self.likely_parts(id) {
+            if !part.is_gone(id).await? {
+                return part.wait_result(id, timeout).await;
+            }
+        }
+        self.part_of(id).wait_result(id, timeout).await
     }
 
     /// See [`Queue::find`].

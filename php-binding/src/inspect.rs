@@ -124,6 +124,12 @@ macro_rules! view {
                 self.envelope().timeout.map(duly::Millis::as_seconds)
             }
 
+            /// For how many seconds its result is kept; null when none is.
+            #[php(getter)]
+            pub fn result_ttl(&self) -> Option<f64> {
+                self.envelope().result_ttl.map(duly::Millis::as_seconds)
+            }
+
             /// When it was pushed, in unix seconds by the producer's clock.
             #[php(getter)]
             pub fn pushed_at(&self) -> i64 {

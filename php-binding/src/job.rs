@@ -86,9 +86,12 @@ view! {
             self.settled.get()
         }
 
-        /// Done: the job leaves the queue.
-        pub fn ack(&self) -> PhpResult<()> {
-            self.settle(Outcome::Done, "")?;
+        /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
+        #[php(optional = result)]
+        pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
+            let result = convert::result(self.job.reserved(), result)?;
+            self.job.ack_with_data(result, &mut Signals)?;
+            self.settled.set(true);
             Ok(())
         }
 

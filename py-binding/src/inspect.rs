@@ -131,6 +131,11 @@ impl JobView {
     }
 
     #[getter]
+    fn result_ttl(&self) -> Option<f64> {
+        self.envelope().result_ttl.map(Millis::as_seconds)
+    }
+
+    #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
     }

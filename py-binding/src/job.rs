@@ -152,6 +152,11 @@ impl ReservedJob {
     }
 
     #[getter]
+    fn result_ttl(&self) -> Option<f64> {
+        self.envelope().result_ttl.map(Millis::as_seconds)
+    }
+
+    #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
     }
@@ -216,9 +221,19 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
 
 #[pymethods]
 impl Job {
-    /// Done: the job leaves the queue.
-    fn ack(slf: &Bound<'_, Self>) -> PyResult<()> {
-        settle(slf, Outcome::Done, String::new(), None).map(|_| ())
+    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    #[pyo3(signature = (result=None))]
+    fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let reserved = slf.as_super().get();
+        let result = result_of(reserved.job(), result)?;
+        if let Held::InRun(run) = &reserved.held {
+            run.note_done(result).map_err(Failure::from)?;
+        } else {
+            let job = reserved.blocking()?;
+            wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+        }
+        reserved.note_settled();
+        Ok(())
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
@@ -255,6 +270,12 @@ impl Job {
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals))
     }
+}
+
+/// What a job gives, of which nothing said is `null`.
+pub(crate) fn result_of(job: &duly::Job, result: Option<&Bound<'_, PyAny>>) -> Result<Option<Data>, Failure> {
+    let about = |error: duly::Error| error.during("ack").in_queue(job.queue().name()).of_job(job.id());
+    Ok(result.map_or(Ok(None), |result| convert::result(job, result)).map_err(about)?)
 }
 
 pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {

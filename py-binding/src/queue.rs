@@ -95,7 +95,8 @@ impl Queue {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            on_duplicate='refuse', raw=None)"
     )]
     fn push(
         &self,
@@ -284,6 +285,20 @@ impl Queue {
             By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.find_key(&key, signals))),
         };
         found?.map(|found| Found::new(py, found)).transpose()
+    }
+
+    /// What the job gave, when it is done.
+    #[pyo3(signature = (id, *, timeout=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn wait_result<'py>(
+        &self,
+        py: Python<'py>,
+        id: Text,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
+        let result = wait(py, |signals| either!(&self.queue, |queue| queue.wait_result(&id, timeout, signals)))?;
+        convert::to_python(py, &result)
     }
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.

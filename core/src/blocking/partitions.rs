@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Client, Interrupt, Job, Queue};
 use crate::audit::{AuditOptions, AuditReport};
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::limits::Limits;
@@ -217,6 +218,17 @@ impl Partitions {
     ) -> Result<Vec<JobView>, I::Error> {
         let queue = self.inner()?;
         block_on(queue.peek(state, offset, limit), || interrupt.check())
+    }
+
+    /// See [`crate::Partitions::wait_result`].
+    pub fn wait_result<I: Interrupt>(
+        &self,
+        id: &str,
+        timeout: Option<Duration>,
+        interrupt: &mut I,
+    ) -> Result<Data, I::Error> {
+        let whole = self.inner()?;
+        block_on(whole.wait_result(id, timeout), || interrupt.check())
     }
 
     /// See [`crate::Partitions::find`].

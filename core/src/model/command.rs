@@ -1,7 +1,7 @@
 //! The calls of the scripts as data, and the way from such a call to a step of the model.
 
 use crate::keys::Levels;
-use crate::script::{By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
+use crate::script::{AwaitedReply, By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
 
 use super::limits::Limits;
 use super::state::{Record, Returned, State};
@@ -15,10 +15,16 @@ pub(super) struct CallId {
     pub(super) renew: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Became {
-    Done,
-    Back { verb: Verb, delay_ms: u64, error: String, rewritten: Option<(u64, Record)> },
+    /// With what it leaves.
+    Done(Option<String>),
+    Back {
+        verb: Verb,
+        delay_ms: u64,
+        error: String,
+        rewritten: Option<(u64, Record)>,
+    },
 }
 
 /// What became of a reserved job.
@@ -64,6 +70,7 @@ pub(super) enum Command {
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
+    Awaited { id: String },
 }
 
 impl Command {
@@ -126,6 +133,7 @@ pub(super) enum Answer {
     Counts(CountsReply),
     Page(Vec<PeekedReply>),
     Found(Option<FoundReply>),
+    Awaited(AwaitedReply),
 }
 
 impl Answer {
@@ -164,6 +172,7 @@ impl State {
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
+            Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
         };
         result.unwrap_or_else(Answer::Text)
     }

@@ -51,6 +51,7 @@ pub(super) struct NewRecord {
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
     Ack,
+    AckWith(&'static str),
     Back { verb: Verb, delay_ms: u64, error: &'static str, rewrite: bool },
 }
 
@@ -172,6 +173,10 @@ pub(super) enum Step {
         by_key: Option<&'static str>,
         pick: Pick,
     },
+    /// Somebody waits for what a job leaves.
+    Await {
+        pick: Pick,
+    },
     /// An earlier call, exactly as it was sent.
     Resend {
         back: usize,
@@ -243,6 +248,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     let back = (verb, delay_ms, select(vec!["", "boom", "7;8;odd"]), prop::bool::weighted(0.2));
     prop_oneof![
         2 => Just(Deed::Ack),
+        1 => select(vec!["null", "[1]"]).prop_map(Deed::AckWith),
         3 => back.prop_map(|(verb, delay_ms, error, rewrite)| Deed::Back { verb, delay_ms, error, rewrite }),
     ]
 }
@@ -433,6 +439,7 @@ fn step() -> impl Strategy<Value = Step> {
         (select(vec!["ready", "delayed", "reserved", "failed"]), 0..4_usize, select(vec![1, 2, 5, 300]))
             .prop_map(|(state, offset, limit)| Step::Peek { state, offset, limit }),
         (by_key(), 0..8_usize).prop_map(|(by_key, pick)| Step::Find { by_key, pick }),
+        (0..8_usize).prop_map(|pick| Step::Await { pick }),
     ];
     let failing = prop_oneof![
         12 => (0..6_usize).prop_map(|back| Step::Resend { back }),

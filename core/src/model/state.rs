@@ -118,6 +118,8 @@ pub(super) struct State {
     pub(super) meta: Meta,
     pub(super) stats: BTreeMap<String, u64>,
     pub(super) calls: BTreeMap<String, Calls>,
+    /// What acked jobs left. In this time none ends.
+    pub(super) results: BTreeMap<String, String>,
 }
 
 /// The member of `delayed` that stands for this job.

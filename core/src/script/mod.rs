@@ -16,8 +16,8 @@ pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, loo
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call};
-pub(crate) use declare::{Argument, Clock, Declared, Digits, Due};
-pub(crate) use inspect::{Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply};
+pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys};
+pub(crate) use inspect::{Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
     RescheduleReply,

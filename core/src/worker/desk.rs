@@ -13,7 +13,7 @@ use super::event::{Interruption, WorkerEvent};
 use super::executor::{Ended, ExecutorShared};
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
-use crate::consume::{Job, Settlement, add_outcome};
+use crate::consume::{Job, MAX_RESULT_BYTES, Settlement, add_outcome};
 use crate::error::Error;
 use crate::queue::MAX_BATCH;
 use crate::retry::{Next, Outcome};
@@ -257,15 +257,14 @@ impl Desk {
         let told = match ended {
             _ if interrupted => Ok(None),
             Ended::SettledByHandler => Ok(None),
-            Ended::Outcome { outcome, error, rewritten } => {
-                let settlement =
-                    Settlement { job: &held.job, outcome, error: &error, rewritten: rewritten.map(|changed| *changed) };
+            Ended::Outcome { outcome, error, rewritten, result } => {
+                let rewritten = rewritten.map(|changed| *changed);
+                let settlement = Settlement { job: &held.job, outcome, error: &error, rewritten, result };
                 match state.note(held.lane, &settlement) {
                     Ok(next) => Ok(Some(next)),
                     Err(refused) => {
-                        let failure =
-                            Settlement { job: &held.job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
-                        let _ = state.note(held.lane, &failure);
+                        let error = if error.is_empty() { refused.to_string() } else { error };
+                        let _ = state.note(held.lane, &failure(&held.job, &error));
                         Err(refused)
                     }
                 }
@@ -614,7 +613,9 @@ impl State {
 
     fn open_batch(&mut self, lane: usize) -> &mut Batch {
         let batches = &mut self.lanes[lane];
-        if batches.back().is_none_or(|batch| batch.outcomes.len() >= OUTCOMES_A_CALL) {
+        let is_full =
+            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.result_bytes() >= MAX_RESULT_BYTES;
+        if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
             batches.push_back(Batch::default());
         }
         let last = batches.len() - 1;
@@ -711,8 +712,7 @@ impl State {
             Interruption::TimedOut => {
                 let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
                 let error = format!("ran longer than its timeout of {timeout} s");
-                let failure = Settlement { job: &job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
-                let _ = self.note(lane, &failure);
+                let _ = self.note(lane, &failure(&job, &error));
             }
             Interruption::Stopped => {
                 let _ = self.note(lane, &give_back(&job));
@@ -784,5 +784,9 @@ impl Held {
 }
 
 fn give_back(job: &Job) -> Settlement<'_> {
-    Settlement { job, outcome: Outcome::Release { after: Millis::ZERO }, error: "", rewritten: None }
+    Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(job) }
+}
+
+fn failure<'a>(job: &'a Job, error: &'a str) -> Settlement<'a> {
+    Settlement { outcome: Outcome::FAILURE, error, ..Settlement::done(job) }
 }

@@ -150,7 +150,7 @@ impl Verb {
         let settle = |outcome: Outcome| async move {
             let job = prepared.job.as_ref().unwrap();
             queue
-                .settle_all(&[Settlement { job, outcome, error: "no", rewritten: None }])
+                .settle_all(&[Settlement { job, outcome, error: "no", rewritten: None, result: None }])
                 .await
                 .map(|flags| format!("{flags:?}"))
         };

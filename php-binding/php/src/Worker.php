@@ -292,7 +292,7 @@ final class Worker
                 }
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $handler($job->data(), $job);
+                $engine->keep($handler($job->data(), $job));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();

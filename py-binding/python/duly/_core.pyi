@@ -85,6 +85,7 @@ class Queue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> str:
@@ -167,6 +168,16 @@ class Queue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def wait_result(self, id: str, *, timeout: _Span | None = None) -> _Json:
+        """Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
+
+        Raises:
+            JobFailedError: it has failed for good.
+            NoResultError: there is none and there will be none: cancelled, pushed without `result_ttl`, kept no longer.
+            DulyTimeoutError: it is not done yet.
+
+        """
+
     def audit(self, *, repair: bool = False) -> AuditReport:
         """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
@@ -204,6 +215,7 @@ class NewJob:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> NewJob: ...
@@ -245,6 +257,10 @@ class ReservedJob:
         """How often it came back from a worker: failed, released, or its lease ended."""
 
     @property
+    def result_ttl(self) -> float | None:
+        """For how many seconds its result is kept; None when none is."""
+
+    @property
     def timeout(self) -> float | None:
         """The longest run, in seconds."""
 
@@ -277,8 +293,8 @@ class Job(ReservedJob):
     is lost later is logged.
     """
 
-    def ack(self) -> None:
-        """Done: the job leaves the queue."""
+    def ack(self, result: _Json = None) -> None:
+        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,
@@ -343,6 +359,10 @@ class JobView:
     @property
     def returns(self) -> int:
         """How often it came back from a worker: failed, released, or its lease ended."""
+
+    @property
+    def result_ttl(self) -> float | None:
+        """For how many seconds its result is kept; None when none is."""
 
     @property
     def timeout(self) -> float | None:
@@ -604,8 +624,11 @@ class Executor:
     def next(self) -> Job | None:
         """Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed."""
 
-    def done(self) -> Job | None:
-        """End the run, done or as its job noted, and give the next job as `next` does."""
+    def keep(self, result: _Json) -> None:
+        """Note what the handler gave, if the producer wants it and the job was not settled by its handler."""
+
+    def done(self, result: _Json) -> Job | None:
+        """End the run, done with this result or as its job noted, and give the next job as `next` does."""
 
     def end(self) -> tuple[str, float | None] | None:
         """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted."""
@@ -713,6 +736,7 @@ class AsyncQueue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> Future[str]:
@@ -797,6 +821,9 @@ class AsyncQueue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def wait_result(self, id: str, *, timeout: _Span | None = None) -> Future[_Json]:
+        """Give what the job returned, as soon as it is done."""
+
     def audit(self, *, repair: bool = False) -> Future[AuditReport]:
         """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
@@ -815,8 +842,8 @@ class AsyncPartitions(AsyncQueue):
 class AsyncJob(ReservedJob):
     """The asyncio twin of `Job`."""
 
-    def ack(self) -> Future[None]:
-        """Done: the job leaves the queue."""
+    def ack(self, result: _Json = None) -> Future[None]:
+        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from duly._core import Client
 
 Handler: TypeAlias = Callable[[Job], Any]
-"""What runs a job: a function or a coroutine function that takes the job; what it returns does not matter."""
+"""What runs a job: a function or a coroutine function that takes the job. What it returns is the job's result, kept if
+the producer asked for it (`result_ttl`)."""
 FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
 """Gives what it wants changed of the failure, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)

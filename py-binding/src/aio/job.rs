@@ -4,7 +4,9 @@ use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
 use super::future::start;
-use crate::job::{Held, ReservedJob, error_text, extension, failure, given, release, rewritten, unchanged, wait_of};
+use crate::job::{
+    Held, ReservedJob, error_text, extension, failure, given, release, result_of, rewritten, unchanged, wait_of,
+};
 
 /// A reserved job of an asyncio queue. One verb settles it: ack, fail or release.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
@@ -44,9 +46,16 @@ fn settle<'py>(
 
 #[pymethods]
 impl AsyncJob {
-    /// Done: the job leaves the queue.
-    fn ack<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        settle(slf, Outcome::Done, String::new(), None, |py, _| Ok(py.None()))
+    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    #[pyo3(signature = (result=None))]
+    fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let reserved = slf.as_super().clone().unbind();
+        let job = slf.as_super().get().job().clone();
+        let result = result_of(&job, result)?;
+        start(slf.py(), async move { job.ack_with_data(result).await }, move |py, ()| {
+            reserved.get().note_settled();
+            Ok(py.None())
+        })
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.

@@ -157,7 +157,8 @@ impl AsyncQueue {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            on_duplicate='refuse', raw=None)"
     )]
     fn push<'py>(
         &self,
@@ -362,6 +363,20 @@ impl AsyncQueue {
             }
         };
         start(py, find, |py, found| object(py, found.map(|found| Found::new(py, found)).transpose()?))
+    }
+
+    /// What the job gave, when it is done.
+    #[pyo3(signature = (id, *, timeout=None))]
+    fn wait_result<'py>(
+        &self,
+        py: Python<'py>,
+        id: Text,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
+        call!(self, py, |queue| queue.wait_result(&id, timeout), |py, result| {
+            Ok(convert::to_python(py, &result)?.unbind())
+        })
     }
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
