@@ -396,6 +396,18 @@ namespace Duly {
         }
 
         /**
+         * The workers that are alive: where, since when, and what each runs. One that dies is left out after 30 s as a
+         * rule, one that stops at once.
+         *
+         * @return list<WorkerInfo>
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function workers(): array
+        {
+        }
+
+        /**
          * What the job's handler returned: at once when it is done, or as soon as it is.
          *
          * @param int|float|null $timeout how many seconds to wait; as long as it takes if null
@@ -539,6 +551,20 @@ namespace Duly {
         }
 
         /**
+         * Notes how far the run has come, for `find` and `peek`: it is shown while this lease is held.
+         *
+         * @param int|float $fraction from 0 to 1
+         * @param string $text cut to 1 KiB
+         *
+         * @throws Exception\InvalidArgumentException for another number
+         * @throws Exception\LeaseLostException another worker may run it
+         * @throws Exception\ExceptionInterface
+         */
+        public function progress(int|float $fraction, ?string $text = null): void
+        {
+        }
+
+        /**
          * Sets the lease to end so many seconds from now; 10 if null.
          *
          * @throws Exception\LeaseLostException another worker may run it
@@ -638,6 +664,52 @@ namespace Duly {
         public readonly ?array $rate;
     }
 
+    /** How far a run has come. */
+    final class Progress
+    {
+        /** From 0 to 1. */
+        public readonly float $fraction;
+        /** What its handler says of it; perhaps nothing. */
+        public readonly string $text;
+        /** When it said so, in unix seconds by the server's clock. */
+        public readonly float $at;
+    }
+
+    /** A worker that is alive. Times are unix seconds of its host's clock. */
+    final class WorkerInfo
+    {
+        /** Its own, made when it started. */
+        public readonly string $id;
+        /** The host on which it runs. */
+        public readonly string $host;
+        /** Its process there. */
+        public readonly int $pid;
+        /** `rust`, `python` or `php`. */
+        public readonly string $language;
+        /** The version of duly. */
+        public readonly string $version;
+        /** The name that it was given. */
+        public readonly ?string $name;
+        /** @var list<string> all queues that it serves */
+        public readonly array $queues;
+        /** How many handlers it runs at once. */
+        public readonly int $concurrency;
+        /** When it started. */
+        public readonly float $startedAt;
+        /** @var list<RunningJob> what it runs of this queue, at most 20; as it was when it last told, up to 10 s ago */
+        public readonly array $running;
+    }
+
+    /** A job that a worker runs. */
+    final class RunningJob
+    {
+        public readonly string $id;
+        /** Its handler's name. */
+        public readonly ?string $name;
+        /** When this run began. */
+        public readonly float $startedAt;
+    }
+
     /**
      * What JobView and Found both have. The extension has no such trait: it is here to say it once.
      *
@@ -653,6 +725,8 @@ namespace Duly {
         public readonly string $state;
         /** Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job. */
         public readonly ?float $at;
+        /** How far its run has come, if it is reserved and its handler told. */
+        public readonly ?Progress $progress;
         /** Why the record could not be decoded, if so; the data is null then. */
         public readonly ?string $undecodable;
     }
@@ -795,6 +869,7 @@ namespace Duly {
             int|float $lease,
             int|float $grace,
             int|float $patience,
+            ?string $name = null,
         ) {
         }
 

@@ -27,6 +27,7 @@ use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::partitions::check_queue_or_part;
 use crate::queue::{PushSummary, Pushed};
+use crate::registry::WorkerInfo;
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
 use crate::several::{QueueWeight, Selection};
@@ -307,6 +308,12 @@ impl Queue {
         block_on(queue.peek(state, offset, limit), || interrupt.check())
     }
 
+    /// See [`crate::Queue::workers`].
+    pub fn workers<I: Interrupt>(&self, interrupt: &mut I) -> Result<Vec<WorkerInfo>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.workers(), || interrupt.check())
+    }
+
     /// See [`crate::Queue::wait_result`].
     pub fn wait_result<I: Interrupt>(
         &self,
@@ -401,6 +408,12 @@ impl Job {
         let error = changed.error.clone();
         let rewritten = Some(changed);
         self.settle_as(Settlement { outcome, error: &error, rewritten, ..Settlement::done(&self.job) }, interrupt)
+    }
+
+    /// See [`crate::Job::progress`].
+    pub fn progress<I: Interrupt>(&self, fraction: f64, text: &str, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.queue.inner()?;
+        block_on(queue.note_progress(&self.job, fraction, text), || interrupt.check())
     }
 
     /// See [`crate::Job::extend`].

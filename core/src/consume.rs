@@ -617,7 +617,7 @@ impl Queue {
         flags.map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
-    fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
+    pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
         Error::new(
             ErrorKind::LeaseLost,
             "the lease is over: the job was cancelled, or another worker may run it; stop working on it, or use a longer lease or extend it in time",

@@ -185,11 +185,16 @@ impl Envelope {
 
 /// The error text as it is kept: at most [`MAX_ERROR_BYTES`], cut at the edge of a character.
 pub fn cut_error(error: &str) -> &str {
-    let mut end = error.len().min(MAX_ERROR_BYTES);
-    while !error.is_char_boundary(end) {
+    cut(error, MAX_ERROR_BYTES)
+}
+
+/// At most so many bytes of a text, cut at the edge of a character.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    &error[..end]
+    &text[..end]
 }
 
 pub(crate) fn corrupt(reason: impl std::fmt::Display) -> Error {

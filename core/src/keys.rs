@@ -74,17 +74,23 @@ pub(crate) enum Key {
     Stats,
     /// hash with a lifetime, one a client: slot -> number and answer of the last call that came through it.
     Call,
+    /// sorted set: id of a worker by when it is taken for dead, in ms.
+    Workers,
+    /// hash: id of a worker -> what it says of itself.
+    WorkerInfos,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
     Result,
     /// list with a lifetime, one a job that is named in the call: not empty once there is a result.
     Done,
+    /// string with a lifetime, one a job that is named in the call: how far its run has come.
+    Progress,
 }
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 11] = [
+    pub(crate) const FIXED: [Self; 13] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -96,6 +102,8 @@ impl Key {
         Self::Wake,
         Self::Meta,
         Self::Stats,
+        Self::Workers,
+        Self::WorkerInfos,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -113,23 +121,26 @@ impl Key {
             Self::Meta => "meta",
             Self::Stats => "stats",
             Self::Call => "call",
+            Self::Workers => "workers",
+            Self::WorkerInfos => "worker_infos",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",
+            Self::Progress => "progress",
         }
     }
 
     /// Does every job have its own, named by the job's id?
     pub(crate) fn is_of_one_job(self) -> bool {
-        matches!(self, Self::Result | Self::Done)
+        matches!(self, Self::Result | Self::Done | Self::Progress)
     }
 
     /// What `TYPE` says of the key when it exists.
     pub(crate) fn redis_type(self) -> &'static str {
         match self {
-            Self::Delayed | Self::Reserved | Self::Failed => "zset",
+            Self::Delayed | Self::Reserved | Self::Failed | Self::Workers => "zset",
             Self::Wake | Self::Ready | Self::Done => "list",
-            Self::Result => "string",
+            Self::Result | Self::Progress => "string",
             _ => "hash",
         }
     }

@@ -13,6 +13,7 @@ use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
+use crate::registry::{WorkerInfo, merged};
 use crate::several::{QueueWeight, Selection, reserve_several};
 use crate::time::{Millis, When};
 
@@ -368,6 +369,15 @@ impl Partitions {
             }
         }
         Ok(page)
+    }
+
+    /// See [`Queue::workers`]: those of all parts, each once.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let mut all = Vec::new();
+        for part in self.parts() {
+            merged(&mut all, part.workers().await?);
+        }
+        Ok(all)
     }
 
     /// See [`Queue::wait_result`].

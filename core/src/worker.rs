@@ -11,8 +11,10 @@
 //! | `executor.rs` | a place where a handler runs |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
+//! | `beat.rs` | tells the queues that the worker is alive |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs` | the worker of Rust programs |
 
+mod beat;
 mod builder;
 mod desk;
 mod engine;
@@ -64,12 +66,24 @@ pub struct WorkerSettings {
     pub lease: Duration,
     /// How long running handlers may go on after a stop (default 30 s).
     pub grace: Duration,
+    /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
+    pub name: Option<String>,
+    /// The language in which its handlers are written (default: `rust`).
+    pub language: &'static str,
 }
 
 impl WorkerSettings {
     /// The defaults, for these queues.
     pub fn new(queues: Vec<(String, u32)>) -> Self {
-        Self { queues, selection: Selection::default(), concurrency: 1, lease: DEFAULT_LEASE, grace: DEFAULT_GRACE }
+        Self {
+            queues,
+            selection: Selection::default(),
+            concurrency: 1,
+            lease: DEFAULT_LEASE,
+            grace: DEFAULT_GRACE,
+            name: None,
+            language: "rust",
+        }
     }
 
     /// Errors: `InvalidArgument`.
@@ -91,6 +105,10 @@ impl WorkerSettings {
         }
         if self.lease < SHORTEST_LEASE {
             return Err(Error::invalid("a worker's lease is at least 100 ms, to be renewed in time"));
+        }
+        let is_name = |name: &str| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
+        if !self.name.as_deref().is_none_or(is_name) {
+            return Err(Error::invalid("a worker's name has 1 to 128 bytes and no control characters"));
         }
         check_lease(self.lease)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use duly::{
     Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, Rate, Requeued,
-    ReserveOptions, RetryPolicy, State, When,
+    ReserveOptions, RetryPolicy, State, When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -128,6 +128,12 @@ enum Verb {
         limit: Option<usize>,
     },
     Find(Target),
+    Progress {
+        job: Value,
+        fraction: f64,
+        text: Option<String>,
+    },
+    Workers {},
     WaitResult {
         id: String,
         timeout: Option<f64>,
@@ -422,6 +428,11 @@ impl Run {
                 Target::Key(key) => queue.find_key(&key).await?,
             }
             .map_or(Value::Null, |found| found_view(&found)),
+            Verb::Progress { job, fraction, text } => {
+                let told = self.job(&job)?.progress(fraction, &text.unwrap_or_default()).await;
+                told.map(|()| Value::Null)?
+            }
+            Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
             Verb::WaitResult { id, timeout } => {
                 queue.wait_result(&id, timeout.map(span).transpose()?).await?.deserialize()?
             }
@@ -534,6 +545,14 @@ fn view(job: &JobView) -> Value {
     shown["state"] = json!(job.state.as_str());
     shown["at"] = json!(job.at);
     shown["undecodable"] = json!(job.undecodable);
+    let progress = job.progress.as_ref();
+    shown["progress"] = json!(progress.map(|it| json!({ "fraction": it.fraction, "text": it.text, "at": it.at })));
+    shown
+}
+
+fn worker(worker: &WorkerInfo) -> Value {
+    let mut shown = json!(worker);
+    shown["id"] = json!(worker.id);
     shown
 }
 

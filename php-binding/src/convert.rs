@@ -227,16 +227,26 @@ pub fn call(name: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Zval, Fault>
     answer.map_err(|error| Fault::invalid(format!("PHP's {name} failed: {error}")))
 }
 
-/// Seconds as int or float; nothing else is a number here, not even a numeric string.
-pub fn seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+/// A number as int or float; nothing else is one here.
+pub fn number(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be a number (int or float), not {}", type_name(value)));
+    number_of(value).ok_or_else(refused)
+}
+
+#[allow(clippy::cast_precision_loss)] // no number of interest has more than 53 bits
+fn number_of(value: &Zval) -> Option<f64> {
     let value = value.dereference();
-    #[allow(clippy::cast_precision_loss)] // no span of interest has more than 53 bits of seconds
-    let number = match (value.is_long(), value.is_double()) {
+    match (value.is_long(), value.is_double()) {
         (true, _) => value.long().map(|whole| whole as f64),
         (_, true) => value.double(),
         _ => None,
-    };
-    number.ok_or_else(|| Fault::invalid(format!("{name} must be seconds (int or float), not {}", type_name(value))))
+    }
+}
+
+/// Seconds as int or float; nothing else is a number here, not even a numeric string.
+pub fn seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be seconds (int or float), not {}", type_name(value)));
+    number_of(value).ok_or_else(refused)
 }
 
 /// A span in seconds.

@@ -16,6 +16,7 @@ use crate::new_job::{Options, with_options};
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
+use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
 use crate::select::{By, by, parse_state};
 use crate::when::{given, moment, reserve_options, when};
@@ -174,6 +175,11 @@ macro_rules! verbs {
                     By::Key(key) => self.queue.find_key(&key, &mut Signals)?,
                 };
                 Ok(found.map(Found::new))
+            }
+
+            /// The workers that are alive: where, since when, and what each runs.
+            pub fn workers(&self) -> PhpResult<Vec<WorkerInfo>> {
+                Ok(self.queue.workers(&mut Signals)?.into_iter().map(WorkerInfo::from).collect())
             }
 
             /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.

@@ -15,7 +15,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::{self, millis};
+use crate::convert::{self, Text, millis, utf8};
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
@@ -121,6 +121,7 @@ impl WorkerEngine {
         lease: &Zval,
         grace: &Zval,
         patience: &Zval,
+        name: Option<Text>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
             let (queues, selection) = select::queues(client.blocking(), queues)?;
@@ -129,6 +130,8 @@ impl WorkerEngine {
             settings.selection = selection;
             settings.lease = millis("lease", lease)?.to_duration();
             settings.grace = millis("grace", grace)?.to_duration();
+            settings.name = utf8("name", name)?;
+            settings.language = "php";
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(without_signals(|| Engine::start(client.blocking(), settings))?);
             let watch = Watch::start(&engine, patience)?;

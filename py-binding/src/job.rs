@@ -7,9 +7,9 @@ use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
-use crate::convert;
+use crate::convert::{self, Text};
 use crate::error::{Failure, invalid};
 use crate::waiting::wait;
 use crate::worker::InRun;
@@ -263,6 +263,14 @@ impl Job {
         settle(slf, release(after)?, String::new(), None).map(|_| ())
     }
 
+    /// Notes how far the run has come.
+    #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
+    fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text>) -> PyResult<()> {
+        let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
+        let job = slf.as_super().get().blocking()?;
+        wait(slf.py(), |signals| job.progress(fraction, &text, signals))
+    }
+
     /// Sets the lease to end this long from now.
     #[pyo3(signature = (lease=None))]
     fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -276,6 +284,15 @@ impl Job {
 pub(crate) fn result_of(job: &duly::Job, result: Option<&Bound<'_, PyAny>>) -> Result<Option<Data>, Failure> {
     let about = |error: duly::Error| error.during("ack").in_queue(job.queue().name()).of_job(job.id());
     Ok(result.map_or(Ok(None), |result| convert::result(job, result)).map_err(about)?)
+}
+
+/// A number; the engine says which ones it takes.
+pub(crate) fn fraction_of(fraction: &Bound<'_, PyAny>) -> Result<f64, Failure> {
+    let refused = || invalid(format!("progress is a number from 0 to 1, not {}", convert::type_name(fraction)));
+    if fraction.is_instance_of::<PyBool>() {
+        return Err(refused().into());
+    }
+    Ok(fraction.extract().map_err(|_| refused())?)
 }
 
 pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {

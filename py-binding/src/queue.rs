@@ -14,6 +14,7 @@ use crate::job::{Job, ReservedJob};
 use crate::limits::{Limits, limits_of};
 use crate::new_job::{NewJob, new_job};
 use crate::operate::{Cancelled, Requeued};
+use crate::registry::WorkerInfo;
 use crate::waiting::wait;
 
 /// A queue, or one in parts: both have the same verbs.
@@ -285,6 +286,12 @@ impl Queue {
             By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.find_key(&key, signals))),
         };
         found?.map(|found| Found::new(py, found)).transpose()
+    }
+
+    /// The workers that are alive.
+    fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerInfo>> {
+        let workers = wait(py, |signals| either!(&self.queue, |queue| queue.workers(signals)))?;
+        Ok(workers.into_iter().map(WorkerInfo::from).collect())
     }
 
     /// What the job gave, when it is done.

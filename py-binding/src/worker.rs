@@ -12,7 +12,7 @@ use duly::worker::{Interruption, MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
 use crate::client::{Client, selected};
-use crate::convert;
+use crate::convert::{self, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::queue::Queue;
 use crate::waiting::wait as waited;
@@ -32,17 +32,18 @@ pub(crate) struct WorkerEngine {
 #[pymethods]
 impl WorkerEngine {
     #[new]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, name=None))]
     fn new(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        name: Option<Text>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let settings = settings(queues, concurrency, lease, grace)?;
+        let settings = settings(queues, concurrency, lease, grace, name)?;
         let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
@@ -53,15 +54,16 @@ impl WorkerEngine {
 
     /// Refuses settings that are out of range; starts nothing.
     #[staticmethod]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, name=None))]
     fn check(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        name: Option<Text>,
     ) -> PyResult<()> {
-        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace)?).or_raise()
+        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace, name)?).or_raise()
     }
 
     /// A new place in which a handler runs.
@@ -99,6 +101,7 @@ fn settings(
     concurrency: &Bound<'_, PyAny>,
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
+    name: Option<Text>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = selected(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -106,6 +109,8 @@ fn settings(
     settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;
     settings.lease = convert::duration("lease", lease)?;
     settings.grace = convert::duration("grace", grace)?;
+    settings.name = name.map(Text::into_string);
+    settings.language = "python";
     Ok(settings)
 }
 

@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
+use crate::registry::WorkerInfo;
 use crate::runtime::{PerProcess, block_on};
 use crate::time::{Millis, When};
 
@@ -220,6 +221,12 @@ impl Partitions {
         block_on(queue.peek(state, offset, limit), || interrupt.check())
     }
 
+    /// See [`crate::Partitions::workers`].
+    pub fn workers<I: Interrupt>(&self, interrupt: &mut I) -> Result<Vec<WorkerInfo>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.workers(), || interrupt.check())
+    }
+
     /// See [`crate::Partitions::wait_result`].
     pub fn wait_result<I: Interrupt>(
         &self,
@@ -227,8 +234,8 @@ impl Partitions {
         timeout: Option<Duration>,
         interrupt: &mut I,
     ) -> Result<Data, I::Error> {
-        let whole = self.inner()?;
-        block_on(whole.wait_result(id, timeout), || interrupt.check())
+        let queue = self.inner()?;
+        block_on(queue.wait_result(id, timeout), || interrupt.check())
     }
 
     /// See [`crate::Partitions::find`].

@@ -71,6 +71,10 @@ pub(super) enum Command {
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
     Awaited { id: String },
+    Beat { worker: String, life_ms: u64, info: String },
+    Alive,
+    Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
+    ProgressOf { ids: Vec<String> },
 }
 
 impl Command {
@@ -134,6 +138,8 @@ pub(super) enum Answer {
     Page(Vec<PeekedReply>),
     Found(Option<FoundReply>),
     Awaited(AwaitedReply),
+    Alive(Vec<(String, Vec<u8>)>),
+    Progress(Vec<String>),
 }
 
 impl Answer {
@@ -172,6 +178,10 @@ impl State {
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
+            Command::Beat { worker, life_ms, info } => self.beat(worker, *life_ms, info),
+            Command::Progress { id, token, fraction, text } => self.note_progress(id, *token, fraction, text),
+            Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
+            Command::Alive => Ok(Answer::Alive(self.alive())),
             Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
         };
         result.unwrap_or_else(Answer::Text)

@@ -87,6 +87,13 @@ impl State {
         for (level, list) in &self.ready {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());
         }
+        let workers = self.workers.iter().map(|(id, (until, _))| (id.clone(), *until));
+        add_sorted(&mut dump, "workers", workers);
+        let infos = self.workers.iter().map(|(id, (_, info))| (id.clone(), info.clone()));
+        add_hash(&mut dump, "worker_infos", infos.collect());
+        for (id, (_, noted)) in &self.progress {
+            dump.insert(format!("progress:{id}"), Contents::Text(noted.clone()));
+        }
         for (id, result) in &self.results {
             dump.insert(format!("result:{id}"), Contents::Text(result.clone()));
             add_list(&mut dump, &format!("done:{id}"), vec!["1".to_owned()]);
@@ -168,7 +175,8 @@ pub(super) fn read_without(server: &mut Server, keys: &QueueKeys, clients: &[&st
 
 /// What single jobs have of their own. A key that does not end by itself is shown as unknown.
 fn read_own_keys(server: &mut Server, start: &str, existing: &[String], without: &str, dump: &mut Dump) {
-    let is_own = |name: &&str| *name != without && (name.starts_with("result:") || name.starts_with("done:"));
+    let is_own =
+        |name: &&str| *name != without && ["result:", "done:", "progress:"].iter().any(|start| name.starts_with(start));
     let names: Vec<&str> = existing.iter().map(|key| &key[start.len()..]).filter(is_own).collect();
     let mut pipeline = redis::pipe();
     for name in &names {

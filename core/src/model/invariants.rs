@@ -44,6 +44,7 @@ impl History {
         check_bounds(before, sent, after)?;
         check_twice(sent, answer, after)?;
         check_results(before, sent, answer, after)?;
+        check_progress(before, sent, after)?;
         self.check_late(before, sent, answer, after)?;
         if let Command::PushUnique { items, .. } = &sent.command {
             let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
@@ -227,6 +228,16 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();
     let popped = (entries(before) + promoted + ended).saturating_sub(entries(after));
     ensure!(popped <= 10 * (11 * reserve.want + 100), "I8: one reserve took {popped} entries");
+    Ok(())
+}
+
+/// Progress is noted by who holds the lease, and by nobody else.
+fn check_progress(before: &State, sent: &Sent, after: &State) -> Result<(), String> {
+    for (id, (token, _)) in after.progress.iter().filter(|(id, noted)| before.progress.get(*id) != Some(noted)) {
+        let is_his = matches!(&sent.command, Command::Progress { id: of, token: by, .. } if of == id && by == token);
+        let held = before.leases.get(id).is_some_and(|lease| lease.token == *token && lease.ends > before.clock);
+        ensure!(is_his && held, "progress of {id} was noted without its lease");
+    }
     Ok(())
 }
 

@@ -9,9 +9,9 @@ use redis::{Connection, Value};
 use crate::data::Data;
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
-    Awaited, AwaitedReply, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find,
-    FoundReply, JobKeys, Limit, Outcomes, Pause, Peek, PeekedReply, Promote, Purge, Push, PushUnique, Reclaim, Requeue,
-    Reschedule, Reserve, ReserveReply, Settle,
+    Alive, Awaited, AwaitedReply, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared,
+    Digits, Extend, Find, FoundReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek, PeekedReply, ProgressOf,
+    Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle, alive, noted,
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
@@ -89,6 +89,8 @@ impl Server {
             (_, Value::Int(count)) => Answer::Count(u64::try_from(count).map_err(|error| error.to_string())?),
             (Command::Reserve(_), reply) => Answer::Reserved(ReserveReply::decode(reply).map_err(read)?),
             (Command::Peek { .. }, reply) => Answer::Page(PeekedReply::decode(reply).map_err(read)?),
+            (Command::ProgressOf { .. }, reply) => Answer::Progress(noted(reply).map_err(read)?),
+            (Command::Alive, reply) => Answer::Alive(alive(reply).map_err(read)?),
             (Command::Awaited { .. }, reply) => Answer::Awaited(AwaitedReply::decode(reply).map_err(read)?),
             (Command::Find { .. }, reply) => Answer::Found(FoundReply::decode(reply).map_err(read)?),
             (Command::Counts, reply) => {
@@ -232,6 +234,20 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {
             call!(Peek { state, offset: *offset, limit: *limit }, |_| ())
+        }
+        Command::Beat { worker, life_ms, info } => {
+            call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }, |_| ())
+        }
+        Command::Alive => call!(Alive {}, |_| ()),
+        Command::Progress { id, token, fraction, text } => {
+            let (fraction, text) = ((*fraction).to_owned(), (*text).to_owned());
+            let progress_count = JobKeys::one(id);
+            call!(NoteProgress { token: Digits(*token), fraction, text, progress_count }, |out| out.push(id.as_bytes()))
+        }
+        Command::ProgressOf { ids } => {
+            let mut list = ByteStrings::default();
+            ids.iter().for_each(|id| list.push(id.as_bytes()));
+            call!(ProgressOf { progress_count: JobKeys(list.clone()) }, |out| out.extend(&list))
         }
         Command::Awaited { id } => {
             call!(Awaited { result_count: JobKeys::one(id) }, |out| out.push(id.as_bytes()))

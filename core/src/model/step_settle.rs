@@ -100,6 +100,30 @@ impl State {
         }
     }
 
+    /// Only of a lease that is held, as `extend`.
+    pub(super) fn note_progress(
+        &mut self,
+        id: &str,
+        token: u64,
+        fraction: &str,
+        text: &str,
+    ) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        let held = self.leases.get(id).is_some_and(|lease| lease.token == token && lease.ends > self.clock);
+        if held {
+            let noted = format!("{token};{fraction};{};{text}", self.clock);
+            self.progress.insert(id.to_owned(), (token, noted));
+        }
+        Ok(Answer::Text(if held { "1" } else { "0" }.to_owned()))
+    }
+
+    /// What the holder of the lease noted, and nobody before him.
+    pub(super) fn progress_of(&self, id: &str) -> String {
+        let token = self.leases.get(id).map(|lease| lease.token);
+        let noted = self.progress.get(id).filter(|(by, _)| Some(*by) == token);
+        noted.map_or(String::new(), |(_, noted)| noted.clone())
+    }
+
     pub(super) fn extend(&mut self, lease_ms: u64, leases: &[(String, u64)]) -> Result<Answer, Refused> {
         self.admit_format()?;
         let ends = self.clock + lease_ms;

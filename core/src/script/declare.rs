@@ -300,8 +300,8 @@ pub(crate) use script;
 mod tests {
     use super::*;
     use crate::script::{
-        Awaited, Cancel, Configure, Counts, Examine, Extend, Find, Limit, Pause, Peek, Promote, Purge, Push,
-        PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
+        Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Limit, NoteProgress, Pause, Peek,
+        ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
     };
 
     fn all() -> Vec<Declaration> {
@@ -324,6 +324,10 @@ mod tests {
             Peek::DECLARATION,
             Find::DECLARATION,
             Awaited::DECLARATION,
+            Beat::DECLARATION,
+            Alive::DECLARATION,
+            NoteProgress::DECLARATION,
+            ProgressOf::DECLARATION,
             Examine::DECLARATION,
             Repair::DECLARATION,
         ]

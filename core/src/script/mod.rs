@@ -7,10 +7,12 @@ mod call;
 mod declare;
 mod inspect;
 mod operate;
+mod progress;
 mod push;
 mod reply;
 mod reserve;
 mod settle;
+mod workers;
 
 pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
 #[cfg(test)]
@@ -22,7 +24,9 @@ pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
     RescheduleReply,
 };
+pub(crate) use progress::{NoteProgress, ProgressOf, noted};
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
 pub(crate) use reply::{count, text, two_numbers, wanted_levels, was_kept};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};
+pub(crate) use workers::{Alive, Beat, alive};

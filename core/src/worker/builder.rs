@@ -97,6 +97,12 @@ impl WorkerBuilder {
         self
     }
 
+    /// What [`Queue::workers`](crate::Queue::workers) calls it (default: no name).
+    pub fn name(mut self, name: &str) -> Self {
+        self.settings.name = Some(name.to_owned());
+        self
+    }
+
     /// Hooks around every run; see [`Middleware`] for their order.
     pub fn middleware(mut self, middleware: impl Middleware + 'static) -> Self {
         self.middleware.push(Box::new(middleware));

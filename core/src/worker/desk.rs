@@ -16,6 +16,7 @@ use super::{WorkerReport, WorkerSettings};
 use crate::consume::{Job, MAX_RESULT_BYTES, Settlement, add_outcome};
 use crate::error::Error;
 use crate::queue::MAX_BATCH;
+use crate::registry::RunningJob;
 use crate::retry::{Next, Outcome};
 use crate::script::{Outcomes, Verb};
 use crate::time::Millis;
@@ -89,6 +90,7 @@ struct Held {
 
 struct Running {
     number: u64,
+    started: Instant,
     executor: Arc<ExecutorShared>,
     /// Its outcome is settled already; what the handler says no longer counts.
     interrupted: bool,
@@ -406,6 +408,20 @@ impl Desk {
         }
     }
 
+    // ---- what is told of it ----
+
+    /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
+    pub(super) fn running(&self, lane: usize, most: usize, now: Millis) -> Vec<RunningJob> {
+        let state = self.lock();
+        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        let told = |held: &Held| {
+            let ago = Millis::from_duration(held.run.as_ref()?.started.elapsed()).ok()?;
+            let id = held.job.id().to_owned();
+            Some(RunningJob { id, name: held.job.envelope.name.clone(), started_at: now.saturating_sub(ago) })
+        };
+        of_lane.filter_map(told).take(most).collect()
+    }
+
     // ---- leases ----
 
     /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs.
@@ -573,7 +589,7 @@ impl State {
         self.next_run += 1;
         let number = self.next_run;
         let Some(held) = self.held[place].as_mut() else { return Taken::None };
-        held.run = Some(Running { number, executor: Arc::clone(executor), interrupted: false });
+        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: false });
         let job = Arc::clone(&held.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.timeouts.push(Reverse((until, place, number)));

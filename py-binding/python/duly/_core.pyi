@@ -168,6 +168,9 @@ class Queue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def workers(self) -> list[WorkerInfo]:
+        """Give the workers that are alive: where, since when, and what each runs."""
+
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> _Json:
         """Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
 
@@ -317,6 +320,9 @@ class Job(ReservedJob):
     def release(self, after: _Span | None = None) -> None:
         """Give it back, at once or after a while, without counting a failure."""
 
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`; LeaseLostError if it lost its lease."""
+
     def extend(self, lease: _Span | None = None) -> None:
         """Set the lease to end this long from now (default 10 s)."""
 
@@ -379,8 +385,76 @@ class JobView:
         """Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job."""
 
     @property
+    def progress(self) -> Progress | None:
+        """How far its run has come, if it is reserved and its handler told."""
+
+    @property
     def undecodable(self) -> str | None:
         """Why the record could not be decoded, if so; the data is None then."""
+
+@final
+class Progress:
+    """How far a run has come."""
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1."""
+
+    @property
+    def text(self) -> str:
+        """What its handler says of it; perhaps nothing."""
+
+    @property
+    def at(self) -> float:
+        """When it said so, in unix seconds by the server's clock."""
+
+@final
+class WorkerInfo:
+    """A worker that is alive. Times are unix seconds of its host's clock."""
+
+    @property
+    def id(self) -> str:
+        """Its own, made when it started."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def language(self) -> str:
+        """`rust`, `python` or `php`."""
+
+    @property
+    def version(self) -> str:
+        """The version of duly."""
+
+    @property
+    def name(self) -> str | None:
+        """The name that it was given."""
+
+    @property
+    def queues(self) -> list[str]:
+        """All queues that it serves."""
+
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def running(self) -> list[RunningJob]:
+        """What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago."""
+
+@final
+class RunningJob:
+    """A job that a worker runs."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def started_at(self) -> float:
+        """When this run began."""
 
 @final
 class Found(JobView):
@@ -583,10 +657,17 @@ class WorkerEngine:
         concurrency: float,
         lease: _Span,
         grace: _Span,
+        name: str | None = None,
     ) -> WorkerEngine: ...
     @staticmethod
     def check(
-        client: Client, queues: Mapping[str, int] | Iterable[str], *, concurrency: float, lease: _Span, grace: _Span
+        client: Client,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: float,
+        lease: _Span,
+        grace: _Span,
+        name: str | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are out of range; starts nothing."""
 
@@ -821,6 +902,9 @@ class AsyncQueue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def workers(self) -> Future[list[WorkerInfo]]:
+        """Give the workers that are alive: where, since when, and what each runs."""
+
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> Future[_Json]:
         """Give what the job returned, as soon as it is done."""
 
@@ -865,6 +949,9 @@ class AsyncJob(ReservedJob):
 
     def release(self, after: _Span | None = None) -> Future[None]:
         """Give it back, at once or after a while, without counting a failure."""
+
+    def progress(self, fraction: float, text: str = "") -> Future[None]:
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`; LeaseLostError if it lost its lease."""
 
     def extend(self, lease: _Span | None = None) -> Future[None]:
         """Set the lease to end this long from now (default 10 s)."""

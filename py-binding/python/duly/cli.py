@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     worker.add_argument("-c", "--concurrency", type=_whole, default=1, help="jobs at once in a process (default 1)")
     worker.add_argument("-p", "--processes", type=_whole, default=1, help="processes (default 1)")
+    worker.add_argument("--name", help="what `queue.workers()` calls it")
     worker.add_argument("--grace", type=_seconds, default=30.0, help="seconds for what runs at a stop (default 30)")
     worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
     worker.add_argument("--reload", action="store_true", help="for development: start again when a Python file changes")
@@ -112,7 +113,8 @@ def _worker(given: argparse.Namespace) -> int:
         _end_with_parent(given.supervised)
     app = _import_app(given.app)
     queues = _queues(given.queues)
-    worker = app.worker(queues, concurrency=given.concurrency, lease=given.lease, grace=given.grace)
+    settings = {"concurrency": given.concurrency, "lease": given.lease, "grace": given.grace, "name": given.name}
+    worker = app.worker(queues, **settings)
     names = ", ".join(app.queues() if queues is None else queues)
     log.info("serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
     worker.run()

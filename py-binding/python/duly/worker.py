@@ -65,17 +65,21 @@ class Worker:
         concurrency: int = 1,
         lease: float = 10.0,
         grace: float = 30.0,
+        name: str | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
     ) -> None:
-        """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds."""
+        """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds.
+
+        `name` is what `Queue.workers` calls it.
+        """
         self._client = client
         self._queues: Mapping[str, int] | Iterable[str]
         if isinstance(queues, Mapping):
             self._queues = dict(queues)
         else:
             self._queues = queues if isinstance(queues, str) else list(queues)  # a text is refused below
-        self._settings = {"concurrency": concurrency, "lease": lease, "grace": grace}
+        self._settings: dict[str, Any] = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
         WorkerEngine.check(client, self._queues, **self._settings)
         if on_failure is not None and (not callable(on_failure) or _is_coroutine(on_failure)):
             raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")

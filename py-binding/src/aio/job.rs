@@ -4,8 +4,10 @@ use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
 use super::future::start;
+use crate::convert::Text;
 use crate::job::{
-    Held, ReservedJob, error_text, extension, failure, given, release, result_of, rewritten, unchanged, wait_of,
+    Held, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
+    wait_of,
 };
 
 /// A reserved job of an asyncio queue. One verb settles it: ack, fail or release.
@@ -82,6 +84,18 @@ impl AsyncJob {
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
+    }
+
+    /// Notes how far the run has come.
+    #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
+    fn progress<'py>(
+        slf: &Bound<'py, Self>,
+        fraction: &Bound<'py, PyAny>,
+        text: Option<Text>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
+        let job = slf.as_super().get().job().clone();
+        start(slf.py(), async move { job.progress(fraction, &text).await }, |py, ()| Ok(py.None()))
     }
 
     /// Sets the lease to end this long from now.

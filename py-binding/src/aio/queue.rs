@@ -25,6 +25,7 @@ use crate::operate::{Cancelled, Requeued};
 use crate::queue::{
     By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, reserve_options, texts, when,
 };
+use crate::registry::WorkerInfo;
 
 /// What this queue is, so that each process can make it.
 #[derive(Clone)]
@@ -363,6 +364,13 @@ impl AsyncQueue {
             }
         };
         start(py, find, |py, found| object(py, found.map(|found| Found::new(py, found)).transpose()?))
+    }
+
+    /// The workers that are alive.
+    fn workers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        call!(self, py, |queue| queue.workers(), |py, workers| {
+            object(py, workers.into_iter().map(WorkerInfo::from).collect::<Vec<_>>())
+        })
     }
 
     /// What the job gave, when it is done.
