@@ -25,7 +25,8 @@ WITHOUT_A_TWIN = {
     "ReservedJob",
     *(name for name in duly.__all__ if name.endswith("Error") or name.startswith("_")),
     # what verbs give
-    *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "PushSummary", "Requeued"),
+    *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "Progress", "PushSummary"),
+    *("Requeued", "RunningJob", "WorkerInfo"),
 }
 
 

@@ -177,8 +177,8 @@ def shown(value: Any) -> Any:
     if isinstance(value, duly.Progress):
         return {name: getattr(value, name) for name in ("fraction", "text", "at")}
     if isinstance(value, duly.WorkerInfo):
-        names = ("id", "host", "pid", "language", "version", "name", "queues", "concurrency", "started_at")
-        return {**{name: getattr(value, name) for name in names}, "running": shown(value.running)}
+        worker = ("id", "host", "pid", "language", "version", "name", "queues", "concurrency", "started_at")
+        return {**{name: getattr(value, name) for name in worker}, "running": shown(value.running)}
     if isinstance(value, duly.RunningJob):
         return {name: getattr(value, name) for name in ("id", "name", "started_at")}
     if isinstance(value, duly.PushSummary):

@@ -321,7 +321,7 @@ class Job(ReservedJob):
         """Give it back, at once or after a while, without counting a failure."""
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`; LeaseLostError if it lost its lease."""
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> None:
         """Set the lease to end this long from now (default 10 s)."""
@@ -951,7 +951,7 @@ class AsyncJob(ReservedJob):
         """Give it back, at once or after a while, without counting a failure."""
 
     def progress(self, fraction: float, text: str = "") -> Future[None]:
-        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`; LeaseLostError if it lost its lease."""
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> Future[None]:
         """Set the lease to end this long from now (default 10 s)."""
