@@ -8,6 +8,7 @@ use Duly\Exception\InvalidArgumentException;
 use Duly\NewJob;
 use Duly\Partitions;
 use Duly\Queue;
+use Duly\Worker;
 
 /** A queue in parts has the verbs of a queue. What they do is the engine's affair; here each is called once in PHP. */
 final class PartitionsTest extends ServerTestCase
@@ -53,6 +54,21 @@ final class PartitionsTest extends ServerTestCase
         self::assertTrue($jobs[0]->settled);
         self::assertNull($this->parts->reserve());
         self::assertSame(200, $this->parts->counts()->totals['acked']);
+    }
+
+    public function testAWorkerServesTheParts(): void
+    {
+        $this->parts->pushMany(array_map(static fn (int $n) => new NewJob($n, name: 'count'), range(1, 40)));
+        $ran = [];
+        $parts = array_column($this->parts->parts, 'name');
+        $worker = new Worker($this->client, $parts, maxJobs: 40, log: static fn () => null);
+        $worker->on('count', static function (int $n) use (&$ran): void {
+            $ran[] = $n;
+        });
+        $worker->run();
+        sort($ran);
+        self::assertSame(range(1, 40), $ran);
+        self::assertSame(40, $this->parts->counts()->totals['acked']);
     }
 
     public function testAJobIsFoundByItsIdAndByItsKey(): void

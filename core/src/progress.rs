@@ -57,7 +57,9 @@ impl Queue {
             return Ok(());
         }
         let mut ids = ByteStrings::default();
-        running.iter().for_each(|job| ids.push(job.envelope.id.as_bytes()));
+        for job in &running {
+            ids.push(job.envelope.id.as_bytes());
+        }
         let look = ProgressOf { progress_count: JobKeys(ids.clone()) };
         let reply = self.run_plain(operation, look, |out| out.extend(&ids)).await?;
         let notes = noted(reply).map_err(|error| error.during(operation).in_queue(self.name()))?;

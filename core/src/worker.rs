@@ -47,6 +47,7 @@ use crate::several::{MAX_WEIGHT, Selection};
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// The most handlers of one worker that run at once.
 pub const MAX_CONCURRENCY: usize = 10_000;
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Shorter leases could not be renewed in time.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
@@ -64,8 +65,10 @@ pub struct WorkerSettings {
     /// How long a lease is, 100 ms to 24 h (default 10 s), and so how soon others notice that this worker died. Renewed
     /// while a handler runs.
     pub lease: Duration,
-    /// How long running handlers may go on after a stop (default 30 s).
+    /// How long running handlers may go on after a stop, 24 h at most (default 30 s).
     pub grace: Duration,
+    /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then.
+    pub max_jobs: Option<u64>,
     /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,
     /// The language in which its handlers are written (default: `rust`).
@@ -81,6 +84,7 @@ impl WorkerSettings {
             concurrency: 1,
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
+            max_jobs: None,
             name: None,
             language: "rust",
         }
@@ -102,6 +106,12 @@ impl WorkerSettings {
         }
         if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
             return Err(Error::invalid(format!("concurrency is 1 to {MAX_CONCURRENCY}, not {}", self.concurrency)));
+        }
+        if self.grace > LONGEST_GRACE {
+            return Err(Error::invalid("a worker's grace is at most 24 h"));
+        }
+        if self.max_jobs == Some(0) {
+            return Err(Error::invalid("max_jobs is 1 or more, or nothing for no limit"));
         }
         if self.lease < SHORTEST_LEASE {
             return Err(Error::invalid("a worker's lease is at least 100 ms, to be renewed in time"));

@@ -55,6 +55,18 @@ async fn jobs_run_and_are_acked() {
 }
 
 #[tokio::test]
+async fn it_stops_by_itself_after_so_many_runs() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push_many((0..50).map(|_| job("count")), |_| {}).await.unwrap();
+    let worker =
+        worker(&client).concurrency(3).max_jobs(20).handler("count", |_: Job<Value>, _| async { Ok::<(), String>(()) });
+    let report = worker.build().unwrap().run_until(std::future::pending()).await.unwrap();
+    assert_eq!((report.acked, report.released), (20, 0), "{report:?}");
+    assert_eq!(queue.counts().await.unwrap().ready, 30);
+}
+
+#[tokio::test]
 async fn failures_and_panics_are_retried_and_end_in_failed() {
     let server = Server::start();
     let (client, queue) = (server.client(), server.queue("orders"));

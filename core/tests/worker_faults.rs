@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use duly::worker::{Context, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport};
+use duly::worker::{Context, Engine, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings};
 use duly::{Client, Counts, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
 use support::Server;
@@ -165,6 +165,39 @@ async fn it_stops_within_the_grace_while_the_server_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
+    let mut server = Server::start();
+    let worker = start(&server.client(), |worker| worker.grace(Duration::from_secs(30)));
+    until("it is connected", async || server.redis_cli(&["client", "list"]).matches("cmd=blpop").count() == 1).await;
+    server.kill();
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
+    let asked = Instant::now();
+    worker.stop.notify_one();
+    worker.running.await.unwrap().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(1), "it took {:?}", asked.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_key_in_place_of_the_wake_ups_ends_it() {
+    let server = Server::start();
+    server.redis_cli(&["set", "duly:{orders}:wake", "x"]);
+    let worker = start(&server.client(), |worker| worker);
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    assert_eq!(worker.notes.count(is_trouble), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_hears_with_which_error_an_engine_ended() {
+    let server = Server::start();
+    let client = Client::builder().url(&server.url()).password("wrong").build().unwrap();
+    let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(engine.ended().await.unwrap_err().kind(), duly::ErrorKind::AuthenticationFailed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_ends_it() {
     let server = Server::start();
     let queue = server.queue("orders");
@@ -283,12 +316,14 @@ async fn a_zombie_is_refused_and_harms_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
+    // More than a worker fetches in one call.
+    const JOBS: usize = 2000;
     let server = Server::start();
     for (selection, first_of_all) in [(Selection::Strict, true), (Selection::Weighted, false)] {
         let prefix = format!("{selection:?}:");
         let client = Client::builder().url(&server.url()).prefix(&prefix).build().unwrap();
         for name in ["orders", "mail"] {
-            client.queue(name).unwrap().push_many((0..200).map(|_| job("note")), |_| {}).await.unwrap();
+            client.queue(name).unwrap().push_many((0..JOBS).map(|_| job("note")), |_| {}).await.unwrap();
         }
         let order = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&order);
@@ -298,14 +333,14 @@ async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
                 async { Ok::<(), Failure>(()) }
             })
         });
-        until("all ran", async || order.lock().unwrap().len() == 400).await;
+        until("all ran", async || order.lock().unwrap().len() == 2 * JOBS).await;
         worker.stop().await;
         let order = order.lock().unwrap();
-        let mail_first = order.iter().take(200).filter(|name| *name == "mail").count();
+        let mail_first = order.iter().take(JOBS).filter(|name| *name == "mail").count();
         if first_of_all {
             assert_eq!(mail_first, 0, "strict");
         } else {
-            assert!((1..200).contains(&mail_first), "weighted: {mail_first}");
+            assert!((1..JOBS).contains(&mail_first), "weighted: {mail_first}");
         }
     }
 }

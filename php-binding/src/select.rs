@@ -26,6 +26,13 @@ pub fn queues(
     client: &blocking::Client,
     given: &ZendHashTable,
 ) -> Result<(Vec<(blocking::Queue, u32)>, Selection), Fault> {
+    let (names, selection) = names(given)?;
+    let with_queue = |(name, weight): (String, u32)| Ok::<_, Fault>((client.queue(&name)?, weight));
+    Ok((names.into_iter().map(with_queue).collect::<Result<_, _>>()?, selection))
+}
+
+/// The same as names, which are not checked.
+pub fn names(given: &ZendHashTable) -> Result<(Vec<(String, u32)>, Selection), Fault> {
     let mut queues = Vec::new();
     let mut weighted = 0;
     // Not the table's own iterator: it panics at a key that is not UTF-8.
@@ -42,7 +49,7 @@ pub fn queues(
             None if value.is_string() => (text("a queue's name", value)?, 1),
             None => return Err(neither()),
         };
-        queues.push((client.queue(&name)?, weight));
+        queues.push((name, weight));
     }
     match weighted {
         0 => Ok((queues, Selection::Strict)),

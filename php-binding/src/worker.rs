@@ -124,8 +124,7 @@ impl WorkerEngine {
         name: Option<Text>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let (queues, selection) = select::queues(client.blocking(), queues)?;
-            let names = queues.iter().map(|(queue, weight)| (queue.name().to_owned(), *weight)).collect();
+            let (names, selection) = select::names(queues)?;
             let mut settings = WorkerSettings::new(names);
             settings.selection = selection;
             settings.lease = millis("lease", lease)?.to_duration();

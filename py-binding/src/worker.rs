@@ -32,18 +32,19 @@ pub(crate) struct WorkerEngine {
 #[pymethods]
 impl WorkerEngine {
     #[new]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, name=None))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn new(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let settings = settings(queues, concurrency, lease, grace, name)?;
+        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
         let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
@@ -54,16 +55,18 @@ impl WorkerEngine {
 
     /// Refuses settings that are out of range; starts nothing.
     #[staticmethod]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, name=None))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn check(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
         concurrency: &Bound<'_, PyAny>,
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
+        max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text>,
     ) -> PyResult<()> {
-        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace, name)?).or_raise()
+        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        blocking::Engine::check(client.get().client(), &settings).or_raise()
     }
 
     /// A new place in which a handler runs.
@@ -101,6 +104,7 @@ fn settings(
     concurrency: &Bound<'_, PyAny>,
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
+    max_jobs: Option<&Bound<'_, PyAny>>,
     name: Option<Text>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = selected(queues)?;
@@ -109,6 +113,7 @@ fn settings(
     settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;
     settings.lease = convert::duration("lease", lease)?;
     settings.grace = convert::duration("grace", grace)?;
+    settings.max_jobs = max_jobs.map(|count| convert::whole("max_jobs", count, 1..=u64::MAX)).transpose()?;
     settings.name = name.map(Text::into_string);
     settings.language = "python";
     Ok(settings)

@@ -143,6 +143,7 @@ fn renewed(call: &CallId) -> Digits {
 }
 
 /// The command as the engine would send it.
+#[allow(clippy::too_many_lines)] // one arm a script
 fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
     let levels = sent.levels;
     let client = sent.command.call().map_or("", |call| &call.client);
@@ -246,7 +247,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::ProgressOf { ids } => {
             let mut list = ByteStrings::default();
-            ids.iter().for_each(|id| list.push(id.as_bytes()));
+            for id in ids {
+                list.push(id.as_bytes());
+            }
             call!(ProgressOf { progress_count: JobKeys(list.clone()) }, |out| out.extend(&list))
         }
         Command::Awaited { id } => {

@@ -52,6 +52,12 @@ impl WorkerBuilder {
         self
     }
 
+    /// Stops by itself after so many runs were started (default: never). Errors at [`build`](Self::build): 0.
+    pub fn max_jobs(mut self, count: u64) -> Self {
+        self.settings.max_jobs = Some(count);
+        self
+    }
+
     /// What runs the jobs of this name. Their data is decoded to the handler's type first; what the handler returns is the
     /// job's result if the producer wants one.
     pub fn handler<T, F, R, O, E>(mut self, name: &str, handler: F) -> Self

@@ -27,6 +27,8 @@ const RIDE_WITHIN: Duration = Duration::from_millis(5);
 const HOARDED_AFTER: Duration = Duration::from_millis(500);
 /// Outcomes that leave whether or not a fetch is due.
 const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
+/// How many jobs or outcomes are worth a call while another one is under way.
+const WORTH_A_SECOND_CALL: usize = 50;
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
@@ -44,11 +46,18 @@ pub(super) struct Desk {
 struct State {
     phase: Phase,
     concurrency: usize,
+    grace: Duration,
+    /// How many runs may still be started.
+    runs_left: u64,
     held: Vec<Option<Held>>,
     free: Vec<usize>,
     /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
     running: usize,
+    last_end: Option<Instant>,
+    /// Calls under way, and how many jobs they may bring.
+    calls: usize,
+    asked: usize,
     lanes: Vec<VecDeque<Batch>>,
     outcomes: usize,
     oldest_outcome: Option<Instant>,
@@ -75,6 +84,7 @@ enum Phase {
     Working,
     /// Nothing new is started; what runs may end until then.
     Stopping {
+        since: Instant,
         until: Instant,
     },
     Over,
@@ -152,10 +162,15 @@ impl Desk {
             state: Mutex::new(State {
                 phase: Phase::Working,
                 concurrency: settings.concurrency,
+                grace: settings.grace,
+                runs_left: settings.max_jobs.unwrap_or(u64::MAX),
                 held: Vec::new(),
                 free: Vec::new(),
                 fetched: VecDeque::new(),
                 running: 0,
+                last_end: None,
+                calls: 0,
+                asked: 0,
                 lanes: settings.queues.iter().map(|_| VecDeque::new()).collect(),
                 outcomes: 0,
                 oldest_outcome: None,
@@ -200,10 +215,14 @@ impl Desk {
         taken
     }
 
-    /// Wakes the fetch loop if what an executor took leaves too little.
+    /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
     fn refill(&self, mut state: MutexGuard<'_, State>) {
         let wake = state.wake_to_refill();
+        let was_last = state.runs_left == 0;
         drop(state);
+        if was_last {
+            self.tell_executors();
+        }
         if wake {
             self.for_fetcher.notify_one();
         }
@@ -250,11 +269,12 @@ impl Desk {
     /// Notes what became of a run, for the next call. An outcome that makes no sense is noted as a plain failure, and
     /// given as the error.
     pub(super) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
-        let took = run.started.elapsed();
+        let now = Instant::now();
         let mut state = self.lock();
-        state.prefetch.learn(took);
+        state.prefetch.learn(now - run.started);
         let Some(held) = state.release_place(run.place) else { return Ok(None) };
         state.running -= 1;
+        state.last_end = Some(now);
         let interrupted = held.run.is_none_or(|run| run.interrupted);
         let told = match ended {
             _ if interrupted => Ok(None),
@@ -292,11 +312,11 @@ impl Desk {
         let mut state = self.lock();
         let now = Instant::now();
         state.end_overdue(now, self);
-        if let Phase::Stopping { until } = state.phase
+        if let Phase::Stopping { until, .. } = state.phase
             && (state.running == 0 || now >= until)
         {
             state.interrupt_all(self);
-            if state.outcomes == 0 {
+            if state.outcomes == 0 && state.calls == 0 {
                 state.phase = Phase::Over;
                 drop(state);
                 self.over.notify_waiters();
@@ -311,9 +331,10 @@ impl Desk {
         state.give_back_hoarded(now, self);
         let want = state.want();
         let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
-        let leave_now =
-            state.outcomes > 0 && (state.fetched.is_empty() || ride_over || state.outcomes >= OUTCOMES_A_CALL);
-        if leave_now || (due && want > 0 && state.is_low()) {
+        // Beside a call that is under way only what is worth one of its own.
+        let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
+        let leave_now = state.outcomes >= least && (state.fetched.is_empty() || state.outcomes >= OUTCOMES_A_CALL);
+        if leave_now || (ride_over && state.outcomes > 0) || (due && want >= least && state.is_low()) {
             let concurrency = state.concurrency;
             state.prefetch.grow(concurrency);
             state.fetcher_is_awake = true;
@@ -324,7 +345,7 @@ impl Desk {
             state.timeouts.peek().map(|Reverse((at, ..))| *at),
             state.hoarded_at(),
             match state.phase {
-                Phase::Stopping { until } => Some(until),
+                Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
                 _ => None,
             },
         ];
@@ -344,15 +365,24 @@ impl Desk {
         self.lock().fetcher_is_awake = true;
     }
 
-    /// The outcomes that wait for a call to this queue.
-    pub(super) fn take_outcomes(&self, lane: usize) -> Batch {
+    /// A call to this queue that may bring `want` jobs: gives the outcomes for it.
+    pub(super) fn begin_call(&self, lane: usize, want: usize) -> Batch {
         let mut state = self.lock();
+        state.calls += 1;
+        state.asked += want;
         let batch = state.lanes[lane].pop_front().unwrap_or_default();
         state.outcomes -= batch.outcomes.len();
         if state.outcomes == 0 {
             state.oldest_outcome = None;
         }
         batch
+    }
+
+    /// It was answered, or given up.
+    pub(super) fn end_call(&self, want: usize) {
+        let mut state = self.lock();
+        state.calls -= 1;
+        state.asked -= want;
     }
 
     pub(super) fn has_outcomes(&self, lane: usize) -> bool {
@@ -453,8 +483,8 @@ impl Desk {
         let until = now + grace;
         match &mut state.phase {
             Phase::Over => return,
-            Phase::Stopping { until: earlier } => *earlier = until.min(*earlier),
-            phase @ Phase::Working => *phase = Phase::Stopping { until },
+            Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
+            phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
         state.give_back_fetched();
         drop(state);
@@ -473,11 +503,18 @@ impl Desk {
         self.for_fetcher.notify_one();
     }
 
-    /// Has the grace been over for so long that the last outcomes are not worth trying to tell?
-    pub(super) fn is_hopeless(&self, farewell: Duration) -> bool {
-        match self.lock().phase {
+    /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
+    /// tried to be told for the farewell; if there are none either, nobody waits for a server that does not answer.
+    pub(super) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
+        let state = self.lock();
+        match state.phase {
             Phase::Working => false,
-            Phase::Stopping { until } => Instant::now() > until + farewell,
+            Phase::Stopping { since, until } => {
+                let nothing_to_tell = state.running == 0 && state.outcomes + batch.outcomes.len() == 0;
+                let last_run = state.last_end.map_or(since, |end| end.max(since));
+                let from = if state.running == 0 { last_run.min(until) } else { until };
+                (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell
+            }
             Phase::Over => true,
         }
     }
@@ -596,6 +633,11 @@ impl State {
             self.forget_old_timeouts();
         }
         self.running += 1;
+        self.runs_left -= 1;
+        if self.runs_left == 0 {
+            self.phase = Phase::Stopping { since: started, until: started + self.grace };
+            self.give_back_fetched();
+        }
         Taken::Run(Run { job, number, place, started })
     }
 
@@ -648,17 +690,19 @@ impl State {
         if self.phase != Phase::Working {
             return 0;
         }
-        (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + self.fetched.len())
+        let here = self.fetched.len() + self.asked;
+        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
+        room.min(usize::try_from(self.runs_left).unwrap_or(usize::MAX).saturating_sub(here))
     }
 
     fn wanted(&self) -> Want {
         let jobs = self.want();
-        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + self.fetched.len())) }
+        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + self.fetched.len() + self.asked)) }
     }
 
     /// Do so few jobs wait that more should be fetched?
     fn is_low(&self) -> bool {
-        2 * self.fetched.len() <= self.prefetch.ahead()
+        2 * (self.fetched.len() + self.asked) <= self.prefetch.ahead()
     }
 
     fn wake_to_refill(&mut self) -> bool {
@@ -666,7 +710,8 @@ impl State {
             .timeouts
             .peek()
             .is_some_and(|Reverse((at, ..))| self.fetcher_wakes_at.is_none_or(|wakes_at| *at < wakes_at));
-        self.wake_if(timer_too_late || (self.may_have_more && self.is_low() && self.want() > 0))
+        let stopping = self.phase != Phase::Working;
+        self.wake_if(stopping || timer_too_late || (self.may_have_more && self.is_low() && self.want() > 0))
     }
 
     fn wake_for_outcome(&mut self) -> bool {

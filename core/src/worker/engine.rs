@@ -1,7 +1,7 @@
 //! The engine of a worker: fetches jobs, renews their leases, and tells the server what became of them, on a native thread of
 //! its own, whatever the handlers do. Languages only run handlers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +25,14 @@ pub struct Engine {
     settings: WorkerSettings,
     pid: u32,
     next_executor: AtomicU64,
-    thread: Mutex<Option<JoinHandle<Result<(), Error>>>>,
+    is_told_to_stop: AtomicBool,
+    thread: Mutex<Thread>,
+}
+
+enum Thread {
+    Running(JoinHandle<Result<(), Error>>),
+    /// Kept, because more than one may ask.
+    Ended(Result<(), Error>),
 }
 
 impl Engine {
@@ -70,7 +77,8 @@ impl Engine {
             settings,
             pid: std::process::id(),
             next_executor: AtomicU64::new(0),
-            thread: Mutex::new(Some(thread)),
+            is_told_to_stop: AtomicBool::new(false),
+            thread: Mutex::new(Thread::Running(thread)),
         })
     }
 
@@ -83,7 +91,7 @@ impl Engine {
     /// Starts nothing more, gives back what waits, and lets what runs end within the settings' grace; a second call ends the
     /// grace now. Returns at once.
     pub fn stop(&self) {
-        let again = self.desk.is_stopping();
+        let again = self.is_told_to_stop.swap(true, Ordering::Relaxed);
         self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
     }
 
@@ -126,14 +134,15 @@ impl Engine {
     }
 
     fn join(&self) -> Result<WorkerReport, Error> {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match thread.map(JoinHandle::join) {
-            None | Some(Ok(Ok(()))) => Ok(self.desk.report()),
-            Some(Ok(Err(error))) => Err(error),
-            Some(Err(_)) => {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match std::mem::replace(&mut *thread, Thread::Ended(Ok(()))) {
+            Thread::Ended(ended) => ended,
+            Thread::Running(thread) => thread.join().unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Internal, "a defect in duly's worker, please report it: it panicked"))
-            }
-        }
+            }),
+        };
+        *thread = Thread::Ended(ended.clone());
+        ended.map(|()| self.desk.report())
     }
 }
 
@@ -141,7 +150,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if self.pid != std::process::id() {
             // The thread was the parent's.
-            std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::replace(&mut *thread, Thread::Ended(Ok(()))));
             return;
         }
         // The thread ends by itself; waiting for it here could hold up a runtime.

@@ -2,10 +2,13 @@
 //! the next jobs. Between calls it sleeps until something is due, a push wakes it, or a handler ends.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
+
+use tokio::task::{JoinError, JoinSet};
 
 use super::WorkerSettings;
 use super::desk::{Batch, Desk, Step, Want};
@@ -13,7 +16,7 @@ use crate::alarm;
 use crate::client::Client;
 use crate::consume::{Job, ReserveCall, decode};
 use crate::envelope::cut_error;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
 use crate::queue::Queue;
 use crate::script::{self, ReserveReply, ReserveStatus};
@@ -32,12 +35,14 @@ const WAKE_WAIT: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_millis(500);
 /// How long to rest when it is not.
 const REST: Duration = Duration::from_millis(200);
-/// How long the last outcomes are tried to be told after the grace.
+/// How long the last outcomes are tried to be told after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
+/// How many calls to a queue that has plenty are under way at once: the server works on one while we unpack the other.
+const CALLS_AT_ONCE: usize = 2;
 
-type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// The loop's own state.
 pub(super) struct Fetcher {
@@ -45,6 +50,17 @@ pub(super) struct Fetcher {
     lanes: Vec<Lane>,
     selection: Selection,
     lease: Duration,
+    /// Calls under way: tasks of their own, so that none depends on what the loop waits for.
+    calls: JoinSet<Answered>,
+}
+
+/// A call and its answer; no answer when the worker gave up meanwhile.
+struct Answered {
+    place: usize,
+    want: usize,
+    promise: u64,
+    batch: Batch,
+    reply: Result<Option<ReserveReply>, Error>,
 }
 
 /// One queue.
@@ -59,6 +75,9 @@ struct Lane {
     promise: u64,
     /// It has limits: a job that waited here for an executor would take a place from a worker that is idle.
     limited: bool,
+    /// Its last call brought all that was asked for: the next may go out before it is answered.
+    has_plenty: bool,
+    calls: usize,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
     wait: Option<Wait>,
 }
@@ -76,10 +95,12 @@ impl Fetcher {
                 look_at: now,
                 promise: 0,
                 limited: false,
+                has_plenty: false,
+                calls: 0,
                 wait: None,
             });
         }
-        Ok(Self { desk, lanes, selection: settings.selection, lease: settings.lease })
+        Ok(Self { desk, lanes, selection: settings.selection, lease: settings.lease, calls: JoinSet::new() })
     }
 
     pub(super) fn queues(&self) -> Vec<Queue> {
@@ -101,7 +122,8 @@ impl Fetcher {
             let now = Instant::now();
             // A limited queue is looked at when an executor is free.
             let free = self.desk.has_free_executor();
-            let due = self.lanes.iter().any(|lane| lane.look_at <= now && (free || !lane.limited));
+            let due =
+                self.lanes.iter().any(|lane| lane.look_at <= now && (free || !lane.limited) && lane.takes_a_call());
             match self.desk.next_step(due) {
                 Step::Call { want } => self.round(want).await?,
                 Step::Sleep { until, want } => {
@@ -133,25 +155,70 @@ impl Fetcher {
             if looks || self.desk.has_outcomes(place) {
                 let came = self.call(place, wanted).await?;
                 left = Want { jobs: left.jobs.saturating_sub(came), free: left.free.saturating_sub(came) };
+                if wanted > 0 && self.selection == Selection::Strict && self.lanes[place].has_plenty {
+                    // The next one's turn comes when this one is empty.
+                    left = Want { jobs: 0, free: 0 };
+                }
             }
         }
         Ok(())
     }
 
-    /// Settles and fetches in one call. Gives how many jobs came.
+    /// Settles and fetches in one call. Gives how many jobs came, or are to come.
     async fn call(&mut self, place: usize, want: usize) -> Result<usize, Error> {
-        let batch = self.desk.take_outcomes(place);
         let want = want.min(ReserveCall::MOST);
-        let Some(reply) = self.ask(place, want, &batch).await? else { return Ok(0) };
+        if self.lanes[place].takes_a_call() {
+            self.start(place, want);
+            if self.lanes[place].takes_a_call() {
+                return Ok(want);
+            }
+        }
+        while let Some(answered) = self.calls.join_next().await {
+            let (of, granted) = self.take_answer(answered)?;
+            if of == place {
+                return Ok(granted);
+            }
+        }
+        Ok(0)
+    }
+
+    fn start(&mut self, place: usize, want: usize) {
+        let batch = self.desk.begin_call(place, want);
         let lane = &mut self.lanes[place];
-        lane.promise = reply.promised;
+        lane.calls += 1;
+        let call = ReserveCall {
+            want,
+            lease: self.lease,
+            wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
+            promise: lane.promise,
+        };
+        let (desk, queue) = (Arc::clone(&self.desk), lane.queue.clone());
+        self.calls.spawn(async move {
+            let reply = ask(&desk, &queue, &call, &batch).await;
+            Answered { place, want, promise: call.promise, batch, reply }
+        });
+    }
+
+    /// Gives the queue that was called and how many jobs came from it.
+    fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
+        let Answered { place, want, promise, batch, reply } = answered
+            .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
+        self.desk.end_call(want);
+        let lane = &mut self.lanes[place];
+        lane.calls -= 1;
+        let Some(reply) = reply? else { return Ok((place, 0)) };
         lane.limited = reply.limited;
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.told(lane.queue.name(), &batch, &flags);
         let granted = reply.jobs.len();
-        if want > 0 {
-            lane.look_at = Instant::now() + next_look(&reply, want);
+        lane.has_plenty = want > 0 && granted == want;
+        // Not if another call, sent at the same time, has made a promise of its own.
+        if reply.promised > 0 || promise == lane.promise {
+            lane.promise = reply.promised;
+            if want > 0 {
+                lane.look_at = Instant::now() + next_look(&reply, want);
+            }
         }
         if granted > 0 {
             let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
@@ -166,35 +233,7 @@ impl Fetcher {
             }
             self.desk.deliver(place, jobs, &undecodable);
         }
-        Ok(granted)
-    }
-
-    /// Makes the call until it is answered, however long that takes; nothing when the worker gave up meanwhile.
-    async fn ask(&mut self, place: usize, want: usize, batch: &Batch) -> Result<Option<ReserveReply>, Error> {
-        let lane = &self.lanes[place];
-        let call = ReserveCall {
-            want,
-            lease: self.lease,
-            wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
-            promise: lane.promise,
-        };
-        let (desk, trouble) = (&self.desk, OnceLock::new());
-        let keep_trying = |error: &Error| {
-            trouble.get_or_init(|| desk.trouble(error));
-            true
-        };
-        let queue = lane.queue.clone();
-        let mut asked = std::pin::pin!(queue.reserve_call(&call, &batch.outcomes, &keep_trying));
-        let reply = loop {
-            tokio::select! {
-                reply = &mut asked => break reply?,
-                () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(FAREWELL) {
-                    desk.abandon();
-                    return Ok(None);
-                }
-            }
-        };
-        Ok(Some(reply))
+        Ok((place, granted))
     }
 
     /// Who has no executor free does not come back in time: somebody else must.
@@ -212,18 +251,21 @@ impl Fetcher {
         let now = Instant::now();
         let mut until = until;
         for lane in &mut self.lanes {
-            if lane.wants(want) > 0 {
+            // What is due already waits for a call to be answered, or for executors to want more.
+            if lane.wants(want) > 0 && lane.look_at > now {
                 until = Some(until.map_or(lane.look_at, |until| until.min(lane.look_at)));
-                if lane.look_at > now && lane.wait.is_none() {
+                if lane.wait.is_none() {
                     lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone(), Arc::clone(&self.desk))));
                 }
             }
         }
         let lanes = &mut self.lanes;
+        let mut ended = Ok(());
         let woken = poll_fn(|context| {
             let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
                 Some(for_wake) => match for_wake.as_mut().poll(context) {
-                    Poll::Ready(()) => {
+                    Poll::Ready(waited) => {
+                        ended = waited;
                         lane.wait = None;
                         lane.look_at = Instant::now();
                         true
@@ -232,14 +274,25 @@ impl Fetcher {
                 },
                 None => false,
             });
-            place.map_or(Poll::Pending, Poll::Ready)
+            place.map_or(Poll::Pending, |place| Poll::Ready((place, mem::replace(&mut ended, Ok(())))))
         });
+        let mut answered = None;
         let woken = tokio::select! {
             () = self.desk.called() => None,
-            place = woken => Some(place),
+            Some(answer) = self.calls.join_next() => {
+                answered = Some(answer);
+                None
+            }
+            (place, waited) = woken => {
+                waited?;
+                Some(place)
+            }
             () = alarm::at(until) => None,
         };
         self.desk.awake();
+        if let Some(answer) = answered {
+            self.take_answer(answer)?;
+        }
         if let Some(place) = woken
             && self.lanes[place].wants(want) == 0
         {
@@ -253,6 +306,34 @@ impl Lane {
     /// How many jobs to ask this queue for.
     fn wants(&self, want: Want) -> usize {
         if self.limited { want.free } else { want.jobs }
+    }
+
+    fn takes_a_call(&self) -> bool {
+        self.calls == 0 || (self.has_plenty && self.calls < CALLS_AT_ONCE)
+    }
+}
+
+/// Makes the call until it is answered, however long that takes; nothing when the worker gave up meanwhile.
+async fn ask(
+    desk: &Arc<Desk>,
+    queue: &Queue,
+    call: &ReserveCall,
+    batch: &Batch,
+) -> Result<Option<ReserveReply>, Error> {
+    let trouble = OnceLock::new();
+    let keep_trying = |error: &Error| {
+        trouble.get_or_init(|| desk.trouble(error));
+        true
+    };
+    let mut asked = std::pin::pin!(queue.reserve_call(call, &batch.outcomes, &keep_trying));
+    loop {
+        tokio::select! {
+            reply = &mut asked => return reply.map(Some),
+            () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(batch, FAREWELL) {
+                desk.abandon();
+                return Ok(None);
+            }
+        }
     }
 }
 
@@ -273,8 +354,8 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
     }
 }
 
-/// Waits for a wake-up. An error that waiting does not cure ends it: the call that follows says what is wrong.
-async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) {
+/// Waits for a wake-up. Errors: those that waiting does not cure.
+async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<(), Error> {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
     let mut trouble = None;
@@ -282,13 +363,11 @@ async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) {
         let wait = if trouble.is_some() { PROBE } else { WAKE_WAIT };
         match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
             Ok(false) if trouble.is_none() => {}
-            Ok(_) => return,
+            Ok(_) => return Ok(()),
+            Err(error) if !error.is_transient() => return Err(error.during("reserve").in_queue(queue.name())),
             Err(error) => {
                 trouble.get_or_insert_with(|| desk.trouble(&error));
                 tokio::time::sleep(REST).await;
-                if !error.is_transient() {
-                    return;
-                }
             }
         }
     }

@@ -189,7 +189,8 @@ impl Verb {
                 let result = job.result("s3cr3t-canary").unwrap();
                 let settled = queue.settle_all(&[Settlement { result, ..Settlement::done(job) }]).await?;
                 // What was left, as far as it can be seen at once.
-                let left = queue.wait_result("a", Some(Duration::ZERO)).await.map(|result| result.as_str().len());
+                let left =
+                    Box::pin(queue.wait_result("a", Some(Duration::ZERO))).await.map(|result| result.as_str().len());
                 Ok(format!("{settled:?} {:?}", left.map_err(|error| error.kind())))
             }
             Fail => settle(Outcome::FAILURE).await,

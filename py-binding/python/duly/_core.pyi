@@ -657,6 +657,7 @@ class WorkerEngine:
         concurrency: float,
         lease: _Span,
         grace: _Span,
+        max_jobs: float | None = None,
         name: str | None = None,
     ) -> WorkerEngine: ...
     @staticmethod
@@ -667,6 +668,7 @@ class WorkerEngine:
         concurrency: float,
         lease: _Span,
         grace: _Span,
+        max_jobs: float | None = None,
         name: str | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are out of range; starts nothing."""

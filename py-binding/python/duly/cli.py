@@ -15,20 +15,31 @@ from typing import TYPE_CHECKING, Any
 from duly._core import Client, __version__
 from duly.app import App
 from duly.errors import DulyError
-from duly.supervisor import FAILED, USAGE, Supervisor
+from duly.supervisor import FAILED, OUT_OF_GRACE, STUCK, USAGE, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from duly.worker import Ending
 
 log = logging.getLogger("duly.worker")
 
 _STATUS = """\
 exit status:
-  0  stopped as asked (SIGTERM, SIGINT, SIGQUIT; a second signal ends the grace)
-  1  an error that no waiting heals, such as a wrong password
-  2  a wrong command line, or an app that cannot be imported
-A process that is killed, or exits otherwise, is replaced when --processes is 2 or more, or --reload is on.
+    0  stopped as asked (SIGTERM, SIGINT, SIGQUIT), and nothing was cut short; or after --max-jobs
+    1  an error that no waiting heals, such as a wrong password
+    2  a wrong command line, or an app that cannot be imported
+  124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted
+  137  a process had to be killed
+  142  the grace ended before a handler, whose job was given back
+  143  the same by a second SIGTERM (130 by SIGINT, 131 by SIGQUIT)
+With --processes 2 or more, --max-jobs or --reload, a process that ends is replaced, and the status is the largest of
+those with which processes ended after the signal.
 """
+
+
+_PATIENCE_S = 5.0
+"""A handler that goes on for so long after it was interrupted ends its process."""
 
 
 class UsageError(Exception):
@@ -73,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument("--name", help="what `queue.workers()` calls it")
     worker.add_argument("--grace", type=_seconds, default=30.0, help="seconds for what runs at a stop (default 30)")
     worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
+    worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
     worker.add_argument("--reload", action="store_true", help="for development: start again when a Python file changes")
     worker.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
@@ -104,7 +116,7 @@ def _worker(given: argparse.Namespace) -> int:
     logging.basicConfig(
         level=given.log_level.upper(), format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     )
-    if given.supervised is None and (given.processes > 1 or given.reload):
+    if given.supervised is None and (given.processes > 1 or given.reload or given.max_jobs is not None):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
         command = [sys.executable, "-m", "duly", *_again(given), "--supervised", str(os.getpid())]
@@ -113,12 +125,28 @@ def _worker(given: argparse.Namespace) -> int:
         _end_with_parent(given.supervised)
     app = _import_app(given.app)
     queues = _queues(given.queues)
-    settings = {"concurrency": given.concurrency, "lease": given.lease, "grace": given.grace, "name": given.name}
-    worker = app.worker(queues, **settings)
+    worker = app.worker(
+        queues,
+        concurrency=given.concurrency,
+        lease=given.lease,
+        grace=given.grace,
+        max_jobs=given.max_jobs,
+        name=given.name,
+    )
+    worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
     log.info("serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
     worker.run()
-    return 0
+    return _status(worker._ending)
+
+
+def _status(ending: Ending) -> int:
+    if ending.stuck:
+        return STUCK
+    if not ending.cut_short:
+        return 0
+    _first, *second = ending.signals or [0]
+    return 128 + second[0] if second else OUT_OF_GRACE
 
 
 def _again(given: argparse.Namespace) -> list[str]:
@@ -133,6 +161,10 @@ def _again(given: argparse.Namespace) -> list[str]:
         str(given.lease),
     ]
     words += ["--log-level", given.log_level]
+    if given.name is not None:
+        words += ["--name", given.name]
+    if given.max_jobs is not None:
+        words += ["--max-jobs", str(given.max_jobs)]
     return words if given.queues is None else [*words, "-q", given.queues]
 
 

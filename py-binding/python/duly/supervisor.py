@@ -23,11 +23,18 @@ FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
+STUCK = 124
+"""Exit status of a worker with a handler that had to end and could not be interrupted."""
+OUT_OF_GRACE = 142
+"""Exit status of a worker whose grace ended before its handlers."""
+_BY_SIGNAL = 128
 
 _QUICK_S = 5.0
 """A process that lived shorter than this is replaced after a pause that grows."""
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+_RECYCLE_S = 0.1
+"""Processes that end as they should are replaced this often at the most."""
 _LOOK_S = 0.5
 """How often source files are looked at, with `reload`."""
 _KILL_AFTER_GRACE_S = 10.0
@@ -62,7 +69,7 @@ class Supervisor:
         self._status = 0
 
     def run(self) -> int:
-        """Give the exit status: 0 after a stop, or that of a process that met an error which no waiting heals."""
+        """Give the exit status: the largest of those with which the processes ended after a stop."""
         with self._wakeups() as wakeup:
             while True:
                 self._heed_signals()
@@ -95,8 +102,16 @@ class Supervisor:
                 self._status = status
                 self._stop(signal.SIGTERM)
             if self._stopping_since is not None:
+                # By SIGTERM itself ends only who was not ready for it, and so had no job.
+                self._status = max(
+                    self._status, status if status >= 0 else 0 if status == -signal.SIGTERM else _BY_SIGNAL - status
+                )
                 continue
             lived = time.monotonic() - place.started
+            if status == 0:
+                place.pause, place.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
+                log.debug("worker process %d has run its jobs; another starts", pid)
+                continue
             place.pause = min(place.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
             pause = place.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
             place.start_at = time.monotonic() + pause

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -55,6 +56,8 @@ class Worker:
     `middleware` are hooks around every run: see `duly.Middleware`. `on_failure` is one of them, as if given first: it
     takes a job whose run failed and what was raised, and may give a dict of what is to change: `error`, `data`,
     `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
+
+    With `max_jobs`, `run` returns after so many runs, for a process that is replaced now and then.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Worker:
         concurrency: int = 1,
         lease: float = 10.0,
         grace: float = 30.0,
+        max_jobs: int | None = None,
         name: str | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
@@ -79,7 +83,13 @@ class Worker:
             self._queues = dict(queues)
         else:
             self._queues = queues if isinstance(queues, str) else list(queues)  # a text is refused below
-        self._settings: dict[str, Any] = {"concurrency": concurrency, "lease": lease, "grace": grace, "name": name}
+        self._settings: dict[str, Any] = {
+            "concurrency": concurrency,
+            "lease": lease,
+            "grace": grace,
+            "max_jobs": max_jobs,
+            "name": name,
+        }
         WorkerEngine.check(client, self._queues, **self._settings)
         if on_failure is not None and (not callable(on_failure) or _is_coroutine(on_failure)):
             raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
@@ -93,6 +103,8 @@ class Worker:
         self._lock = threading.RLock()
         self._stops = 0
         self._engine: WorkerEngine | None = None
+        self._patience: float | None = None
+        self._ending = Ending()
 
     @overload
     def on(self, name: str | None, handler: AnyHandler) -> AnyHandler: ...
@@ -119,7 +131,7 @@ class Worker:
                 self._engine.stop()
 
     def run(self) -> WorkerReport:
-        """Work until `stop`, SIGTERM or SIGINT; then let what runs finish within the grace, and give the rest back.
+        """Work until `stop`, SIGTERM, SIGINT or SIGQUIT; then let what runs finish in the grace, give the rest back.
 
         Gives what it did. A second signal ends the grace. Signals are heeded when this runs on the main thread. Outages
         are waited out, and logged once each; an error that no waiting heals (a wrong password) is raised.
@@ -127,6 +139,7 @@ class Worker:
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
         program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
+        self._ending = Ending()
         try:
             with self._signals():
                 engine = WorkerEngine(self._client, self._queues, **self._settings)
@@ -159,7 +172,7 @@ class Worker:
             threads.give(place)
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
         # not even then when the system gave the signal to another thread, as it does when two come together.
-        watch = _Watch(engine, places, loop)
+        watch = _Watch(engine, places, loop, self._ending, self._patience)
         watch.start()
         try:
             while watch.is_alive():
@@ -179,10 +192,11 @@ class Worker:
             yield
             return
 
-        def heed(_number: int, _frame: FrameType | None) -> None:
+        def heed(number: int, _frame: FrameType | None) -> None:
+            self._ending.signals.append(number)
             self.stop()
 
-        before = {number: signal.signal(number, heed) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, heed) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)}
         try:
             yield
         finally:
@@ -190,14 +204,38 @@ class Worker:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-class _Watch(threading.Thread):
-    """Logs what the engine tells, and interrupts runs that must end, until the engine has ended."""
+class Ending:
+    """How a worker ended, for the exit status of a command."""
 
-    def __init__(self, engine: WorkerEngine, places: Mapping[int, Executor], loop: EventLoop | None) -> None:
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.signals: list[int] = []
+        self.cut_short = False
+        self.stuck = False
+
+
+class _Watch(threading.Thread):
+    """Logs what the engine tells, and interrupts runs that must end, until the engine has ended.
+
+    With `patience`, a handler that goes on for so many seconds after it was interrupted ends the worker: the place that
+    it keeps is lost to others.
+    """
+
+    def __init__(
+        self,
+        engine: WorkerEngine,
+        places: Mapping[int, Executor],
+        loop: EventLoop | None,
+        ending: Ending,
+        patience: float | None,
+    ) -> None:
         super().__init__(name="duly-worker-watch", daemon=True)
         self._engine = engine
         self._places = places
         self._loop = loop
+        self._ending = ending
+        self._patience = patience
+        self._interrupted: dict[int, tuple[Job, float]] = {}
         self._ended: WorkerReport | BaseException | None = None
 
     def report(self) -> WorkerReport:
@@ -210,11 +248,12 @@ class _Watch(threading.Thread):
         """Do it."""
         try:
             while self._ended is None:
-                event = self._engine.event(_A_WAIT_S)
+                event = self._engine.event(_LOOK_S if self._interrupted else _A_WAIT_S)
                 if event is None:
                     self._ended = self._engine.ended(0.0)
                 else:
                     self._heed(event)
+                self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
 
@@ -225,10 +264,29 @@ class _Watch(threading.Thread):
         if job is not None and job.id == event.id:
             fields = about(job)
         (log.info if event.kind == "given_back" else log.warning)("%s", event.text, extra=fields)
+        self._ending.cut_short |= event.why == "stopped"
+        if place is not None and job is not None and self._patience is not None:
+            self._interrupted[place.number] = (job, time.monotonic() + self._patience)
         if place is None or event.run is None or place.interrupt(event.run, JobInterrupted):
             return
         if self._loop is not None:
             self._loop.interrupt(place.number)
+
+    def _look_at_interrupted(self) -> None:
+        """Stop when a handler does not end; end the grace when only such handlers are left."""
+        now = time.monotonic()
+        for number, (job, until) in list(self._interrupted.items()):
+            if self._places[number].job is not job:
+                del self._interrupted[number]
+            elif now > until and not self._ending.stuck:
+                what = "the handler of job %s of queue %s does not end: the worker stops when the others have ended"
+                log.error(what, job.id, job.queue.name, extra=about(job))
+                self._ending.stuck = True
+                self._engine.stop()
+        if self._ending.stuck and all(
+            place.job is None or (place.number in self._interrupted) for place in self._places.values()
+        ):
+            self._engine.stop()
 
 
 class _OnFailure(Middleware):
