@@ -150,6 +150,7 @@ namespace Duly {
          * @param ?RetryPolicy $retry how long to wait before each retry; 5 s, 10 s, 15 s, ... if null
          * @param int|float|null $timeout longest run in seconds: its lease is not renewed beyond
          * @param ?array<string, string> $headers travel with it, such as `traceparent`
+         * @param int|float|null $resultTtl for how many seconds what its handler returns is kept, for `waitResult`
          * @param ?string $onDuplicate `refuse` (if null), `keep` or `replace` the job that has this id or key
          * @param ?string $raw data that is JSON already, kept byte for byte, in place of `data`
          *
@@ -170,6 +171,7 @@ namespace Duly {
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
             ?array $headers = null,
+            int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
         ): string {
@@ -394,6 +396,34 @@ namespace Duly {
         }
 
         /**
+         * The workers that are alive: where, since when, and what each runs. One that dies is left out after 30 s as a
+         * rule, one that stops at once.
+         *
+         * @return list<WorkerInfo>
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function workers(): array
+        {
+        }
+
+        /**
+         * What the job's handler returned: at once when it is done, or as soon as it is.
+         *
+         * @param int|float|null $timeout how many seconds to wait; as long as it takes if null
+         * @param bool $assoc JSON objects as arrays, or as objects
+         *
+         * @throws Exception\JobFailedException the job has failed for good
+         * @throws Exception\NoResultException there will be none: the job was cancelled, purged or pushed without
+         *     `resultTtl`, or its result was kept no longer
+         * @throws Exception\TimeoutException it is not done yet
+         * @throws Exception\ExceptionInterface
+         */
+        public function waitResult(string $id, int|float|null $timeout = null, bool $assoc = true): mixed
+        {
+        }
+
+        /**
          * Checks the queue's invariants while it is in use, and mends what is broken if asked to.
          *
          * @throws Exception\ExceptionInterface
@@ -440,6 +470,8 @@ namespace Duly {
         public readonly int $returns;
         /** The longest run in seconds, if one is set. */
         public readonly ?float $timeout;
+        /** For how many seconds its result is kept; null when none is. */
+        public readonly ?float $resultTtl;
         /** When it was pushed, in unix seconds by the producer's clock. */
         public readonly int $pushedAt;
 
@@ -473,7 +505,7 @@ namespace Duly {
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
-        public function ack(): void
+        public function ack(mixed $result = null): void
         {
         }
 
@@ -519,6 +551,20 @@ namespace Duly {
         }
 
         /**
+         * Notes how far the run has come, for `find` and `peek`: it is shown while this lease is held.
+         *
+         * @param int|float $fraction from 0 to 1
+         * @param string $text cut to 1 KiB
+         *
+         * @throws Exception\InvalidArgumentException for another number
+         * @throws Exception\LeaseLostException another worker may run it
+         * @throws Exception\ExceptionInterface
+         */
+        public function progress(int|float $fraction, ?string $text = null): void
+        {
+        }
+
+        /**
          * Sets the lease to end so many seconds from now; 10 if null.
          *
          * @throws Exception\LeaseLostException another worker may run it
@@ -551,6 +597,7 @@ namespace Duly {
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
             ?array $headers = null,
+            int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
         ) {
@@ -617,6 +664,52 @@ namespace Duly {
         public readonly ?array $rate;
     }
 
+    /** How far a run has come. */
+    final class Progress
+    {
+        /** From 0 to 1. */
+        public readonly float $fraction;
+        /** What its handler says of it; perhaps nothing. */
+        public readonly string $text;
+        /** When it said so, in unix seconds by the server's clock. */
+        public readonly float $at;
+    }
+
+    /** A worker that is alive. Times are unix seconds of its host's clock. */
+    final class WorkerInfo
+    {
+        /** Its own, made when it started. */
+        public readonly string $id;
+        /** The host on which it runs. */
+        public readonly string $host;
+        /** Its process there. */
+        public readonly int $pid;
+        /** `rust`, `python` or `php`. */
+        public readonly string $language;
+        /** The version of duly. */
+        public readonly string $version;
+        /** The name that it was given. */
+        public readonly ?string $name;
+        /** @var list<string> all queues that it serves */
+        public readonly array $queues;
+        /** How many handlers it runs at once. */
+        public readonly int $concurrency;
+        /** When it started. */
+        public readonly float $startedAt;
+        /** @var list<RunningJob> what it runs of this queue, at most 20; as it was when it last told, up to 10 s ago */
+        public readonly array $running;
+    }
+
+    /** A job that a worker runs. */
+    final class RunningJob
+    {
+        public readonly string $id;
+        /** Its handler's name. */
+        public readonly ?string $name;
+        /** When this run began. */
+        public readonly float $startedAt;
+    }
+
     /**
      * What JobView and Found both have. The extension has no such trait: it is here to say it once.
      *
@@ -632,6 +725,8 @@ namespace Duly {
         public readonly string $state;
         /** Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job. */
         public readonly ?float $at;
+        /** How far its run has come, if it is reserved and its handler told. */
+        public readonly ?Progress $progress;
         /** Why the record could not be decoded, if so; the data is null then. */
         public readonly ?string $undecodable;
     }
@@ -774,6 +869,7 @@ namespace Duly {
             int|float $lease,
             int|float $grace,
             int|float $patience,
+            ?string $name = null,
         ) {
         }
 
@@ -796,6 +892,11 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function next(float $wait): ?Job
+        {
+        }
+
+        /** Keeps what the handler gave, if the producer wants it. */
+        public function keep(mixed $result): void
         {
         }
 
@@ -1028,6 +1129,54 @@ namespace Duly\Exception {
 
     /** There is no such job. */
     class NotFoundException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+    }
+
+    /** The job whose result was waited for has failed for good; the message ends with its last error. */
+    class JobFailedException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+    }
+
+    /** There is no result and there will be none. */
+    class NoResultException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
         {

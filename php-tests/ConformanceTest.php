@@ -17,10 +17,10 @@ final class ConformanceTest extends TestCase
 {
     private const FOLDER = __DIR__ . '/../conformance/scenarios';
     private const START_S = 1790000000;
-    private const ON_JOB = ['ack', 'fail', 'release', 'extend'];
+    private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
-        'reclaim', 'keep_failed', 'set_limits', 'limits', 'counts', 'peek',
+        'reclaim', 'keep_failed', 'set_limits', 'limits', 'counts', 'peek', 'wait_result', 'workers',
     ];
     private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
     private const TOTALS = [
@@ -241,6 +241,7 @@ final class ConformanceTest extends TestCase
             $word = strtolower((string) preg_replace('/[A-Z]/', '_$0', $name));
             $shown[$word] = match ($word) {
                 'headers' => (object) $one,
+                'progress', 'running' => $this->shown($one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,
             };

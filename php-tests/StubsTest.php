@@ -42,7 +42,7 @@ final class StubsTest extends TestCase
         }
         sort($stubs);
         self::assertSame(self::declared(), $stubs);
-        self::assertCount(16 + 1 + 21, $stubs);
+        self::assertCount(19 + 1 + 23, $stubs);
     }
 
     /** @return iterable<string, array{string}> */

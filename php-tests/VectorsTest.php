@@ -143,6 +143,7 @@ final class VectorsTest extends ServerTestCase
         self::assertSame($expected['key'], $job->key);
         self::assertSame($expected['priority'], $job->priority);
         self::assertEquals($expected['timeout'], $job->timeout);
+        self::assertEquals($expected['result_ttl'] ?? null, $job->resultTtl);
         self::assertEquals($expected['headers'], $job->headers);
     }
 

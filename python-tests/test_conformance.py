@@ -172,7 +172,15 @@ def shown(value: Any) -> Any:
         return {**{name: getattr(value, name) for name in JOB}, "raw": value.raw.decode()}
     if isinstance(value, duly.JobView):
         view = {**{name: getattr(value, name) for name in VIEW}, "raw": value.raw.decode()}
+        view["progress"] = shown(value.progress)
         return {**view, "token": value.token, "why": value.why} if isinstance(value, duly.Found) else view
+    if isinstance(value, duly.Progress):
+        return {name: getattr(value, name) for name in ("fraction", "text", "at")}
+    if isinstance(value, duly.WorkerInfo):
+        worker = ("id", "host", "pid", "language", "version", "name", "queues", "concurrency", "started_at")
+        return {**{name: getattr(value, name) for name in worker}, "running": shown(value.running)}
+    if isinstance(value, duly.RunningJob):
+        return {name: getattr(value, name) for name in ("id", "name", "started_at")}
     if isinstance(value, duly.PushSummary):
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
@@ -249,12 +257,13 @@ VERBS: dict[str, Callable[..., Any]] = {
     "set_limits": set_limits,
     "advance": Run.advance,
     "redis": Run.redis,
-    **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend")},
+    **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress")},
     **{
         verb: on_queue(verb)
         for verb in (
             "reserve", "reserve_many", "ack_many", "cancel", "reschedule", "requeue_all", "purge", "pause", "resume",
-            "promote", "reclaim", "keep_failed", "limits", "counts", "peek", "find",
+            "promote", "reclaim", "keep_failed", "limits", "counts", "peek", "find", "wait_result",
+            "workers",
         )
     },
 }  # fmt: skip

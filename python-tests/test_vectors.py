@@ -57,6 +57,7 @@ def check(queue: duly.Queue, server: Server, key: str, vector: dict[str, Any], j
             assert getattr(job, known_as) == expected[name], name
     for name in ("name", "key", "priority", "timeout", "headers"):
         assert getattr(job, name) == expected[name], name
+    assert job.result_ttl == expected.get("result_ttl")
 
 
 @pytest.mark.parametrize("vector", vectors("packages.json"))

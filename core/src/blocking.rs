@@ -17,6 +17,7 @@ use std::time::Duration;
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::ClientBuilder;
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
+use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::inspect::{Counts, Found, JobView, State};
@@ -26,6 +27,7 @@ use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::partitions::check_queue_or_part;
 use crate::queue::{PushSummary, Pushed};
+use crate::registry::WorkerInfo;
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
 use crate::several::{QueueWeight, Selection};
@@ -306,6 +308,23 @@ impl Queue {
         block_on(queue.peek(state, offset, limit), || interrupt.check())
     }
 
+    /// See [`crate::Queue::workers`].
+    pub fn workers<I: Interrupt>(&self, interrupt: &mut I) -> Result<Vec<WorkerInfo>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.workers(), || interrupt.check())
+    }
+
+    /// See [`crate::Queue::wait_result`].
+    pub fn wait_result<I: Interrupt>(
+        &self,
+        id: &str,
+        timeout: Option<Duration>,
+        interrupt: &mut I,
+    ) -> Result<Data, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.wait_result(id, timeout), || interrupt.check())
+    }
+
     /// See [`crate::Queue::find`].
     pub fn find<I: Interrupt>(&self, id: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
         let queue = self.inner()?;
@@ -354,10 +373,29 @@ impl Job {
         self.settle(Outcome::Done, "", interrupt).map(|_| ())
     }
 
+    /// See [`crate::Job::ack_with`].
+    pub fn ack_with<T: serde::Serialize + ?Sized, I: Interrupt>(
+        &self,
+        result: &T,
+        interrupt: &mut I,
+    ) -> Result<(), I::Error> {
+        let result = self.job.result(result)?;
+        self.ack_with_data(result, interrupt)
+    }
+
+    /// See [`crate::Job::ack_with_data`].
+    pub fn ack_with_data<I: Interrupt>(&self, result: Option<Data>, interrupt: &mut I) -> Result<(), I::Error> {
+        self.settle_as(Settlement { result, ..Settlement::done(&self.job) }, interrupt).map(|_| ())
+    }
+
+    fn settle_as<I: Interrupt>(&self, settlement: Settlement<'_>, interrupt: &mut I) -> Result<Next, I::Error> {
+        let queue = self.queue.inner()?;
+        block_on(queue.settle_job(settlement), || interrupt.check())
+    }
+
     /// See [`crate::Job::settle`].
     pub fn settle<I: Interrupt>(&self, outcome: Outcome, error: &str, interrupt: &mut I) -> Result<Next, I::Error> {
-        let queue = self.queue.inner()?;
-        block_on(queue.settle_job(&self.job, outcome, error, None), || interrupt.check())
+        self.settle_as(Settlement { outcome, error, ..Settlement::done(&self.job) }, interrupt)
     }
 
     /// See [`crate::Job::settle_rewritten`].
@@ -367,9 +405,15 @@ impl Job {
         changed: Envelope,
         interrupt: &mut I,
     ) -> Result<Next, I::Error> {
-        let queue = self.queue.inner()?;
         let error = changed.error.clone();
-        block_on(queue.settle_job(&self.job, outcome, &error, Some(changed)), || interrupt.check())
+        let rewritten = Some(changed);
+        self.settle_as(Settlement { outcome, error: &error, rewritten, ..Settlement::done(&self.job) }, interrupt)
+    }
+
+    /// See [`crate::Job::progress`].
+    pub fn progress<I: Interrupt>(&self, fraction: f64, text: &str, interrupt: &mut I) -> Result<(), I::Error> {
+        let queue = self.queue.inner()?;
+        block_on(queue.note_progress(&self.job, fraction, text), || interrupt.check())
     }
 
     /// See [`crate::Job::extend`].

@@ -171,6 +171,11 @@ impl Client {
         self.connection("reserve").await?.wait_for_wake(slot, wake_key, wait).await
     }
 
+    /// Waits until a list has an element, and leaves it there.
+    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
+        self.connection("wait_result").await?.wait_for_element(slot, key, wait).await
+    }
+
     pub(crate) async fn command(
         &self,
         operation: &'static str,

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::connection::Durability;
+use crate::data::Data;
 use crate::envelope::{Envelope, cut_error};
 use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
@@ -24,6 +25,8 @@ pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
 /// One reserve gives at most this many bytes of records (but always one job).
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
+/// A call that settles takes no more once it has so many bytes of results.
+pub(crate) const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// One call of the reserve script.
 pub(crate) struct ReserveCall {
@@ -175,8 +178,67 @@ impl Job {
 
     /// Done: the job leaves the queue. Errors: `LeaseLost` when the lease is no longer ours; then another worker has the
     /// job, or it was cancelled.
+    ///
+    /// A job that was pushed with a `result_ttl` leaves `null` as its result; [`Job::ack_with`] leaves another.
     pub async fn ack(&self) -> Result<(), Error> {
         self.settle(Outcome::Done, "").await.map(|_| ())
+    }
+
+    /// Done, and this is what it gives: kept for as long as the producer asked (`result_ttl`), or not at all if he did not.
+    ///
+    /// Errors: `LeaseLost`; `TooLarge` beyond the client's `max_data_bytes`, `InvalidArgument` for what is no JSON (nothing was
+    /// sent: the job is still ours).
+    pub async fn ack_with<T: serde::Serialize + ?Sized>(&self, result: &T) -> Result<(), Error> {
+        let result = self.result(result).map_err(|error| self.in_ack(error))?;
+        self.ack_with_data(result).await
+    }
+
+    /// The same with JSON that is ready.
+    pub async fn ack_with_data(&self, result: Option<Data>) -> Result<(), Error> {
+        let settlement = Settlement { result, ..Settlement::done(self) };
+        self.queue.settle_job(settlement).await.map(|_| ())
+    }
+
+    /// Does the producer want to have what it gives?
+    pub fn keeps_result(&self) -> bool {
+        self.envelope.result_ttl.is_some()
+    }
+
+    /// What it gives, as JSON; nothing if nobody wants it.
+    ///
+    /// Errors: `TooLarge`, `InvalidArgument`.
+    pub fn result<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<Option<Data>, Error> {
+        if !self.keeps_result() {
+            return Ok(None);
+        }
+        let result = Data::from_serialize(value, usize::MAX)?;
+        self.check_result(&result)?;
+        Ok(Some(result))
+    }
+
+    /// Refuses a result that is larger than data may be. Errors: `TooLarge`.
+    pub fn check_result(&self, result: &Data) -> Result<(), Error> {
+        let (size, most) = (result.as_bytes().len(), self.queue.client.shared.max_data_bytes);
+        if size > most {
+            let message = format!(
+                "the result has {size} bytes and the limit is {most} (max_data_bytes): store it elsewhere and give where it is"
+            );
+            return Err(self.in_ack(Error::new(ErrorKind::TooLarge, message)));
+        }
+        Ok(())
+    }
+
+    fn in_ack(&self, error: Error) -> Error {
+        error.during("ack").in_queue(self.queue.name()).of_job(self.id())
+    }
+
+    /// What is kept of it when it is done, and for how long.
+    fn kept_result(&self, result: Option<&Data>) -> Result<Option<(u64, Data)>, Error> {
+        let Some(ttl) = self.envelope.result_ttl else { return Ok(None) };
+        let result = result.cloned().unwrap_or_else(|| Data::trusted("null"));
+        self.check_result(&result)?;
+        // What others wrote may say 0; the server takes no such lifetime.
+        Ok(Some((ttl.get().max(1), result)))
     }
 
     /// Failed: the job's retry policy decides between another run later and `failed`. The text (cut to 8 KiB) is kept as
@@ -187,7 +249,7 @@ impl Job {
 
     /// Says what became of it, in full. Errors: `LeaseLost`.
     pub async fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Error> {
-        self.queue.settle_job(self, outcome, error, None).await
+        self.queue.settle_job(Settlement { job: self, outcome, error, rewritten: None, result: None }).await
     }
 
     /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
@@ -196,7 +258,8 @@ impl Job {
     /// `TooLarge` (nothing was changed).
     pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
         let error = changed.error.clone();
-        self.queue.settle_job(self, outcome, &error, Some(changed)).await
+        let settlement = Settlement { job: self, outcome, error: &error, rewritten: Some(changed), result: None };
+        self.queue.settle_job(settlement).await
     }
 
     /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
@@ -229,12 +292,14 @@ pub struct Settlement<'a> {
     pub error: &'a str,
     /// The envelope as a failure hook changed it.
     pub rewritten: Option<Envelope>,
+    /// What a job that is done gives; `null` if it is to be kept and nothing is said.
+    pub result: Option<Data>,
 }
 
 impl<'a> Settlement<'a> {
     /// This job is done.
     pub fn done(job: &'a Job) -> Self {
-        Self { job, outcome: Outcome::Done, error: "", rewritten: None }
+        Self { job, outcome: Outcome::Done, error: "", rewritten: None, result: None }
     }
 }
 
@@ -375,6 +440,7 @@ impl Queue {
             promise: reserve.promise,
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),
+            result_count: outcomes.result_keys(),
         };
         let items = |out: &mut ByteStrings| outcomes.append(out);
         let reply = self.run_numbered_until("reserve", Durability::None, declare, items, keep_trying).await?;
@@ -477,20 +543,15 @@ impl Queue {
         if held.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("extend", job)) }
     }
 
-    pub(crate) async fn settle_job(
-        &self,
-        job: &Job,
-        outcome: Outcome,
-        error: &str,
-        rewritten: Option<Envelope>,
-    ) -> Result<Next, Error> {
-        let operation = match outcome {
+    pub(crate) async fn settle_job(&self, settlement: Settlement<'_>) -> Result<Next, Error> {
+        let job = settlement.job;
+        let operation = match settlement.outcome {
             Outcome::Done => "ack",
             Outcome::Release { .. } => "release",
             _ => "fail",
         };
         let mut outcomes = Outcomes::default();
-        let next = add_outcome(&mut outcomes, &Settlement { job, outcome, error, rewritten })
+        let next = add_outcome(&mut outcomes, &settlement)
             .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
         let queue = self.clone();
         let send = move |parts: Vec<OneOutcome>| {
@@ -501,7 +562,23 @@ impl Queue {
         if settled.map_err(|error| error.of_job(job.id()))? { Ok(next) } else { Err(self.lease_lost(operation, job)) }
     }
 
-    async fn settle_together(&self, parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
+    async fn settle_together(&self, mut parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
+        let mut settled = Vec::with_capacity(parts.len());
+        while !parts.is_empty() {
+            let mut bytes = 0;
+            let together = parts.iter().take_while(|part| {
+                let fits = bytes < MAX_RESULT_BYTES;
+                bytes += part.outcome.result_bytes();
+                fits
+            });
+            let (now, later) = parts.split_at(together.count());
+            settled.extend(self.settle_at_once(now).await?);
+            parts = later;
+        }
+        Ok(settled)
+    }
+
+    async fn settle_at_once(&self, parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
         let operation = parts.first().map_or("settle", |part| part.operation);
         let mut all = Outcomes::default();
         // The script takes acks first: so do the flags.
@@ -533,13 +610,14 @@ impl Queue {
             call_renew: Digits(u64::from(call.renew)),
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),
+            result_count: outcomes.result_keys(),
         };
         let reply = self.run_numbered(operation, Durability::None, declare, |out| outcomes.append(out)).await?;
         let flags = script::text(reply).and_then(|text| script::flags(&text, outcomes.len()));
         flags.map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
-    fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
+    pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
         Error::new(
             ErrorKind::LeaseLost,
             "the lease is over: the job was cancelled, or another worker may run it; stop working on it, or use a longer lease or extend it in time",
@@ -558,7 +636,7 @@ pub(crate) fn decode(id: &str, record: &[u8], came_back: &[u8]) -> Result<(Envel
 
 /// Lets the policy decide and writes down what the script is to do.
 pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
-    let Settlement { job, outcome, error, rewritten } = settlement;
+    let Settlement { job, outcome, error, rewritten, result } = settlement;
     let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
     let next = job.what_becomes(*outcome, rewritten.as_ref())?;
     let record = rewritten.as_ref().map(Record::encode);
@@ -569,7 +647,7 @@ pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) 
         outcomes.other(verb, job.id(), job.token, key, delay.get(), error, rewritten);
     };
     match next {
-        Next::Ack => outcomes.ack(job.id(), job.token, key),
+        Next::Ack => outcomes.ack(job.id(), job.token, key, job.kept_result(result.as_ref())?),
         Next::RetryAfter { after, attempts } => {
             add(if attempts > envelope.attempts { Verb::Retry } else { Verb::Again }, after);
         }

@@ -55,6 +55,8 @@ pub struct Envelope {
     pub retry: Option<RetryPolicy>,
     /// Headers, such as the W3C `traceparent`.
     pub headers: BTreeMap<String, String>,
+    /// How long its result is kept; without it none is.
+    pub result_ttl: Option<Millis>,
     /// Fields that this version does not know, in the order in which they came.
     pub unknown: Vec<UnknownField>,
 }
@@ -87,6 +89,9 @@ impl Envelope {
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
         if self.timeout.is_some_and(|timeout| timeout > MAX_DELAY) || self.delay.to_millis() > MAX_DELAY {
             return Err(Error::invalid("a delay or timeout must be at most 3153600000 seconds (100 years)"));
+        }
+        if self.result_ttl.is_some_and(|ttl| ttl == Millis::ZERO || ttl > MAX_DELAY) {
+            return Err(Error::invalid("a result_ttl must be 0.001 to 3153600000 seconds (100 years)"));
         }
         Ok(())
     }
@@ -169,6 +174,9 @@ impl Envelope {
         if !self.headers.is_empty() {
             writer.json("headers", &self.headers);
         }
+        if let Some(ttl) = self.result_ttl {
+            writer.number("result_ttl", ttl);
+        }
         for field in &self.unknown {
             writer.verbatim(&field.name, field.value.as_str());
         }
@@ -177,11 +185,16 @@ impl Envelope {
 
 /// The error text as it is kept: at most [`MAX_ERROR_BYTES`], cut at the edge of a character.
 pub fn cut_error(error: &str) -> &str {
-    let mut end = error.len().min(MAX_ERROR_BYTES);
-    while !error.is_char_boundary(end) {
+    cut(error, MAX_ERROR_BYTES)
+}
+
+/// At most so many bytes of a text, cut at the edge of a character.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    &error[..end]
+    &text[..end]
 }
 
 pub(crate) fn corrupt(reason: impl std::fmt::Display) -> Error {
@@ -242,9 +255,10 @@ impl Reader {
             "name" => envelope.name = optional_text("name", value)?,
             "key" => envelope.key = optional_text("key", value)?,
             "priority" => envelope.priority = if given { priority(value)? } else { DEFAULT_PRIORITY },
-            "timeout" => envelope.timeout = if given { Some(timeout(value)?) } else { None },
+            "timeout" => envelope.timeout = if given { Some(span("timeout", value)?) } else { None },
             "retry" => envelope.retry = if given { Some(retry(value)?) } else { None },
             "headers" => envelope.headers = if given { headers(value)? } else { BTreeMap::new() },
+            "result_ttl" => envelope.result_ttl = if given { Some(span("result_ttl", value)?) } else { None },
             _ => envelope.unknown.push(UnknownField { name: name.into_owned(), value: Data::trusted(verbatim) }),
         }
         Ok(())
@@ -323,8 +337,8 @@ fn priority(value: &str) -> Result<u8, Error> {
     level.ok_or_else(|| corrupt("the field 'priority' is not an integer from 0 to 9"))
 }
 
-fn timeout(value: &str) -> Result<Millis, Error> {
-    let wrong = || corrupt("the field 'timeout' is not a number of seconds from 0 to 3153600000");
+fn span(field: &str, value: &str) -> Result<Millis, Error> {
+    let wrong = || corrupt(format_args!("the field '{field}' is not a number of seconds from 0 to 3153600000"));
     let seconds = if json::is_number(value) { value.parse().ok() } else { None };
     Millis::from_seconds(seconds.ok_or_else(wrong)?).map_err(|_| wrong())
 }
@@ -402,7 +416,7 @@ mod tests {
     fn what_must_not_be_pushed_is_refused() {
         let good = Envelope::new("a1", Data::default());
         assert!(good.check().is_ok());
-        let refused: [fn(&mut Envelope); 8] = [
+        let refused: [fn(&mut Envelope); 10] = [
             |job| job.id = String::new(),
             |job| job.name = Some("a\nb".to_owned()),
             |job| job.key = Some(String::new()),
@@ -410,6 +424,8 @@ mod tests {
             |job| drop(job.headers.insert(String::new(), String::new())),
             |job| job.retry = Some(RetryPolicy::List { delays: Vec::new() }),
             |job| job.timeout = Some(Millis::new(u64::MAX)),
+            |job| job.result_ttl = Some(Millis::ZERO),
+            |job| job.result_ttl = Some(Millis::new(u64::MAX)),
             |job| job.delay = Seconds::from(Millis::new(u64::MAX)),
         ];
         for (index, change) in refused.iter().enumerate() {

@@ -23,6 +23,11 @@ pub enum ErrorKind {
     LeaseLost,
     /// There is no job with this id or key, or it is in a state where the verb means nothing.
     NotFound,
+    /// The job whose result was waited for has failed for good. The message ends with its last error.
+    JobFailed,
+    /// There is no result and there will be none: the job was cancelled, purged or pushed without `result_ttl`, its result was
+    /// kept no longer, or there never was such a job.
+    NoResult,
     /// The server could not be reached, and nothing of this call was executed.
     Unreachable,
     /// No answer came in time. The call may have been executed; sending the same call again is safe.
@@ -66,6 +71,8 @@ impl ErrorKind {
             Self::Duplicate => "duplicate",
             Self::LeaseLost => "lease_lost",
             Self::NotFound => "not_found",
+            Self::JobFailed => "job_failed",
+            Self::NoResult => "no_result",
             Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
             Self::AuthenticationFailed => "authentication_failed",

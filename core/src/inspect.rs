@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::keys::Levels;
 use crate::limits;
 use crate::name;
+use crate::progress::Progress;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::CameBack;
 use crate::script::{By, Counts as CountsScript, CountsReply, Find, FoundReply, Peek, PeekedReply};
@@ -118,6 +119,8 @@ pub struct JobView {
     pub returns: u32,
     /// Why the record could not be decoded, if so; the envelope's data is then `null`.
     pub undecodable: Option<String>,
+    /// How far its run has come, if it is reserved and its handler told ([`Job::progress`](crate::Job::progress)).
+    pub progress: Option<Progress>,
 }
 
 /// Where one job is and why it is not running.
@@ -168,7 +171,9 @@ impl Queue {
         }
         let reply = self.run_all_levels("peek", Peek { state: state.as_str(), offset, limit }, &[]).await?;
         let page = PeekedReply::decode(reply).map_err(in_peek)?;
-        Ok(page.into_iter().map(|job| JobView::new(state, &job)).collect())
+        let mut jobs: Vec<_> = page.into_iter().map(|job| JobView::new(state, &job)).collect();
+        self.add_progress("peek", &mut jobs).await?;
+        Ok(jobs)
     }
 
     /// Where the job with this id is, or nothing.
@@ -190,7 +195,8 @@ impl Queue {
         let state =
             State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
-        let job = JobView::new(state, &found.job);
+        let mut job = JobView::new(state, &found.job);
+        self.add_progress("find", std::slice::from_mut(&mut job)).await?;
         let held_back = || limits::held_back(&found.limits, found.reserved, found.now);
         let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
         let why = why(&job, now, held);
@@ -213,13 +219,14 @@ impl JobView {
     fn new(state: State, job: &PeekedReply) -> Self {
         let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
         match decode(&job.id, &job.record, &job.came_back) {
-            Ok((envelope, returns)) => Self { envelope, state, at, returns, undecodable: None },
+            Ok((envelope, returns)) => Self { envelope, state, at, returns, undecodable: None, progress: None },
             Err(error) => Self {
                 envelope: undecodable(&job.id, &job.came_back),
                 state,
                 at,
                 returns: 0,
                 undecodable: Some(error.to_string()),
+                progress: None,
             },
         }
     }

@@ -74,13 +74,23 @@ pub(crate) enum Key {
     Stats,
     /// hash with a lifetime, one a client: slot -> number and answer of the last call that came through it.
     Call,
+    /// sorted set: id of a worker by when it is taken for dead, in ms.
+    Workers,
+    /// hash: id of a worker -> what it says of itself.
+    WorkerInfos,
     /// list per level: ids, the next one at the head.
     Ready,
+    /// string with a lifetime, one a job that is named in the call: what it gave.
+    Result,
+    /// list with a lifetime, one a job that is named in the call: not empty once there is a result.
+    Done,
+    /// string with a lifetime, one a job that is named in the call: how far its run has come.
+    Progress,
 }
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 11] = [
+    pub(crate) const FIXED: [Self; 13] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -92,6 +102,8 @@ impl Key {
         Self::Wake,
         Self::Meta,
         Self::Stats,
+        Self::Workers,
+        Self::WorkerInfos,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -109,15 +121,26 @@ impl Key {
             Self::Meta => "meta",
             Self::Stats => "stats",
             Self::Call => "call",
+            Self::Workers => "workers",
+            Self::WorkerInfos => "worker_infos",
             Self::Ready => "ready",
+            Self::Result => "result",
+            Self::Done => "done",
+            Self::Progress => "progress",
         }
+    }
+
+    /// Does every job have its own, named by the job's id?
+    pub(crate) fn is_of_one_job(self) -> bool {
+        matches!(self, Self::Result | Self::Done | Self::Progress)
     }
 
     /// What `TYPE` says of the key when it exists.
     pub(crate) fn redis_type(self) -> &'static str {
         match self {
-            Self::Delayed | Self::Reserved | Self::Failed => "zset",
-            Self::Wake | Self::Ready => "list",
+            Self::Delayed | Self::Reserved | Self::Failed | Self::Workers => "zset",
+            Self::Wake | Self::Ready | Self::Done => "list",
+            Self::Result | Self::Progress => "string",
             _ => "hash",
         }
     }
@@ -152,10 +175,28 @@ impl QueueKeys {
         format!("{}ready:{level}", self.start)
     }
 
-    /// Appends the keys that a script declares, in its order; `Ready` becomes one list a level.
-    pub(crate) fn append(&self, keys: &[Key], client: &str, levels: Levels, out: &mut ByteStrings) {
+    pub(crate) fn spell_of_job(&self, key: Key, id: &str) -> String {
+        format!("{}{}:{id}", self.start, key.name())
+    }
+
+    /// Appends the keys that a script declares, in its order; `Ready` becomes one list a level, and what each job has of its
+    /// own one key for each of these ids.
+    pub(crate) fn append(
+        &self,
+        keys: &[Key],
+        client: &str,
+        levels: Levels,
+        ids: Option<&ByteStrings>,
+        out: &mut ByteStrings,
+    ) {
         for key in keys {
             match key {
+                key if key.is_of_one_job() => {
+                    for id in ids.into_iter().flat_map(ByteStrings::iter) {
+                        let start = format!("{}{}:", self.start, key.name());
+                        out.push(&[start.as_bytes(), id].concat());
+                    }
+                }
                 Key::Ready => {
                     for level in levels.iter() {
                         out.push_display(format_args!("{}ready:{level}", self.start));
@@ -176,7 +217,7 @@ mod tests {
     fn all_keys_of_a_queue_share_its_hash_tag() {
         let keys = QueueKeys::new("duly:", "orders");
         let mut spelled = ByteStrings::default();
-        keys.append(&[Key::Jobs, Key::Call, Key::Ready], "c1", Levels::ALL, &mut spelled);
+        keys.append(&[Key::Jobs, Key::Call, Key::Ready], "c1", Levels::ALL, None, &mut spelled);
         let spelled: Vec<_> = spelled.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         assert_eq!(spelled[0], "duly:{orders}:jobs");
         assert_eq!(spelled[1], "duly:{orders}:call:c1");

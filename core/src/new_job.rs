@@ -52,6 +52,7 @@ pub struct NewJob {
     retry: Option<RetryPolicy>,
     timeout: Option<Millis>,
     headers: BTreeMap<String, String>,
+    result_ttl: Option<Millis>,
     on_duplicate: OnDuplicate,
     imported: Option<Box<Envelope>>,
     /// An id that was made for it: in a partitioned queue the id decides where it goes.
@@ -88,6 +89,7 @@ impl NewJob {
             retry: None,
             timeout: None,
             headers: BTreeMap::new(),
+            result_ttl: None,
             on_duplicate: OnDuplicate::Refuse,
             imported: None,
             made_id: None,
@@ -121,6 +123,7 @@ impl NewJob {
         job.retry.clone_from(&envelope.retry);
         job.timeout = envelope.timeout;
         job.headers.clone_from(&envelope.headers);
+        job.result_ttl = envelope.result_ttl;
         job.when = match envelope.time {
             _ if delay == Millis::ZERO => When::Now,
             0 => When::After(delay),
@@ -200,6 +203,16 @@ impl NewJob {
         self
     }
 
+    /// Keeps what the job gives for this long after it is done, for [`Queue::wait_result`](crate::Queue::wait_result).
+    #[must_use]
+    pub fn result_ttl(mut self, ttl: Duration) -> Self {
+        match Millis::from_duration(ttl) {
+            Ok(ttl) => self.result_ttl = Some(ttl),
+            Err(error) => self.fault = Some(error),
+        }
+        self
+    }
+
     /// A header that travels with the job, such as W3C `traceparent`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -243,6 +256,7 @@ impl NewJob {
         envelope.retry = self.retry;
         envelope.timeout = self.timeout;
         envelope.headers = self.headers;
+        envelope.result_ttl = self.result_ttl;
         if let Some(max_retries) = self.max_retries {
             envelope.max_attempts = max_retries;
         }

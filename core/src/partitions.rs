@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::Client;
 use crate::consume::{Job, ReserveOptions, Settlement};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::limits::{Limits, Rate};
@@ -12,6 +13,7 @@ use crate::name;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
+use crate::registry::{WorkerInfo, merged};
 use crate::several::{QueueWeight, Selection, reserve_several};
 use crate::time::{Millis, When};
 
@@ -367,6 +369,25 @@ impl Partitions {
             }
         }
         Ok(page)
+    }
+
+    /// See [`Queue::workers`]: those of all parts, each once.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let mut all = Vec::new();
+        for part in self.parts() {
+            merged(&mut all, part.workers().await?);
+        }
+        Ok(all)
+    }
+
+    /// See [`Queue::wait_result`].
+    pub async fn wait_result(&self, id: &str, timeout: Option<Duration>) -> Result<Data, Error> {
+        for part in self.likely_parts(id) {
+            if !part.is_gone(id).await? {
+                return part.wait_result(id, timeout).await;
+            }
+        }
+        self.part_of(id).wait_result(id, timeout).await
     }
 
     /// See [`Queue::find`].

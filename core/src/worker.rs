@@ -11,8 +11,10 @@
 //! | `executor.rs` | a place where a handler runs |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
+//! | `beat.rs` | tells the queues that the worker is alive |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs` | the worker of Rust programs |
 
+mod beat;
 mod builder;
 mod desk;
 mod engine;
@@ -45,7 +47,7 @@ use crate::several::{MAX_WEIGHT, Selection};
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// The most handlers of one worker that run at once.
 pub const MAX_CONCURRENCY: usize = 10_000;
-const LONGEST_GRACE: Duration = Duration::from_hours(24);
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Shorter leases could not be renewed in time.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
@@ -67,6 +69,10 @@ pub struct WorkerSettings {
     pub grace: Duration,
     /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then.
     pub max_jobs: Option<u64>,
+    /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
+    pub name: Option<String>,
+    /// The language in which its handlers are written (default: `rust`).
+    pub language: &'static str,
 }
 
 impl WorkerSettings {
@@ -79,6 +85,8 @@ impl WorkerSettings {
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
             max_jobs: None,
+            name: None,
+            language: "rust",
         }
     }
 
@@ -107,6 +115,10 @@ impl WorkerSettings {
         }
         if self.lease < SHORTEST_LEASE {
             return Err(Error::invalid("a worker's lease is at least 100 ms, to be renewed in time"));
+        }
+        let is_name = |name: &str| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
+        if !self.name.as_deref().is_none_or(is_name) {
+            return Err(Error::invalid("a worker's name has 1 to 128 bytes and no control characters"));
         }
         check_lease(self.lease)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use duly::{
     Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, Rate, Requeued,
-    ReserveOptions, RetryPolicy, State, When,
+    ReserveOptions, RetryPolicy, State, When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -56,33 +56,94 @@ fn even_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Verb {
-    Queue { name: String },
+    Queue {
+        name: String,
+    },
     Push(PushArgs),
-    PushMany { jobs: Vec<PushArgs>, times: Option<u32> },
-    Reserve { lease: Option<f64> },
-    ReserveMany { max: usize, lease: Option<f64> },
-    Ack { job: Value },
-    AckMany { jobs: Vec<Value> },
-    Fail { job: Value, error: String, retry_after: Option<f64>, counted: Option<bool>, r#final: Option<bool> },
-    Release { job: Value, after: Option<f64> },
-    Extend { job: Value, lease: f64 },
+    PushMany {
+        jobs: Vec<PushArgs>,
+        times: Option<u32>,
+    },
+    Reserve {
+        lease: Option<f64>,
+    },
+    ReserveMany {
+        max: usize,
+        lease: Option<f64>,
+    },
+    Ack {
+        job: Value,
+        #[serde(default, deserialize_with = "even_null")]
+        result: Option<Value>,
+    },
+    AckMany {
+        jobs: Vec<Value>,
+    },
+    Fail {
+        job: Value,
+        error: String,
+        retry_after: Option<f64>,
+        counted: Option<bool>,
+        r#final: Option<bool>,
+    },
+    Release {
+        job: Value,
+        after: Option<f64>,
+    },
+    Extend {
+        job: Value,
+        lease: f64,
+    },
     Cancel(Target),
-    Reschedule { id: Option<String>, key: Option<String>, delay: Option<f64>, at: Option<f64> },
-    Requeue { ids: Vec<String> },
+    Reschedule {
+        id: Option<String>,
+        key: Option<String>,
+        delay: Option<f64>,
+        at: Option<f64>,
+    },
+    Requeue {
+        ids: Vec<String>,
+    },
     RequeueAll {},
-    Purge { state: String },
+    Purge {
+        state: String,
+    },
     Pause {},
     Resume {},
     Promote {},
     Reclaim {},
-    KeepFailed { max: u64, age: f64 },
-    SetLimits { concurrency: Option<u32>, rate: Option<(u32, f64)> },
+    KeepFailed {
+        max: u64,
+        age: f64,
+    },
+    SetLimits {
+        concurrency: Option<u32>,
+        rate: Option<(u32, f64)>,
+    },
     Limits {},
     Counts {},
-    Peek { state: String, offset: Option<usize>, limit: Option<usize> },
+    Peek {
+        state: String,
+        offset: Option<usize>,
+        limit: Option<usize>,
+    },
     Find(Target),
-    Advance { seconds: f64 },
-    Redis { command: Vec<String> },
+    Progress {
+        job: Value,
+        fraction: f64,
+        text: Option<String>,
+    },
+    Workers {},
+    WaitResult {
+        id: String,
+        timeout: Option<f64>,
+    },
+    Advance {
+        seconds: f64,
+    },
+    Redis {
+        command: Vec<String>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -107,6 +168,7 @@ struct PushArgs {
     timeout: Option<f64>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    result_ttl: Option<f64>,
     on_duplicate: Option<String>,
 }
 
@@ -309,7 +371,8 @@ impl Run {
                 let jobs = queue.reserve(&reserve_options(max, lease)?).await?;
                 jobs.into_iter().map(|job| self.keep(job)).collect()
             }
-            Verb::Ack { job } => self.job(&job)?.ack().await.map(|()| Value::Null)?,
+            Verb::Ack { job, result: None } => self.job(&job)?.ack().await.map(|()| Value::Null)?,
+            Verb::Ack { job, result } => self.job(&job)?.ack_with(&result).await.map(|()| Value::Null)?,
             Verb::AckMany { jobs } => {
                 let jobs: Vec<Job> = jobs.iter().map(|job| self.job(job).cloned()).collect::<Result<_, _>>()?;
                 json!(queue.ack_all(&jobs).await?)
@@ -348,13 +411,7 @@ impl Run {
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
             Verb::SetLimits { concurrency, rate } => {
-                let mut limits = Limits::new();
-                limits.concurrency = concurrency;
-                limits.rate = match rate {
-                    Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
-                    None => None,
-                };
-                queue.set_limits(&limits).await.map(|()| Value::Null)?
+                queue.set_limits(&limits(concurrency, rate)?).await.map(|()| Value::Null)?
             }
             Verb::Limits {} => {
                 let limits = queue.limits().await?;
@@ -371,6 +428,14 @@ impl Run {
                 Target::Key(key) => queue.find_key(&key).await?,
             }
             .map_or(Value::Null, |found| found_view(&found)),
+            Verb::Progress { job, fraction, text } => {
+                let told = self.job(&job)?.progress(fraction, &text.unwrap_or_default()).await;
+                told.map(|()| Value::Null)?
+            }
+            Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
+            Verb::WaitResult { id, timeout } => {
+                queue.wait_result(&id, timeout.map(span).transpose()?).await?.deserialize()?
+            }
             Verb::Advance { seconds } => {
                 self.clock = self.clock.saturating_add(Millis::from_seconds(seconds)?);
                 self.set_clock().map(|()| Value::Null).map_err(Stop::Wrong)?
@@ -422,6 +487,9 @@ impl PushArgs {
         if let Some(timeout) = self.timeout {
             job = job.timeout(span(timeout)?);
         }
+        if let Some(ttl) = self.result_ttl {
+            job = job.result_ttl(span(ttl)?);
+        }
         for (name, value) in self.headers {
             job = job.header(name, value);
         }
@@ -447,6 +515,15 @@ fn span(seconds: f64) -> Result<Duration, Error> {
     Millis::from_seconds(seconds).map(Millis::to_duration)
 }
 
+fn limits(concurrency: Option<u32>, rate: Option<(u32, f64)>) -> Result<Limits, Error> {
+    let mut limits = Limits::new();
+    limits.concurrency = concurrency;
+    if let Some((jobs, per)) = rate {
+        limits.rate = Some(Rate { jobs, per: span(per)? });
+    }
+    Ok(limits)
+}
+
 fn reserve_options(max: usize, lease: Option<f64>) -> Result<ReserveOptions, Error> {
     let options = ReserveOptions::new().max(max);
     Ok(match lease {
@@ -468,6 +545,14 @@ fn view(job: &JobView) -> Value {
     shown["state"] = json!(job.state.as_str());
     shown["at"] = json!(job.at);
     shown["undecodable"] = json!(job.undecodable);
+    let progress = job.progress.as_ref();
+    shown["progress"] = json!(progress.map(|it| json!({ "fraction": it.fraction, "text": it.text, "at": it.at })));
+    shown
+}
+
+fn worker(worker: &WorkerInfo) -> Value {
+    let mut shown = json!(worker);
+    shown["id"] = json!(worker.id);
     shown
 }
 

@@ -51,7 +51,8 @@ async fn data_that_a_hook_made_too_large_is_refused_and_the_lease_is_still_held(
 
     let error = job.settle_rewritten(Outcome::FAILURE, changed.clone()).await.unwrap_err();
     assert_eq!((error.kind(), error.operation(), error.job_id()), (ErrorKind::TooLarge, Some("fail"), Some(job.id())));
-    let settlement = Settlement { job: &job, outcome: Outcome::FAILURE, error: "", rewritten: Some(changed.clone()) };
+    let settlement =
+        Settlement { job: &job, outcome: Outcome::FAILURE, error: "", rewritten: Some(changed.clone()), result: None };
     assert_eq!(queue.settle_all(&[settlement]).await.unwrap_err().kind(), ErrorKind::TooLarge);
     assert_eq!(server.dump(""), before);
 

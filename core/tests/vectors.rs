@@ -48,12 +48,16 @@ fn from_base64(coded: &str) -> Vec<u8> {
 /// The envelope in the form of `decodes_to`.
 fn shown(envelope: &Envelope) -> Value {
     let unknown: Vec<_> = envelope.unknown.iter().map(|field| json!([field.name, field.value.as_str()])).collect();
-    json!({
+    let mut shown = json!({
         "id": envelope.id, "time": envelope.time, "delay": envelope.delay.to_string(), "attempts": envelope.attempts,
         "max_attempts": envelope.max_attempts, "data": envelope.data.as_str(), "error": envelope.error,
         "name": envelope.name, "key": envelope.key, "priority": envelope.priority, "timeout": envelope.timeout,
         "retry": envelope.retry, "headers": envelope.headers, "unknown": unknown,
-    })
+    });
+    if let Some(ttl) = envelope.result_ttl {
+        shown["result_ttl"] = json!(ttl);
+    }
+    shown
 }
 
 fn expected(vector: &Value) -> Value {

@@ -80,7 +80,7 @@ async fn failures_and_panics_are_retried_and_end_in_failed() {
     let worker = worker(&client)
         .concurrency(2)
         .handler("twice", |job: Job<Value>, _| async move { if job.attempt() < 3 { Err("not yet") } else { Ok(()) } })
-        .handler("always", |_: Job<Value>, _| async { Err("never") })
+        .handler("always", |_: Job<Value>, _| async { Err::<(), _>("never") })
         .handler("slow", |_: Job<Value>, _| std::future::pending::<Result<(), String>>())
         .handler("panic", |job: Job<Value>, _| async move {
             assert!(job.id().is_empty(), "at the disco");
@@ -226,7 +226,7 @@ async fn hooks_run_in_the_documented_order_and_may_change_a_failed_job() {
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let worker = worker(&client)
             .handler("good", |_: Job<Value>, _| async { Ok::<(), Failure>(()) })
-            .handler("bad", |_: Job<Value>, _| async { Err("bad luck") })
+            .handler("bad", |_: Job<Value>, _| async { Err::<(), _>("bad luck") })
             .middleware(Noted("outer", Arc::clone(&order)))
             .middleware(Noted("inner", Arc::clone(&order)));
         run_until(worker, &queue, is_empty).await;

@@ -56,11 +56,28 @@ pub fn data(value: Option<&Zval>, raw: Option<&Zval>) -> Result<Data, Fault> {
         let bytes = text.ok_or_else(|| Fault::invalid("raw must be a string of JSON"))?.as_bytes().to_vec();
         return Ok(Data::from_json(bytes, usize::MAX)?);
     }
+    encoded("data", value)
+}
+
+/// What a job gives, if its producer wants to have it; refused as data is, and when it is larger than data may be.
+pub fn result(job: &duly::Job, value: Option<&Zval>) -> Result<Option<Data>, Fault> {
+    if !job.keeps_result() {
+        return Ok(None);
+    }
+    let result = encoded("result", value.unwrap_or(&Zval::null()))?;
+    job.check_result(&result)?;
+    Ok(Some(result))
+}
+
+fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
     let encoded = match try_json("json_encode", vec![value, &ENCODE, &DEPTH])? {
         Ok(encoded) => encoded,
         Err(why) => {
             let place = Search::new(no_json_scalar).place_in(value);
-            return Err(Fault::invalid(format!("{} cannot be JSON: {why}; nothing was sent", the_data(place))));
+            return Err(Fault::invalid(format!(
+                "{} cannot be JSON: {why}; nothing was sent",
+                named_place(what, place)
+            )));
         }
     };
     let json = encoded.zend_str().map(|json| json.as_bytes().to_vec()).unwrap_or_default();
@@ -68,7 +85,7 @@ pub fn data(value: Option<&Zval>, raw: Option<&Zval>) -> Result<Data, Fault> {
     if json.windows(2).any(|two| two == b"{}")
         && let Some(place) = Search::new(is_no_data).place_in(value)
     {
-        let place = the_data(Some(place));
+        let place = named_place(what, Some(place));
         return Err(Fault::invalid(format!("{place} is an object that is no data, as a closure; nothing was sent")));
     }
     Ok(Data::from_json(json, usize::MAX)?)
@@ -111,10 +128,10 @@ fn is_thrown_here(thrown: &mut ZendObject) -> bool {
 }
 
 /// `the data`, or `the data at order.items.0`.
-fn the_data(place: Option<String>) -> String {
+fn named_place(what: &str, place: Option<String>) -> String {
     match place {
-        Some(place) if !place.is_empty() => format!("the data at '{place}'"),
-        _ => "the data".to_owned(),
+        Some(place) if !place.is_empty() => format!("the {what} at '{place}'"),
+        _ => format!("the {what}"),
     }
 }
 
@@ -210,16 +227,26 @@ pub fn call(name: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Zval, Fault>
     answer.map_err(|error| Fault::invalid(format!("PHP's {name} failed: {error}")))
 }
 
-/// Seconds as int or float; nothing else is a number here, not even a numeric string.
-pub fn seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+/// A number as int or float; nothing else is one here.
+pub fn number(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be a number (int or float), not {}", type_name(value)));
+    number_of(value).ok_or_else(refused)
+}
+
+#[allow(clippy::cast_precision_loss)] // no number of interest has more than 53 bits
+fn number_of(value: &Zval) -> Option<f64> {
     let value = value.dereference();
-    #[allow(clippy::cast_precision_loss)] // no span of interest has more than 53 bits of seconds
-    let number = match (value.is_long(), value.is_double()) {
+    match (value.is_long(), value.is_double()) {
         (true, _) => value.long().map(|whole| whole as f64),
         (_, true) => value.double(),
         _ => None,
-    };
-    number.ok_or_else(|| Fault::invalid(format!("{name} must be seconds (int or float), not {}", type_name(value))))
+    }
+}
+
+/// Seconds as int or float; nothing else is a number here, not even a numeric string.
+pub fn seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let refused = || Fault::invalid(format!("{name} must be seconds (int or float), not {}", type_name(value)));
+    number_of(value).ok_or_else(refused)
 }
 
 /// A span in seconds.

@@ -74,6 +74,8 @@ const CLASSES: &[(ErrorKind, &str, Parent)] = &[
     (ErrorKind::Duplicate, "Duplicate", RUNTIME),
     (ErrorKind::LeaseLost, "LeaseLost", RUNTIME),
     (ErrorKind::NotFound, "NotFound", RUNTIME),
+    (ErrorKind::JobFailed, "JobFailed", RUNTIME),
+    (ErrorKind::NoResult, "NoResult", RUNTIME),
     (ErrorKind::Unreachable, "Unreachable", RUNTIME),
     (ErrorKind::Timeout, "Timeout", RUNTIME),
     (ErrorKind::AuthenticationFailed, "AuthenticationFailed", RUNTIME),

@@ -52,6 +52,24 @@ impl From<duly::Counts> for Counts {
     }
 }
 
+record! {
+    /// How far a run has come.
+    Progress = "Duly\\Progress" {
+        /// From 0 to 1.
+        fraction: f64,
+        /// What its handler says of it; perhaps nothing.
+        text: String,
+        /// When it said so, in unix seconds by the server's clock.
+        at: f64,
+    }
+}
+
+impl From<duly::Progress> for Progress {
+    fn from(progress: duly::Progress) -> Self {
+        Self { fraction: progress.fraction, text: progress.text, at: progress.at.as_seconds() }
+    }
+}
+
 /// Declares what a job says of itself wherever it is met, then the class's own methods. The class has an `envelope` and a
 /// number of `returns`, and PHP must find all of its methods in one block.
 macro_rules! view {
@@ -124,6 +142,12 @@ macro_rules! view {
                 self.envelope().timeout.map(duly::Millis::as_seconds)
             }
 
+            /// For how many seconds its result is kept; null when none is.
+            #[php(getter)]
+            pub fn result_ttl(&self) -> Option<f64> {
+                self.envelope().result_ttl.map(duly::Millis::as_seconds)
+            }
+
             /// When it was pushed, in unix seconds by the producer's clock.
             #[php(getter)]
             pub fn pushed_at(&self) -> i64 {
@@ -175,7 +199,13 @@ macro_rules! looked_at {
                     self.view().at.map(duly::Millis::as_seconds)
                 }
 
-                /// Why the record could not be decoded, if so; the data is null then.
+                /// How far its run has come, if it is reserved and its handler told.
+            #[php(getter)]
+            pub fn progress(&self) -> Option<Progress> {
+                self.view().progress.clone().map(Progress::from)
+            }
+
+            /// Why the record could not be decoded, if so; the data is null then.
                 #[php(getter)]
                 pub fn undecodable(&self) -> Option<String> {
                     self.view().undecodable.clone()

@@ -9,7 +9,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ce;
 
-use crate::convert::{self, millis, whole};
+use crate::convert::{self, Text, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::inspect::view;
 use crate::interrupt::Signals;
@@ -86,9 +86,12 @@ view! {
             self.settled.get()
         }
 
-        /// Done: the job leaves the queue.
-        pub fn ack(&self) -> PhpResult<()> {
-            self.settle(Outcome::Done, "")?;
+        /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
+        #[php(optional = result)]
+        pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
+            let result = convert::result(self.job.reserved(), result)?;
+            self.job.ack_with_data(result, &mut Signals)?;
+            self.settled.set(true);
             Ok(())
         }
 
@@ -125,6 +128,13 @@ view! {
             let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
             self.settle(Outcome::Release { after }, "")?;
             Ok(())
+        }
+
+        /// Notes how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
+        #[php(optional = text)]
+        pub fn progress(&self, fraction: &Zval, text: Option<Text>) -> PhpResult<()> {
+            let text = utf8("text", text)?.unwrap_or_default();
+            Ok(self.job.progress(number("fraction", fraction)?, &text, &mut Signals)?)
         }
 
         /// Sets the lease to end so many seconds from now.

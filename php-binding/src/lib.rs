@@ -25,6 +25,7 @@ mod operate;
 mod push_many;
 mod queue;
 mod record;
+mod registry;
 mod retry;
 mod select;
 mod trace;
@@ -53,6 +54,9 @@ pub fn module(module: ModuleBuilder) -> ModuleBuilder {
         .class::<limits::Limits>()
         .class::<inspect::JobView>()
         .class::<inspect::Found>()
+        .class::<inspect::Progress>()
+        .class::<registry::WorkerInfo>()
+        .class::<registry::RunningJob>()
         .class::<operate::Cancelled>()
         .class::<operate::Requeued>()
         .class::<audit::Finding>()

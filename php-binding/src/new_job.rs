@@ -40,10 +40,11 @@ macro_rules! with_options {
                 retry: Option<&RetryPolicy>,
                 timeout: Option<&Zval>,
                 headers: Option<&ZendHashTable>,
+                resultTtl: Option<&Zval>,
                 onDuplicate: Option<Text>,
                 raw: Option<&Zval>,
             )
-            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, onDuplicate, raw }
+            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, resultTtl, onDuplicate, raw }
             $($rest)*
         }
     };
@@ -64,6 +65,7 @@ pub struct Options<'a> {
     pub retry: Option<&'a RetryPolicy>,
     pub timeout: Option<&'a Zval>,
     pub headers: Option<&'a ZendHashTable>,
+    pub resultTtl: Option<&'a Zval>,
     pub onDuplicate: Option<Text>,
     pub raw: Option<&'a Zval>,
 }
@@ -93,6 +95,9 @@ impl Options<'_> {
         }
         if let Some(timeout) = given(self.timeout) {
             job = job.timeout(millis("timeout", timeout)?.to_duration());
+        }
+        if let Some(ttl) = given(self.resultTtl) {
+            job = job.result_ttl(millis("resultTtl", ttl)?.to_duration());
         }
         let headers = headers(self.headers)?;
         if !headers.contains_key(trace::TRACEPARENT)
@@ -147,6 +152,7 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
                 let table = value.array();
                 options.headers = Some(table.ok_or_else(|| Fault::invalid("headers must be an array"))?);
             }
+            "resultTtl" => options.resultTtl = Some(value),
             "onDuplicate" => options.onDuplicate = Some(string(&name, value)?),
             "raw" => options.raw = Some(value),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),

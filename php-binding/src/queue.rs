@@ -6,7 +6,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::audit::AuditReport;
-use crate::convert::{Text, millis, texts, whole};
+use crate::convert::{self, Text, millis, texts, whole};
 use crate::error::Fault;
 use crate::inspect::{Counts, Found, JobView};
 use crate::interrupt::Signals;
@@ -16,9 +16,10 @@ use crate::new_job::{Options, with_options};
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
+use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
 use crate::select::{By, by, parse_state};
-use crate::when::{moment, reserve_options, when};
+use crate::when::{given, moment, reserve_options, when};
 
 /// Declares the verbs of a class whose field `queue` has them, and the class's own methods: PHP must find all of them in one
 /// block. Used through `with_options!`, which gives the parameters of `push`.
@@ -174,6 +175,22 @@ macro_rules! verbs {
                     By::Key(key) => self.queue.find_key(&key, &mut Signals)?,
                 };
                 Ok(found.map(Found::new))
+            }
+
+            /// The workers that are alive: where, since when, and what each runs.
+            pub fn workers(&self) -> PhpResult<Vec<WorkerInfo>> {
+                Ok(self.queue.workers(&mut Signals)?.into_iter().map(WorkerInfo::from).collect())
+            }
+
+            /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.
+            /// Decoded as `Job::data` decodes.
+            #[php(optional = timeout)]
+            #[php(defaults(assoc = true))]
+            pub fn wait_result(&self, id: Text, timeout: Option<&Zval>, assoc: bool) -> PhpResult<Zval> {
+                let timeout = given(timeout).map(|timeout| millis("timeout", timeout)).transpose()?;
+                let timeout = timeout.map(duly::Millis::to_duration);
+                let result = self.queue.wait_result(&id.utf8("id")?, timeout, &mut Signals)?;
+                Ok(convert::decode(result.as_str(), assoc)?)
             }
 
             /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use duly::blocking::{Engine, Executor, NextRun, Run};
 use duly::worker::{Ended, Interruption, WorkerEvent, WorkerSettings};
-use duly::{Millis, Next, Outcome};
+use duly::{Data, Millis, Next, Outcome};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::millis;
+use crate::convert::{self, Text, millis, utf8};
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
@@ -45,6 +45,8 @@ struct Current {
     run: Run,
     /// Shared with the job that PHP has.
     settled: Rc<Cell<bool>>,
+    /// What the handler gave, if the producer wants it.
+    result: Option<Data>,
 }
 
 impl Drop for WorkerEngine {
@@ -68,6 +70,12 @@ impl WorkerEngine {
 }
 
 impl Inner {
+    /// Ends the run that is under way as one that worked.
+    fn done(&self) -> Result<Option<Next>, Fault> {
+        let result = self.current.borrow_mut().as_mut().and_then(|current| current.result.take());
+        self.finish(Ended::done(result))
+    }
+
     /// Ends the run that is under way, if there is one, unless its handler settled the job.
     fn finish(&self, ended: Ended) -> Result<Option<Next>, Fault> {
         let Some(current) = self.current.take() else { return Ok(None) };
@@ -113,6 +121,7 @@ impl WorkerEngine {
         lease: &Zval,
         grace: &Zval,
         patience: &Zval,
+        name: Option<Text>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
             let (names, selection) = select::names(queues)?;
@@ -120,6 +129,8 @@ impl WorkerEngine {
             settings.selection = selection;
             settings.lease = millis("lease", lease)?.to_duration();
             settings.grace = millis("grace", grace)?.to_duration();
+            settings.name = utf8("name", name)?;
+            settings.language = "php";
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(without_signals(|| Engine::start(client.blocking(), settings))?);
             let watch = Watch::start(&engine, patience)?;
@@ -147,7 +158,7 @@ impl WorkerEngine {
     pub fn next(&self, wait: f64) -> PhpResult<Option<Job>> {
         let Some(inner) = self.inner() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
-            inner.finish(Ended::DONE)?;
+            inner.done()?;
             if inner.watch.has_events() {
                 return Ok(None);
             }
@@ -155,7 +166,7 @@ impl WorkerEngine {
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
             inner.watch.running(run.number());
             let job = Job::new(run.job().clone());
-            inner.current.replace(Some(Current { run, settled: Rc::clone(&job.settled) }));
+            inner.current.replace(Some(Current { run, settled: Rc::clone(&job.settled), result: None }));
             Ok(Some(job))
         };
         match next() {
@@ -164,10 +175,24 @@ impl WorkerEngine {
         }
     }
 
+    /// Keeps what the handler gave, if the producer wants it.
+    pub fn keep(&self, result: &Zval) -> PhpResult<()> {
+        let Some(inner) = self.inner() else { return Ok(()) };
+        let wanting =
+            inner.current.borrow().as_ref().filter(|current| !current.settled.get()).map(|it| it.run.job().clone());
+        let Some(job) = wanting else { return Ok(()) };
+        // Runs PHP code, so nothing may be borrowed.
+        let result = convert::result(job.reserved(), Some(result))?;
+        if let Some(current) = inner.current.borrow_mut().as_mut() {
+            current.result = result;
+        }
+        Ok(())
+    }
+
     /// The run is done; nothing when it has ended before.
     pub fn done(&self) -> PhpResult<()> {
         if let Some(inner) = self.inner() {
-            inner.finish(Ended::DONE)?;
+            inner.done()?;
         }
         Ok(())
     }
@@ -199,7 +224,7 @@ impl WorkerEngine {
         };
         let Some((outcome, error, changed)) = inner.failed(failed)? else { return Ok(None) };
         let rewritten = changed.map(Box::new);
-        let next = inner.finish(Ended::Outcome { outcome, error, rewritten })?;
+        let next = inner.finish(Ended::Outcome { outcome, error, rewritten, result: None })?;
         Ok(next.as_ref().and_then(wait_of))
     }
 
@@ -242,7 +267,8 @@ impl WorkerEngine {
     pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
         let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
-        inner.finish(Ended::Outcome { outcome: Outcome::Release { after }, error: String::new(), rewritten: None })?;
+        let outcome = Outcome::Release { after };
+        inner.finish(Ended::Outcome { outcome, error: String::new(), rewritten: None, result: None })?;
         Ok(())
     }
 

@@ -131,6 +131,11 @@ impl JobView {
     }
 
     #[getter]
+    fn result_ttl(&self) -> Option<f64> {
+        self.envelope().result_ttl.map(Millis::as_seconds)
+    }
+
+    #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
     }
@@ -151,6 +156,11 @@ impl JobView {
     }
 
     #[getter]
+    fn progress(&self) -> Option<Progress> {
+        self.view.progress.clone().map(Progress::from)
+    }
+
+    #[getter]
     fn undecodable(&self) -> Option<&str> {
         self.view.undecodable.as_deref()
     }
@@ -158,6 +168,27 @@ impl JobView {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let class = slf.get_type().name()?.to_string();
         Ok(format!("<duly.{class} {:?}, {}>", slf.get().id(), slf.get().state()))
+    }
+}
+
+/// How far a run has come.
+#[pyclass(frozen, get_all, module = "duly")]
+pub(crate) struct Progress {
+    fraction: f64,
+    text: String,
+    at: f64,
+}
+
+impl From<duly::Progress> for Progress {
+    fn from(progress: duly::Progress) -> Self {
+        Self { fraction: progress.fraction, text: progress.text, at: progress.at.as_seconds() }
+    }
+}
+
+#[pymethods]
+impl Progress {
+    fn __repr__(&self) -> String {
+        format!("<duly.Progress {:?} {:?}>", self.fraction, self.text)
     }
 }
 

@@ -7,9 +7,9 @@ use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
-use crate::convert;
+use crate::convert::{self, Text};
 use crate::error::{Failure, invalid};
 use crate::waiting::wait;
 use crate::worker::InRun;
@@ -152,6 +152,11 @@ impl ReservedJob {
     }
 
     #[getter]
+    fn result_ttl(&self) -> Option<f64> {
+        self.envelope().result_ttl.map(Millis::as_seconds)
+    }
+
+    #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
     }
@@ -216,9 +221,19 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
 
 #[pymethods]
 impl Job {
-    /// Done: the job leaves the queue.
-    fn ack(slf: &Bound<'_, Self>) -> PyResult<()> {
-        settle(slf, Outcome::Done, String::new(), None).map(|_| ())
+    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    #[pyo3(signature = (result=None))]
+    fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let reserved = slf.as_super().get();
+        let result = result_of(reserved.job(), result)?;
+        if let Held::InRun(run) = &reserved.held {
+            run.note_done(result).map_err(Failure::from)?;
+        } else {
+            let job = reserved.blocking()?;
+            wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+        }
+        reserved.note_settled();
+        Ok(())
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
@@ -248,6 +263,14 @@ impl Job {
         settle(slf, release(after)?, String::new(), None).map(|_| ())
     }
 
+    /// Notes how far the run has come.
+    #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
+    fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text>) -> PyResult<()> {
+        let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
+        let job = slf.as_super().get().blocking()?;
+        wait(slf.py(), |signals| job.progress(fraction, &text, signals))
+    }
+
     /// Sets the lease to end this long from now.
     #[pyo3(signature = (lease=None))]
     fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
@@ -255,6 +278,21 @@ impl Job {
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals))
     }
+}
+
+/// What a job gives, of which nothing said is `null`.
+pub(crate) fn result_of(job: &duly::Job, result: Option<&Bound<'_, PyAny>>) -> Result<Option<Data>, Failure> {
+    let about = |error: duly::Error| error.during("ack").in_queue(job.queue().name()).of_job(job.id());
+    Ok(result.map_or(Ok(None), |result| convert::result(job, result)).map_err(about)?)
+}
+
+/// A number; the engine says which ones it takes.
+pub(crate) fn fraction_of(fraction: &Bound<'_, PyAny>) -> Result<f64, Failure> {
+    let refused = || invalid(format!("progress is a number from 0 to 1, not {}", convert::type_name(fraction)));
+    if fraction.is_instance_of::<PyBool>() {
+        return Err(refused().into());
+    }
+    Ok(fraction.extract().map_err(|_| refused())?)
 }
 
 pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {

@@ -13,6 +13,7 @@ mod limits;
 mod new_job;
 mod operate;
 mod queue;
+mod registry;
 mod retry;
 mod settings;
 mod telemetry;
@@ -35,6 +36,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<limits::Limits>()?;
     module.add_class::<inspect::JobView>()?;
     module.add_class::<inspect::Found>()?;
+    module.add_class::<inspect::Progress>()?;
+    module.add_class::<registry::WorkerInfo>()?;
+    module.add_class::<registry::RunningJob>()?;
     module.add_class::<operate::Cancelled>()?;
     module.add_class::<operate::Requeued>()?;
     module.add_class::<audit::AuditReport>()?;

@@ -11,7 +11,7 @@ use crate::retry::RetryPolicy;
 use crate::telemetry;
 
 /// What may be said of a job beside its data. Their defaults stand in the signatures that Python shows, and in the stub.
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "name",
     "delay",
     "at",
@@ -22,6 +22,7 @@ const OPTIONS: [&str; 12] = [
     "retry",
     "timeout",
     "headers",
+    "result_ttl",
     "on_duplicate",
     "raw",
 ];
@@ -64,6 +65,9 @@ pub(crate) fn new_job(
     if let Some(timeout) = given.get(intern!(py, "timeout"))? {
         job = job.timeout(convert::duration("timeout", &timeout)?);
     }
+    if let Some(ttl) = given.get(intern!(py, "result_ttl"))? {
+        job = job.result_ttl(convert::duration("result_ttl", &ttl)?);
+    }
     let headers = given.get(intern!(py, "headers"))?.map(|headers| convert::headers(&headers)).transpose()?;
     job = telemetry::add_trace(py, job, headers.as_ref())?;
     for (name, value) in headers.unwrap_or_default() {
@@ -105,7 +109,8 @@ impl NewJob {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "(data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            on_duplicate='refuse', raw=None)"
     )]
     fn new(py: Python<'_>, data: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         Ok(Self { job: new_job(py, "NewJob", data, options)? })

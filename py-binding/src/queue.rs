@@ -14,6 +14,7 @@ use crate::job::{Job, ReservedJob};
 use crate::limits::{Limits, limits_of};
 use crate::new_job::{NewJob, new_job};
 use crate::operate::{Cancelled, Requeued};
+use crate::registry::WorkerInfo;
 use crate::waiting::wait;
 
 /// A queue, or one in parts: both have the same verbs.
@@ -95,7 +96,8 @@ impl Queue {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            on_duplicate='refuse', raw=None)"
     )]
     fn push(
         &self,
@@ -284,6 +286,26 @@ impl Queue {
             By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.find_key(&key, signals))),
         };
         found?.map(|found| Found::new(py, found)).transpose()
+    }
+
+    /// The workers that are alive.
+    fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerInfo>> {
+        let workers = wait(py, |signals| either!(&self.queue, |queue| queue.workers(signals)))?;
+        Ok(workers.into_iter().map(WorkerInfo::from).collect())
+    }
+
+    /// What the job gave, when it is done.
+    #[pyo3(signature = (id, *, timeout=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn wait_result<'py>(
+        &self,
+        py: Python<'py>,
+        id: Text,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
+        let result = wait(py, |signals| either!(&self.queue, |queue| queue.wait_result(&id, timeout, signals)))?;
+        convert::to_python(py, &result)
     }
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.

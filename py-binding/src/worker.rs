@@ -12,7 +12,7 @@ use duly::worker::{Interruption, MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
 use crate::client::{Client, selected};
-use crate::convert;
+use crate::convert::{self, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::queue::Queue;
 use crate::waiting::wait as waited;
@@ -32,7 +32,7 @@ pub(crate) struct WorkerEngine {
 #[pymethods]
 impl WorkerEngine {
     #[new]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn new(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
@@ -40,10 +40,11 @@ impl WorkerEngine {
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
+        name: Option<Text>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let settings = settings(queues, concurrency, lease, grace, max_jobs)?;
+        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
         let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
@@ -54,7 +55,7 @@ impl WorkerEngine {
 
     /// Refuses settings that are out of range; starts nothing.
     #[staticmethod]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None))]
+    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn check(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
@@ -62,9 +63,10 @@ impl WorkerEngine {
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
+        name: Option<Text>,
     ) -> PyResult<()> {
-        blocking::Engine::check(client.get().client(), &settings(queues, concurrency, lease, grace, max_jobs)?)
-            .or_raise()
+        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        blocking::Engine::check(client.get().client(), &settings).or_raise()
     }
 
     /// A new place in which a handler runs.
@@ -103,6 +105,7 @@ fn settings(
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
     max_jobs: Option<&Bound<'_, PyAny>>,
+    name: Option<Text>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = selected(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -111,6 +114,8 @@ fn settings(
     settings.lease = convert::duration("lease", lease)?;
     settings.grace = convert::duration("grace", grace)?;
     settings.max_jobs = max_jobs.map(|count| convert::whole("max_jobs", count, 1..=u64::MAX)).transpose()?;
+    settings.name = name.map(Text::into_string);
+    settings.language = "python";
     Ok(settings)
 }
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 use super::{Client, Interrupt, Job, Queue};
 use crate::audit::{AuditOptions, AuditReport};
 use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::limits::Limits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
+use crate::registry::WorkerInfo;
 use crate::runtime::{PerProcess, block_on};
 use crate::time::{Millis, When};
 
@@ -217,6 +219,23 @@ impl Partitions {
     ) -> Result<Vec<JobView>, I::Error> {
         let queue = self.inner()?;
         block_on(queue.peek(state, offset, limit), || interrupt.check())
+    }
+
+    /// See [`crate::Partitions::workers`].
+    pub fn workers<I: Interrupt>(&self, interrupt: &mut I) -> Result<Vec<WorkerInfo>, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.workers(), || interrupt.check())
+    }
+
+    /// See [`crate::Partitions::wait_result`].
+    pub fn wait_result<I: Interrupt>(
+        &self,
+        id: &str,
+        timeout: Option<Duration>,
+        interrupt: &mut I,
+    ) -> Result<Data, I::Error> {
+        let queue = self.inner()?;
+        block_on(queue.wait_result(id, timeout), || interrupt.check())
     }
 
     /// See [`crate::Partitions::find`].

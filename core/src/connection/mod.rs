@@ -43,6 +43,7 @@ pub(crate) use settings::Settings;
 use self::link::{Dialer, Request};
 use self::resend::Shared;
 use self::topology::Topology;
+use self::wake_line::Waited;
 use crate::error::Error;
 use crate::script::Call;
 
@@ -106,7 +107,12 @@ impl Connection {
     ///
     /// Errors: those of `run`, with `wait` as the deadline.
     pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
-        self.0.wait_for_wake(slot, wake_key, wait).await.map_err(|error| error.during("wait"))
+        self.0.wait_for(slot, Waited::Take(wake_key), wait).await.map_err(|error| error.during("wait"))
+    }
+
+    /// The same for a list whose element stays where it is, so that everybody who waits sees it.
+    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
+        self.0.wait_for(slot, Waited::See(key), wait).await.map_err(|error| error.during("wait"))
     }
 
     /// Sends a plain command. It may be sent more than once, so it must be one that only reads.

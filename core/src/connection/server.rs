@@ -8,7 +8,7 @@ use super::address::Address;
 use super::link::{Dialer, Link, Purpose};
 use super::single_flight::SingleFlight;
 use super::trouble::Trouble;
-use super::wake_line::WakeLine;
+use super::wake_line::{Waited, WakeLine};
 
 /// Idle connections kept for the next one who needs one alone.
 const MOST_SPARE: usize = 4;
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// An idle line, best one that waited for the same key.
-    pub(super) fn take_line(&self, key: &[u8]) -> Option<WakeLine> {
+    pub(super) fn take_line(&self, key: Waited<'_>) -> Option<WakeLine> {
         let mut lines = self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let at = lines.iter().position(|line| line.owes(key)).or_else(|| lines.len().checked_sub(1))?;
         Some(lines.swap_remove(at))

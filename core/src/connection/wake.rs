@@ -10,11 +10,11 @@ use super::link::Link;
 use super::resend::Shared;
 use super::server::Server;
 use super::trouble::{Next, Trouble};
-use super::wake_line::WakeLine;
+use super::wake_line::{Waited, WakeLine};
 use crate::error::{Error, ErrorKind};
 
 impl Shared {
-    pub(super) async fn wait_for_wake(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
+    pub(super) async fn wait_for(&self, slot: u16, key: Waited<'_>, wait: Duration) -> Result<bool, Error> {
         let until = Instant::now() + wait;
         let mut backoff = Backoff::default();
         let mut first = true;
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    async fn try_wait(&self, slot: u16, key: &[u8], until: Instant) -> Result<bool, Trouble> {
+    async fn try_wait(&self, slot: u16, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
         let server = self.topology.server_for(slot, &self.dialer, until).await?;
         let result = self.wait_at(&server, key, until).await;
         if let Err(trouble) = &result {
@@ -57,7 +57,7 @@ impl Shared {
         result
     }
 
-    async fn wait_at(&self, server: &Arc<Server>, key: &[u8], until: Instant) -> Result<bool, Trouble> {
+    async fn wait_at(&self, server: &Arc<Server>, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
         let kept = match server.take_line(key) {
             Some(line) => line.settle(key, until).await,
             None => None,

@@ -25,13 +25,45 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A reply to BLPOP is the key and a token; more than this is not one.
 const LONGEST_REPLY: usize = 64 * 1024;
 
+/// The list that is waited for, and what becomes of its element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waited<'a> {
+    /// It is taken: one waiter gets it.
+    Take(&'a [u8]),
+    /// It stays: all waiters see it, and the list keeps its lifetime.
+    See(&'a [u8]),
+}
+
+impl Waited<'_> {
+    fn command(self, seconds: u64) -> Cmd {
+        match self {
+            Self::Take(key) => redis::Cmd::new().arg("BLPOP").arg(key).arg(seconds).clone(),
+            // The list is never empty in between, as it would be if the element were taken and given back.
+            Self::See(key) => redis::Cmd::new().arg("BRPOPLPUSH").arg(key).arg(key).arg(seconds).clone(),
+        }
+    }
+
+    fn owed(self) -> Owed {
+        match self {
+            Self::Take(key) => Owed::Taken(key.to_vec()),
+            Self::See(key) => Owed::Seen(key.to_vec()),
+        }
+    }
+}
+
+/// A wait whose reply has not been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Owed {
+    Taken(Vec<u8>),
+    Seen(Vec<u8>),
+}
+
 /// A connection that only waits for wake-ups.
 pub(super) struct WakeLine {
     address: Address,
     stream: Box<dyn ByteStream>,
     unread: Vec<u8>,
-    /// The key of a BLPOP whose reply has not been read.
-    owed: Option<Vec<u8>>,
+    owed: Option<Owed>,
     /// For CLIENT UNBLOCK; none when the user may not use that, then an ended wait costs the connection.
     pub(super) client_id: Option<i64>,
 }
@@ -80,48 +112,47 @@ impl WakeLine {
     }
 
     /// Does the reply to a wait for this key still have to be read?
-    pub(super) fn owes(&self, key: &[u8]) -> bool {
-        self.owed.as_deref() == Some(key)
+    pub(super) fn owes(&self, key: Waited<'_>) -> bool {
+        self.owed == Some(key.owed())
     }
 
     /// Reads what an earlier wait still owes. Gives the line, if it is still good, and whether `key` was woken.
-    pub(super) async fn settle(mut self, key: &[u8], until: Instant) -> Option<(Self, bool)> {
+    pub(super) async fn settle(mut self, key: Waited<'_>, until: Instant) -> Option<(Self, bool)> {
         let until = until.min(Instant::now() + SETTLE);
-        if self.owed.is_none() {
+        let Some(owed) = self.owed.clone() else {
             // An idle line has nothing to read, unless it was closed.
             return self.read_what_is_there().is_ok_and(|()| self.unread.is_empty()).then_some((self, false));
-        }
+        };
         let same_key = self.owes(key);
-        let owed = self.owed.clone().unwrap_or_default();
         let value = tokio::time::timeout_at(until, self.read_reply()).await.ok()?.ok()?;
         self.owed = None;
-        match token(&value) {
-            Some(_) if same_key => Some((self, true)),
-            Some(token) => {
+        match (element(&value), owed) {
+            (Some(_), _) if same_key => Some((self, true)),
+            (Some(_), Owed::Seen(_)) => Some((self, false)),
+            (Some(token), Owed::Taken(owed)) => {
                 let bytes = give_back(&owed, token).get_packed_command();
                 self.write(&bytes).await.ok()?;
                 tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
                 Some((self, false))
             }
-            None => matches!(value, Value::Nil).then_some((self, false)),
+            (None, _) => matches!(value, Value::Nil).then_some((self, false)),
         }
     }
 
     /// Waits for the element; false when the server ended the wait. A future dropped half-way leaves a line that
     /// still [owes](WakeLine::owes) the reply: what was read stays with it.
-    pub(super) async fn wait(&mut self, key: &[u8], until: Instant) -> Result<bool, Trouble> {
-        let mut cmd = redis::cmd("BLPOP");
+    pub(super) async fn wait(&mut self, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
         // Whole seconds, for servers before 6.0. This timeout only clears up after a client that vanished.
-        cmd.arg(key).arg(until.saturating_duration_since(Instant::now()).as_secs() + 1);
-        let bytes = cmd.get_packed_command();
-        self.owed = Some(key.to_vec());
+        let seconds = until.saturating_duration_since(Instant::now()).as_secs() + 1;
+        let bytes = key.command(seconds).get_packed_command();
+        self.owed = Some(key.owed());
         self.write(&bytes).await?;
         let value = self.read_reply().await?;
         self.owed = None;
         match &value {
             Value::ServerError(said) => Err(classify::server_error(said, &self.address)),
             Value::Nil => Ok(false),
-            value if token(value).is_some() => Ok(true),
+            value if element(value).is_some() => Ok(true),
             _ => Err(Trouble::no_answer(Error::new(
                 ErrorKind::Protocol,
                 format!("{} answered a wait with something that is not a valid reply", self.address),
@@ -197,12 +228,12 @@ impl WakeLine {
 /// front for the next waiter, wherever that one is.
 impl Drop for WakeLine {
     fn drop(&mut self) {
-        let Some(owed) = self.owed.take() else { return };
+        let Some(Owed::Taken(owed)) = self.owed.take() else { return };
         if self.read_what_is_there().is_err() {
             return;
         }
         let Ok(value) = redis::parse_redis_value(&self.unread) else { return };
-        if let Some(token) = token(&value) {
+        if let Some(token) = element(&value) {
             let bytes = give_back(&owed, token).get_packed_command();
             // Best effort: a socket that has been idle has room for a hundred bytes.
             let _ = self.stream.write_now(&bytes);
@@ -210,8 +241,9 @@ impl Drop for WakeLine {
     }
 }
 
-fn token(reply: &Value) -> Option<&[u8]> {
+fn element(reply: &Value) -> Option<&[u8]> {
     match reply {
+        Value::BulkString(element) => Some(element),
         Value::Array(parts) => match parts.as_slice() {
             [_, Value::BulkString(token)] => Some(token),
             _ => None,

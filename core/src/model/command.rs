@@ -1,7 +1,7 @@
 //! The calls of the scripts as data, and the way from such a call to a step of the model.
 
 use crate::keys::Levels;
-use crate::script::{By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
+use crate::script::{AwaitedReply, By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
 
 use super::limits::Limits;
 use super::state::{Record, Returned, State};
@@ -15,10 +15,16 @@ pub(super) struct CallId {
     pub(super) renew: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Became {
-    Done,
-    Back { verb: Verb, delay_ms: u64, error: String, rewritten: Option<(u64, Record)> },
+    /// With what it leaves.
+    Done(Option<String>),
+    Back {
+        verb: Verb,
+        delay_ms: u64,
+        error: String,
+        rewritten: Option<(u64, Record)>,
+    },
 }
 
 /// What became of a reserved job.
@@ -64,6 +70,11 @@ pub(super) enum Command {
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
+    Awaited { id: String },
+    Beat { worker: String, life_ms: u64, info: String },
+    Alive,
+    Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
+    ProgressOf { ids: Vec<String> },
 }
 
 impl Command {
@@ -126,6 +137,9 @@ pub(super) enum Answer {
     Counts(CountsReply),
     Page(Vec<PeekedReply>),
     Found(Option<FoundReply>),
+    Awaited(AwaitedReply),
+    Alive(Vec<(String, Vec<u8>)>),
+    Progress(Vec<String>),
 }
 
 impl Answer {
@@ -164,6 +178,11 @@ impl State {
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
+            Command::Beat { worker, life_ms, info } => self.beat(worker, *life_ms, info),
+            Command::Progress { id, token, fraction, text } => self.note_progress(id, *token, fraction, text),
+            Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
+            Command::Alive => Ok(Answer::Alive(self.alive())),
+            Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
         };
         result.unwrap_or_else(Answer::Text)
     }

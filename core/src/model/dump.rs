@@ -15,6 +15,8 @@ pub(super) enum Contents {
     /// In the server's order.
     Sorted(Vec<(String, u64)>),
     List(Vec<String>),
+    /// A string, which ends by itself.
+    Text(String),
 }
 
 /// By the last part of the key's name; keys that do not exist are left out.
@@ -85,6 +87,17 @@ impl State {
         for (level, list) in &self.ready {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());
         }
+        let workers = self.workers.iter().map(|(id, (until, _))| (id.clone(), *until));
+        add_sorted(&mut dump, "workers", workers);
+        let infos = self.workers.iter().map(|(id, (_, info))| (id.clone(), info.clone()));
+        add_hash(&mut dump, "worker_infos", infos.collect());
+        for (id, (_, noted)) in &self.progress {
+            dump.insert(format!("progress:{id}"), Contents::Text(noted.clone()));
+        }
+        for (id, result) in &self.results {
+            dump.insert(format!("result:{id}"), Contents::Text(result.clone()));
+            add_list(&mut dump, &format!("done:{id}"), vec!["1".to_owned()]);
+        }
         for (client, calls) in &self.calls {
             let slots =
                 calls.slots.iter().map(|(slot, (number, answer))| (slot.to_string(), format!("{number} {answer}")));
@@ -149,6 +162,7 @@ pub(super) fn read_without(server: &mut Server, keys: &QueueKeys, clients: &[&st
             hash.insert("(lifetime)".to_owned(), lifetime.to_owned());
         }
     }
+    read_own_keys(server, start, &existing, without, &mut dump);
     for key in existing {
         dump.entry(key[start.len()..].to_owned()).or_insert(Contents::List(vec!["(unknown key)".to_owned()]));
     }
@@ -157,6 +171,35 @@ pub(super) fn read_without(server: &mut Server, keys: &QueueKeys, clients: &[&st
         meta.retain(|name, value| name != "stale_entries" || value != "0");
     }
     dump
+}
+
+/// What single jobs have of their own. A key that does not end by itself is shown as unknown.
+fn read_own_keys(server: &mut Server, start: &str, existing: &[String], without: &str, dump: &mut Dump) {
+    let is_own =
+        |name: &&str| *name != without && ["result:", "done:", "progress:"].iter().any(|start| name.starts_with(start));
+    let names: Vec<&str> = existing.iter().map(|key| &key[start.len()..]).filter(is_own).collect();
+    let mut pipeline = redis::pipe();
+    for name in &names {
+        let key = format!("{start}{name}");
+        pipeline.cmd("PTTL").arg(&key);
+        if name.starts_with("done:") {
+            pipeline.cmd("LRANGE").arg(&key).arg("0").arg("-1");
+        } else {
+            pipeline.cmd("GET").arg(&key);
+        }
+    }
+    if names.is_empty() {
+        return;
+    }
+    let mut replies = server.pipeline(&pipeline).into_iter();
+    for name in names {
+        let ends = matches!(replies.next().unwrap(), Value::Int(ms) if ms > 0);
+        match replies.next().unwrap() {
+            list @ Value::Array(_) if ends => add_list(dump, name, texts(list)),
+            value if ends => drop(dump.insert(name.to_owned(), Contents::Text(text(value)))),
+            _ => {}
+        }
+    }
 }
 
 fn texts(reply: Value) -> Vec<String> {

@@ -51,6 +51,7 @@ pub(super) struct NewRecord {
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
     Ack,
+    AckWith(&'static str),
     Back { verb: Verb, delay_ms: u64, error: &'static str, rewrite: bool },
 }
 
@@ -172,6 +173,24 @@ pub(super) enum Step {
         by_key: Option<&'static str>,
         pick: Pick,
     },
+    Beat {
+        worker: usize,
+        life_ms: u64,
+    },
+    Alive,
+    Progress {
+        lease: usize,
+        token: Token,
+        fraction: &'static str,
+        text: &'static str,
+    },
+    ProgressOf {
+        leases: Vec<usize>,
+    },
+    /// Somebody waits for what a job leaves.
+    Await {
+        pick: Pick,
+    },
     /// An earlier call, exactly as it was sent.
     Resend {
         back: usize,
@@ -243,6 +262,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     let back = (verb, delay_ms, select(vec!["", "boom", "7;8;odd"]), prop::bool::weighted(0.2));
     prop_oneof![
         2 => Just(Deed::Ack),
+        1 => select(vec!["null", "[1]"]).prop_map(Deed::AckWith),
         3 => back.prop_map(|(verb, delay_ms, error, rewrite)| Deed::Back { verb, delay_ms, error, rewrite }),
     ]
 }
@@ -340,6 +360,11 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
     });
+    let told = (reserve(), deed(), 1..20_u64).prop_map(move |(reserve, deed, ms)| {
+        let look = Step::ProgressOf { leases: vec![0] };
+        let note = Step::Progress { lease: 0, token: Token::Granted, fraction: "0.5", text: "so far" };
+        vec![reserve.clone(), note, look.clone(), settle(me, deed), Step::Advance(ms), reserve, look]
+    });
     let limited = (limits(), record(), select(vec![3, 5, 150]), 1..20_u64, deed()).prop_map(
         move |(limits, record, count, ms, deed)| {
             let wait = |want| Step::Reserve {
@@ -377,8 +402,8 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     ];
     let two_of_one_key = last
         .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
-    let (run, again, limited) = (run.boxed(), again.boxed(), limited.boxed()); // or the stack of a test thread is too small
-    prop_oneof![1 => many, 12 => run, 12 => again, 6 => limited, 2 => two_of_one_key]
+    let (run, again, told, limited) = (run.boxed(), again.boxed(), told.boxed(), limited.boxed()); // or the stack of a test thread is too small
+    prop_oneof![1 => many, 12 => run, 12 => again, 6 => told, 6 => limited, 2 => two_of_one_key]
 }
 
 /// Steps, each as often as it is interesting.
@@ -410,6 +435,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, if_held, items)| Step::PushUnique { who, if_held, items }),
         28 => reserve(),
         18 => (who(), endings()).prop_map(|(who, endings)| Step::Settle { who, endings }),
+        4 => (lease(), token(), select(vec!["0", "0.25", "1"]), select(vec!["", "half; way"]))
+            .prop_map(|(lease, token, fraction, text)| Step::Progress { lease, token, fraction, text }),
         4 => (select(vec![1, 100]), prop::collection::vec((lease(), token()), 1..4))
             .prop_map(|(lease_ms, leases)| Step::Extend { lease_ms, leases }),
     ];
@@ -427,12 +454,16 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (who(), select(vec![0, 1, 2, 10_000]), select(vec![20, 200, 1_000_000]))
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
         4 => (who(), limits()).prop_map(|(who, limits)| Step::Limit { who, limits }),
+        4 => (0..3_usize, select(vec![0, 1, 50, 1000])).prop_map(|(worker, life_ms)| Step::Beat { worker, life_ms }),
     ];
     let looking = prop_oneof![
         Just(Step::Counts),
         (select(vec!["ready", "delayed", "reserved", "failed"]), 0..4_usize, select(vec![1, 2, 5, 300]))
             .prop_map(|(state, offset, limit)| Step::Peek { state, offset, limit }),
         (by_key(), 0..8_usize).prop_map(|(by_key, pick)| Step::Find { by_key, pick }),
+        (0..8_usize).prop_map(|pick| Step::Await { pick }),
+        Just(Step::Alive),
+        prop::collection::vec(lease(), 1..4).prop_map(|leases| Step::ProgressOf { leases }),
     ];
     let failing = prop_oneof![
         12 => (0..6_usize).prop_map(|back| Step::Resend { back }),

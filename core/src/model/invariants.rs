@@ -43,6 +43,8 @@ impl History {
         check_counts_of_failures(before, sent, after)?;
         check_bounds(before, sent, after)?;
         check_twice(sent, answer, after)?;
+        check_results(before, sent, answer, after)?;
+        check_progress(before, sent, after)?;
         self.check_late(before, sent, answer, after)?;
         if let Command::PushUnique { items, .. } = &sent.command {
             let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
@@ -94,7 +96,7 @@ impl History {
             return; // refused
         }
         for (outcome, flag) in sent.command.outcomes().iter().zip(flags.chars()) {
-            if flag == '1' && matches!(outcome.became, Became::Done) {
+            if flag == '1' && matches!(outcome.became, Became::Done(_)) {
                 self.acked.insert(outcome.id.clone());
             }
         }
@@ -226,6 +228,36 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();
     let popped = (entries(before) + promoted + ended).saturating_sub(entries(after));
     ensure!(popped <= 10 * (11 * reserve.want + 100), "I8: one reserve took {popped} entries");
+    Ok(())
+}
+
+/// Progress is noted by who holds the lease, and by nobody else.
+fn check_progress(before: &State, sent: &Sent, after: &State) -> Result<(), String> {
+    for (id, (token, _)) in after.progress.iter().filter(|(id, noted)| before.progress.get(*id) != Some(noted)) {
+        let is_his = matches!(&sent.command, Command::Progress { id: of, token: by, .. } if of == id && by == token);
+        let held = before.leases.get(id).is_some_and(|lease| lease.token == *token && lease.ends > before.clock);
+        ensure!(is_his && held, "progress of {id} was noted without its lease");
+    }
+    Ok(())
+}
+
+/// A result is left by who acked his job under its lease, and by nobody else.
+fn check_results(before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+    let flags = match answer {
+        Answer::Reserved(reply) => reply.settled.as_str(),
+        answer => answer.text(),
+    };
+    for (id, result) in after.results.iter().filter(|(id, result)| before.results.get(*id) != Some(result)) {
+        let held = before.leases.get(id);
+        let is_his = |(outcome, flag): (&Outcome, char)| {
+            let gave = Became::Done(Some(result.clone()));
+            flag == '1'
+                && outcome.id == *id
+                && held.is_some_and(|lease| lease.token == outcome.token)
+                && outcome.became == gave
+        };
+        ensure!(sent.command.outcomes().iter().zip(flags.chars()).any(is_his), "{id} has a result that nobody left");
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{Clock, Declared, Digits, Reserve, ReserveReply};
+use crate::script::{Clock, Declared, Digits, JobKeys, Reserve, ReserveReply};
 
 use super::server::{Server, queue_keys};
 
@@ -15,8 +15,19 @@ fn server_us(server: &mut Server) -> u64 {
 fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
     let (want, lease_ms, wait_ms, max_bytes, promise, ack_count, keyed) = (1, 10_000, 60_000, 1 << 20, 0, 0, 0);
     let (call_slot, call_number, call_renew) = (0, Digits(1), Digits(0));
-    let script =
-        Reserve { call_slot, call_number, call_renew, want, lease_ms, wait_ms, max_bytes, promise, ack_count, keyed };
+    let script = Reserve {
+        call_slot,
+        call_number,
+        call_renew,
+        want,
+        lease_ms,
+        wait_ms,
+        max_bytes,
+        promise,
+        ack_count,
+        keyed,
+        result_count: JobKeys::default(),
+    };
     let call = script.call(Clock::Server, "q", keys, "c0", Levels::one(5), |_| ());
     ReserveReply::decode(server.run(&call).unwrap()).unwrap()
 }

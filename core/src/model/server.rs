@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
 
+use crate::data::Data;
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
-    Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend, Find, FoundReply, Limit, Outcomes,
-    Pause, Peek, PeekedReply, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply,
-    Settle,
+    Alive, Awaited, AwaitedReply, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared,
+    Digits, Extend, Find, FoundReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek, PeekedReply, ProgressOf,
+    Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle, alive, noted,
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
@@ -18,6 +19,8 @@ use super::limits::Limits;
 use super::state::Returned;
 
 const QUEUE: &str = "q";
+/// Longer than any test.
+const RESULT_TTL_MS: u64 = 3_600_000;
 
 pub(super) struct Server {
     child: Child,
@@ -86,6 +89,9 @@ impl Server {
             (_, Value::Int(count)) => Answer::Count(u64::try_from(count).map_err(|error| error.to_string())?),
             (Command::Reserve(_), reply) => Answer::Reserved(ReserveReply::decode(reply).map_err(read)?),
             (Command::Peek { .. }, reply) => Answer::Page(PeekedReply::decode(reply).map_err(read)?),
+            (Command::ProgressOf { .. }, reply) => Answer::Progress(noted(reply).map_err(read)?),
+            (Command::Alive, reply) => Answer::Alive(alive(reply).map_err(read)?),
+            (Command::Awaited { .. }, reply) => Answer::Awaited(AwaitedReply::decode(reply).map_err(read)?),
             (Command::Find { .. }, reply) => Answer::Found(FoundReply::decode(reply).map_err(read)?),
             (Command::Counts, reply) => {
                 let mut counts = CountsReply::decode(reply).map_err(read)?;
@@ -117,7 +123,10 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
     for one in list {
         let key = one.key.as_deref();
         match &one.became {
-            Became::Done => outcomes.ack(&one.id, one.token, key),
+            Became::Done(result) => {
+                let result = result.as_ref().map(|result| (RESULT_TTL_MS, Data::trusted(result)));
+                outcomes.ack(&one.id, one.token, key, result);
+            }
             Became::Back { verb, delay_ms, error, rewritten } => {
                 let record =
                     rewritten.as_ref().map(|(failures, record)| (u32::try_from(*failures).unwrap(), record.bytes()));
@@ -134,6 +143,7 @@ fn renewed(call: &CallId) -> Digits {
 }
 
 /// The command as the engine would send it.
+#[allow(clippy::too_many_lines)] // one arm a script
 fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
     let levels = sent.levels;
     let client = sent.command.call().map_or("", |call| &call.client);
@@ -178,14 +188,19 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                     max_bytes: reserve.max_bytes,
                     promise: reserve.promise,
                     ack_count: outcomes.ack_count(),
-                    keyed: outcomes.keyed()
+                    keyed: outcomes.keyed(),
+                    result_count: outcomes.result_keys()
                 },
                 |out| outcomes.append(out)
             )
         }
         Command::Settle { call, outcomes: list } => {
             let outcomes = outcomes(list);
-            call!(Settle, call { ack_count: outcomes.ack_count(), keyed: outcomes.keyed() }, |out| outcomes.append(out))
+            call!(
+                Settle,
+                call { ack_count: outcomes.ack_count(), keyed: outcomes.keyed(), result_count: outcomes.result_keys() },
+                |out| outcomes.append(out)
+            )
         }
         Command::Extend { lease_ms, leases } => call!(Extend { lease_ms: *lease_ms }, |out| {
             for (id, token) in leases {
@@ -220,6 +235,25 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {
             call!(Peek { state, offset: *offset, limit: *limit }, |_| ())
+        }
+        Command::Beat { worker, life_ms, info } => {
+            call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }, |_| ())
+        }
+        Command::Alive => call!(Alive {}, |_| ()),
+        Command::Progress { id, token, fraction, text } => {
+            let (fraction, text) = ((*fraction).to_owned(), (*text).to_owned());
+            let progress_count = JobKeys::one(id);
+            call!(NoteProgress { token: Digits(*token), fraction, text, progress_count }, |out| out.push(id.as_bytes()))
+        }
+        Command::ProgressOf { ids } => {
+            let mut list = ByteStrings::default();
+            for id in ids {
+                list.push(id.as_bytes());
+            }
+            call!(ProgressOf { progress_count: JobKeys(list.clone()) }, |out| out.extend(&list))
+        }
+        Command::Awaited { id } => {
+            call!(Awaited { result_count: JobKeys::one(id) }, |out| out.push(id.as_bytes()))
         }
         Command::Find { by, name } => call!(Find { by: by.as_str() }, |out| out.push(name.as_bytes())),
     }

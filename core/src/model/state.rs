@@ -118,6 +118,12 @@ pub(super) struct State {
     pub(super) meta: Meta,
     pub(super) stats: BTreeMap<String, u64>,
     pub(super) calls: BTreeMap<String, Calls>,
+    /// What acked jobs left. In this time none ends.
+    pub(super) results: BTreeMap<String, String>,
+    /// What was noted of runs: token, and all of it as it is kept. In this time none ends.
+    pub(super) progress: BTreeMap<String, (u64, String)>,
+    /// Until when a worker is alive, and what it says of itself.
+    pub(super) workers: BTreeMap<String, (u64, String)>,
 }
 
 /// The member of `delayed` that stands for this job.

@@ -7,6 +7,25 @@ use super::command::{Answer, CallId, Refused};
 use super::state::{Place, State, delayed_member};
 
 impl State {
+    /// Each beat also forgets the dead.
+    pub(super) fn beat(&mut self, worker: &str, life_ms: u64, info: &str) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        self.workers.remove(worker);
+        if life_ms > 0 {
+            self.workers.insert(worker.to_owned(), (self.clock + life_ms, info.to_owned()));
+        }
+        let now = self.clock;
+        self.workers.retain(|_, (until, _)| *until > now);
+        Ok(Answer::Text("ok".to_owned()))
+    }
+
+    pub(super) fn alive(&self) -> Vec<(String, Vec<u8>)> {
+        let alive = self.workers.iter().filter(|(_, (until, _))| *until > self.clock);
+        let mut alive: Vec<_> = alive.map(|(id, (until, info))| (*until, id.clone(), info.clone())).collect();
+        alive.sort();
+        alive.into_iter().map(|(_, id, info)| (id, info.into_bytes())).collect()
+    }
+
     pub(super) fn cancel(
         &mut self,
         passed: Levels,

@@ -1,10 +1,10 @@
 //! `settle` and `extend`.
 
 use crate::keys::Levels;
-use crate::script::Verb;
+use crate::script::{AwaitedReply, Verb};
 
 use super::command::{Answer, Became, CallId, Outcome, Refused};
-use super::state::{DEFAULT_LEVEL, State};
+use super::state::{DEFAULT_LEVEL, Returned, State};
 
 impl State {
     pub(super) fn settle(&mut self, passed: Levels, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
@@ -27,7 +27,7 @@ impl State {
         let mut failed = 0;
         let mut released = Vec::new();
         for outcome in outcomes {
-            let leases = if matches!(outcome.became, Became::Done) { &before } else { &self.leases };
+            let leases = if matches!(outcome.became, Became::Done(_)) { &before } else { &self.leases };
             let is_held = leases.get(&outcome.id).is_some_and(|lease| lease.token == outcome.token);
             flags.push(if is_held { '1' } else { '0' });
             if !is_held {
@@ -35,7 +35,10 @@ impl State {
             }
             let was_there = self.leases.remove(&outcome.id).is_some();
             match &outcome.became {
-                Became::Done => {
+                Became::Done(result) => {
+                    if let Some(result) = result {
+                        self.results.insert(outcome.id.clone(), result.clone());
+                    }
                     self.records.remove(&outcome.id);
                     self.returned.remove(&outcome.id);
                     self.free_key(outcome.key.as_deref(), &outcome.id);
@@ -82,6 +85,43 @@ impl State {
             self.trim_failed(failed);
         }
         flags
+    }
+
+    /// A job that is there is not done, whatever an earlier one of its id left.
+    pub(super) fn awaited(&self, id: &str) -> AwaitedReply {
+        if self.failed.contains_key(id) {
+            let note = self.returned.get(id).map(Returned::text).unwrap_or_default();
+            AwaitedReply::Failed(note.into_bytes())
+        } else if self.records.contains_key(id) {
+            AwaitedReply::Live
+        } else {
+            let result = self.results.get(id).map(|result| result.clone().into_bytes());
+            result.map_or(AwaitedReply::Gone, AwaitedReply::Done)
+        }
+    }
+
+    /// Only of a lease that is held, as `extend`.
+    pub(super) fn note_progress(
+        &mut self,
+        id: &str,
+        token: u64,
+        fraction: &str,
+        text: &str,
+    ) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        let held = self.leases.get(id).is_some_and(|lease| lease.token == token && lease.ends > self.clock);
+        if held {
+            let noted = format!("{token};{fraction};{};{text}", self.clock);
+            self.progress.insert(id.to_owned(), (token, noted));
+        }
+        Ok(Answer::Text(if held { "1" } else { "0" }.to_owned()))
+    }
+
+    /// What the holder of the lease noted, and nobody before him.
+    pub(super) fn progress_of(&self, id: &str) -> String {
+        let token = self.leases.get(id).map(|lease| lease.token);
+        let noted = self.progress.get(id).filter(|(by, _)| Some(*by) == token);
+        noted.map_or(String::new(), |(_, noted)| noted.clone())
     }
 
     pub(super) fn extend(&mut self, lease_ms: u64, leases: &[(String, u64)]) -> Result<Answer, Refused> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{By, Due, IfHeld, ReserveStatus};
+use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
@@ -217,6 +217,20 @@ impl World<'_> {
                 let (by, name) = self.name(*by_key, *pick);
                 (nobody, Command::Find { by, name })
             }
+            Step::Beat { worker, life_ms } => {
+                self.next_id += 1;
+                let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
+                (nobody, Command::Beat { worker, life_ms: *life_ms, info })
+            }
+            Step::Progress { lease, token, fraction, text } => {
+                let (id, granted, _) = self.lease(*lease);
+                (nobody, Command::Progress { id, token: token.of(granted), fraction, text })
+            }
+            Step::ProgressOf { leases } => {
+                (nobody, Command::ProgressOf { ids: leases.iter().map(|&lease| self.lease(lease).0).collect() })
+            }
+            Step::Alive => (nobody, Command::Alive),
+            Step::Await { pick } => (nobody, Command::Awaited { id: self.pick(*pick) }),
             _ => (nobody, Command::Counts),
         }
     }
@@ -230,7 +244,8 @@ impl World<'_> {
             }
             _ => Levels::one(5),
         };
-        let only_looks = matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. });
+        let only_looks =
+            matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. } | Command::Awaited { .. });
         let levels = match who.knows {
             _ if only_looks => Levels::ALL,
             Knows::Learnt => self.learnt[who.client].with(needed),
@@ -310,8 +325,34 @@ impl World<'_> {
             _ => text,
         };
         let acks = sent.command.outcomes().iter().zip(settled.chars());
-        let stale_ack = acks.clone().any(|(outcome, flag)| flag == '0' && matches!(outcome.became, Became::Done));
+        let stale_ack = acks.clone().any(|(outcome, flag)| flag == '0' && matches!(outcome.became, Became::Done(_)));
         events.push(("a stale ack was refused", stale_ack));
+        let gives = |outcome: &Outcome| matches!(outcome.became, Became::Done(Some(_)));
+        events.push(("a result was kept", !was_answered && after.results != before.results));
+        events.push(("a lost lease left no result", acks.clone().any(|(o, flag)| flag == '0' && gives(o))));
+        if let (Command::Beat { worker, .. }, true) = (&sent.command, text == "ok") {
+            let left = before.workers.keys().filter(|known| !after.workers.contains_key(*known));
+            events.push(("a dead worker was forgotten", left.into_iter().any(|known| known != worker)));
+        }
+        let is_progress = matches!(sent.command, Command::Progress { .. });
+        events.push(("progress was noted", is_progress && text == "1"));
+        events.push(("progress of a lost lease was refused", is_progress && text == "0"));
+        if let (Command::ProgressOf { ids }, Answer::Progress(noted)) = (&sent.command, answer) {
+            let old = |(id, noted): (&String, &String)| {
+                noted.is_empty() && after.progress.contains_key(id) && after.leases.contains_key(id)
+            };
+            events.push(("progress was shown", noted.iter().any(|noted| !noted.is_empty())));
+            events.push(("progress of an earlier lease was not shown", ids.iter().zip(noted).any(old)));
+        }
+        if let Answer::Alive(alive) = answer {
+            events.push(("a dead worker was left out", alive.len() < after.workers.len()));
+        }
+        if let Answer::Awaited(reply) = answer {
+            events.push(("a waiter found a result", matches!(reply, AwaitedReply::Done(_))));
+            events.push(("a waiter was told of a failure", matches!(reply, AwaitedReply::Failed(_))));
+            let id = matches!(&sent.command, Command::Awaited { id } if after.results.contains_key(id));
+            events.push(("a waiter waits for a job whose id left a result before", id && *reply == AwaitedReply::Live));
+        }
         events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
         if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
             let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
@@ -397,6 +438,8 @@ impl World<'_> {
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
             Step::Limit { who, limits: None },
+            Step::Beat { worker: 0, life_ms: 10 },
+            Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
         for step in &steps {
             self.apply(step)?;
@@ -464,14 +507,15 @@ impl World<'_> {
             }
         };
         let mut outcomes: Vec<_> = endings.iter().map(|ending| self.outcome(ending)).collect();
-        outcomes.sort_by_key(|outcome| !matches!(outcome.became, Became::Done));
+        outcomes.sort_by_key(|outcome| !matches!(outcome.became, Became::Done(_)));
         outcomes
     }
 
     fn outcome(&mut self, ending: &Ending) -> Outcome {
         let (id, token, record) = self.lease(ending.lease);
         let became = match &ending.deed {
-            Deed::Ack => Became::Done,
+            Deed::Ack => Became::Done(None),
+            Deed::AckWith(result) => Became::Done(Some((*result).to_owned())),
             Deed::Back { verb, delay_ms, error, rewrite } => {
                 // A failure hook changes what it may: not the level, not the key.
                 let rewritten = record.clone().filter(|_| *rewrite).map(|record| {

@@ -19,6 +19,10 @@ pub(crate) trait Argument {
     /// How the Lua header reads it.
     const IS_NUMBER: bool;
     fn append(&self, out: &mut ByteStrings);
+    /// The jobs whose own keys go with the call.
+    fn job_ids(&self) -> Option<&ByteStrings> {
+        None
+    }
 }
 
 macro_rules! number_arguments {
@@ -41,6 +45,29 @@ impl Argument for Digits {
     const IS_NUMBER: bool = false;
     fn append(&self, out: &mut ByteStrings) {
         out.push_display(self.0);
+    }
+}
+
+/// The jobs whose own keys are passed, behind all others. The script gets their number, and finds the key of the first one by
+/// `<name of the key>(1, <that number>)`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobKeys(pub(crate) ByteStrings);
+
+impl JobKeys {
+    pub(crate) fn one(id: &str) -> Self {
+        let mut ids = ByteStrings::default();
+        ids.push(id.as_bytes());
+        Self(ids)
+    }
+}
+
+impl Argument for JobKeys {
+    const IS_NUMBER: bool = true;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push_display(self.0.len());
+    }
+    fn job_ids(&self) -> Option<&ByteStrings> {
+        Some(&self.0)
     }
 }
 
@@ -109,6 +136,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("limits", include_str!("../../lua/lib/limits.lua")),
     ("place_freed", include_str!("../../lua/lib/place_freed.lua")),
     ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
+    ("keep_results", include_str!("../../lua/lib/keep_results.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
@@ -133,8 +161,15 @@ impl Declaration {
 
     fn header(&self) -> String {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
+        let of_jobs: Vec<_> = self.keys.iter().filter(|key| key.is_of_one_job()).collect();
+        for (place, key) in of_jobs.iter().enumerate() {
+            let groups = of_jobs.len() - place;
+            let behind = if groups == 1 { "count".to_owned() } else { format!("{groups} * count") };
+            lines.push(format!("local function {}(at, count) return KEYS[#KEYS - {behind} + at] end", key.name()));
+        }
         for (i, key) in self.keys.iter().enumerate() {
             match key {
+                key if key.is_of_one_job() => {}
                 // One list a level that the caller passes, in the order of `passed_levels`. A record that somebody gave a
                 // level which nobody uses goes to the default: it must not stop a script that has begun to move jobs.
                 Key::Ready => lines.push(format!(
@@ -196,6 +231,7 @@ pub(crate) trait Declared {
     const DECLARATION: Declaration;
     fn script(clock: Clock) -> &'static Script;
     fn append_arguments(&self, out: &mut ByteStrings);
+    fn job_ids(&self) -> Option<&ByteStrings>;
 
     /// A call of it on this queue. `client` names whose calls are remembered, `levels` the ready lists that are passed;
     /// `items` appends the list behind the arguments.
@@ -209,7 +245,7 @@ pub(crate) trait Declared {
         items: impl FnOnce(&mut ByteStrings),
     ) -> Call<'a> {
         let mut keys = ByteStrings::default();
-        queue_keys.append(Self::DECLARATION.keys, client, levels, &mut keys);
+        queue_keys.append(Self::DECLARATION.keys, client, levels, self.job_ids(), &mut keys);
         let mut args = ByteStrings::default();
         levels.append(&mut args);
         self.append_arguments(&mut args);
@@ -220,7 +256,7 @@ pub(crate) trait Declared {
     }
 }
 
-/// Declares a script: its file, its keys (`Ready` last), its arguments.
+/// Declares a script: its file, its keys (`Ready` last, and behind it only what each job has of its own), its arguments.
 macro_rules! script {
     (
         $(#[$doc:meta])*
@@ -251,6 +287,12 @@ macro_rules! script {
             fn append_arguments(&self, out: &mut $crate::script::call::ByteStrings) {
                 $($crate::script::declare::Argument::append(&self.$argument, out);)*
             }
+
+            fn job_ids(&self) -> Option<&$crate::script::call::ByteStrings> {
+                let ids = None;
+                $(let ids = ids.or($crate::script::declare::Argument::job_ids(&self.$argument));)*
+                ids
+            }
         }
     };
 }
@@ -260,8 +302,8 @@ pub(crate) use script;
 mod tests {
     use super::*;
     use crate::script::{
-        Cancel, Configure, Counts, Examine, Extend, Find, Limit, Pause, Peek, Promote, Purge, Push, PushUnique,
-        Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
+        Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Limit, NoteProgress, Pause, Peek,
+        ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
     };
 
     fn all() -> Vec<Declaration> {
@@ -283,6 +325,11 @@ mod tests {
             Counts::DECLARATION,
             Peek::DECLARATION,
             Find::DECLARATION,
+            Awaited::DECLARATION,
+            Beat::DECLARATION,
+            Alive::DECLARATION,
+            NoteProgress::DECLARATION,
+            ProgressOf::DECLARATION,
             Examine::DECLARATION,
             Repair::DECLARATION,
         ]

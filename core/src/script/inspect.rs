@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::declare::script;
-use super::reply::{array, bytes, next, number, utf8};
+use super::declare::{JobKeys, script};
+use super::reply::{array, bytes, next, number, unexpected, utf8};
 use crate::error::Error;
 
 script! {
@@ -25,6 +25,38 @@ script! {
     Find = "find",
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale],
     arguments: { by: &'static str }
+}
+
+script! {
+    /// What became of a job whose result is waited for. Items: its id.
+    Awaited = "result",
+    keys: [Jobs, Failed, Returned, Result],
+    arguments: { result_count: JobKeys }
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AwaitedReply {
+    /// It may still be done.
+    Live,
+    /// It failed for good; what is kept beside its record.
+    Failed(Vec<u8>),
+    Done(Vec<u8>),
+    /// There is neither a job nor a result.
+    Gone,
+}
+
+impl AwaitedReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        match utf8(next(&mut items, "a word")?)?.as_str() {
+            "live" => Ok(Self::Live),
+            "failed" => Ok(Self::Failed(bytes(next(&mut items, "what came back")?)?)),
+            "done" => Ok(Self::Done(bytes(next(&mut items, "a result")?)?)),
+            "gone" => Ok(Self::Gone),
+            _ => Err(unexpected("what became of a job")),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

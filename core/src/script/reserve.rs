@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::declare::{Digits, script};
+use super::declare::{Digits, JobKeys, script};
 use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
 use crate::error::Error;
 
 script! {
     /// Leases up to `want` jobs. Items: outcomes, see [`super::settle::Outcomes`].
     Reserve = "reserve",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready, Result, Done],
     arguments: {
-        call_slot: usize, call_number: Digits, call_renew: Digits, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize, keyed: usize
+        call_slot: usize, call_number: Digits, call_renew: Digits, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize, keyed: usize, result_count: JobKeys
     }
 }
 

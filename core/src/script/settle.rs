@@ -1,15 +1,18 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
 use super::call::ByteStrings;
-use super::declare::{Digits, script};
+use super::declare::{Digits, JobKeys, script};
 use super::reply::unexpected;
+use crate::data::Data;
 use crate::error::Error;
 
 script! {
     /// Settles outcomes. Items: [`Outcomes`].
     Settle = "settle",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, ack_count: usize, keyed: usize }
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready, Result, Done],
+    arguments: {
+        call_slot: usize, call_number: Digits, call_renew: Digits, ack_count: usize, keyed: usize, result_count: JobKeys
+    }
 }
 
 script! {
@@ -50,11 +53,25 @@ pub(crate) struct Outcomes {
     tokens: ByteStrings,
     keys: ByteStrings,
     keyed: bool,
+    results: Vec<KeptResult>,
     others: ByteStrings,
 }
 
+/// What an acked job gave.
+#[derive(Debug, Clone)]
+struct KeptResult {
+    /// Its place among the acks, from 0.
+    place: usize,
+    ttl_ms: u64,
+    value: Data,
+}
+
 impl Outcomes {
-    pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>) {
+    /// `result`: what is kept of it, and for how many milliseconds.
+    pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>, result: Option<(u64, Data)>) {
+        if let Some((ttl_ms, value)) = result {
+            self.results.push(KeptResult { place: self.ids.len(), ttl_ms, value });
+        }
         self.ids.push(id.as_bytes());
         self.tokens.push_display(token);
         self.keys.push(key.unwrap_or("").as_bytes());
@@ -88,6 +105,8 @@ impl Outcomes {
 
     /// Adds somebody else's outcomes.
     pub(crate) fn take(&mut self, other: &Self) {
+        let acks = self.ids.len();
+        self.results.extend(other.results.iter().map(|kept| KeptResult { place: acks + kept.place, ..kept.clone() }));
         self.ids.extend(&other.ids);
         self.tokens.extend(&other.tokens);
         self.keys.extend(&other.keys);
@@ -113,13 +132,36 @@ impl Outcomes {
         usize::from(self.keyed)
     }
 
+    /// The jobs that leave a result.
+    pub(crate) fn result_keys(&self) -> JobKeys {
+        let mut ids = ByteStrings::default();
+        let mut kept = self.results.iter().map(|kept| kept.place).peekable();
+        for (place, id) in self.ids.iter().enumerate() {
+            if kept.next_if_eq(&place).is_some() {
+                ids.push(id);
+            }
+        }
+        JobKeys(ids)
+    }
+
+    /// How large the results are together.
+    pub(crate) fn result_bytes(&self) -> usize {
+        self.results.iter().map(|kept| kept.value.as_bytes().len()).sum()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ack_count() + self.others.len() / 7
     }
 
     pub(crate) fn append(&self, out: &mut ByteStrings) {
-        let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys), Some(&self.others)];
+        let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys)];
         parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
+        for kept in &self.results {
+            out.push_display(kept.place + 1);
+            out.push_display(kept.ttl_ms);
+            out.push(kept.value.as_bytes());
+        }
+        out.extend(&self.others);
     }
 }
 

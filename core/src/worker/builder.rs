@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::event::WorkerEvent;
@@ -57,12 +58,14 @@ impl WorkerBuilder {
         self
     }
 
-    /// What runs the jobs of this name. Their data is decoded to the handler's type first.
-    pub fn handler<T, F, R, E>(mut self, name: &str, handler: F) -> Self
+    /// What runs the jobs of this name. Their data is decoded to the handler's type first; what the handler returns is the
+    /// job's result if the producer wants one.
+    pub fn handler<T, F, R, O, E>(mut self, name: &str, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
         F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
+        R: Future<Output = Result<O, E>> + Send + 'static,
+        O: Serialize + Send,
         E: Into<Failure>,
     {
         self.handlers.insert(name.to_owned(), boxed(handler));
@@ -70,11 +73,12 @@ impl WorkerBuilder {
     }
 
     /// What runs the jobs that have no name, or a name without a handler of its own.
-    pub fn any_handler<T, F, R, E>(mut self, handler: F) -> Self
+    pub fn any_handler<T, F, R, O, E>(mut self, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
         F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), E>> + Send + 'static,
+        R: Future<Output = Result<O, E>> + Send + 'static,
+        O: Serialize + Send,
         E: Into<Failure>,
     {
         self.any = Some(boxed(handler));
@@ -96,6 +100,12 @@ impl WorkerBuilder {
     /// How long running handlers may go on after a stop (default 30 s).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
+        self
+    }
+
+    /// What [`Queue::workers`](crate::Queue::workers) calls it (default: no name).
+    pub fn name(mut self, name: &str) -> Self {
+        self.settings.name = Some(name.to_owned());
         self
     }
 

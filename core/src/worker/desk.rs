@@ -13,9 +13,10 @@ use super::event::{Interruption, WorkerEvent};
 use super::executor::{Ended, ExecutorShared};
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
-use crate::consume::{Job, Settlement, add_outcome};
+use crate::consume::{Job, MAX_RESULT_BYTES, Settlement, add_outcome};
 use crate::error::Error;
 use crate::queue::MAX_BATCH;
+use crate::registry::RunningJob;
 use crate::retry::{Next, Outcome};
 use crate::script::{Outcomes, Verb};
 use crate::time::Millis;
@@ -99,6 +100,7 @@ struct Held {
 
 struct Running {
     number: u64,
+    started: Instant,
     executor: Arc<ExecutorShared>,
     /// Its outcome is settled already; what the handler says no longer counts.
     interrupted: bool,
@@ -277,15 +279,14 @@ impl Desk {
         let told = match ended {
             _ if interrupted => Ok(None),
             Ended::SettledByHandler => Ok(None),
-            Ended::Outcome { outcome, error, rewritten } => {
-                let settlement =
-                    Settlement { job: &held.job, outcome, error: &error, rewritten: rewritten.map(|changed| *changed) };
+            Ended::Outcome { outcome, error, rewritten, result } => {
+                let rewritten = rewritten.map(|changed| *changed);
+                let settlement = Settlement { job: &held.job, outcome, error: &error, rewritten, result };
                 match state.note(held.lane, &settlement) {
                     Ok(next) => Ok(Some(next)),
                     Err(refused) => {
-                        let failure =
-                            Settlement { job: &held.job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
-                        let _ = state.note(held.lane, &failure);
+                        let error = if error.is_empty() { refused.to_string() } else { error };
+                        let _ = state.note(held.lane, &failure(&held.job, &error));
                         Err(refused)
                     }
                 }
@@ -435,6 +436,20 @@ impl Desk {
         for _ in 0..tasks {
             self.job_there_async.notify_one();
         }
+    }
+
+    // ---- what is told of it ----
+
+    /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
+    pub(super) fn running(&self, lane: usize, most: usize, now: Millis) -> Vec<RunningJob> {
+        let state = self.lock();
+        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        let told = |held: &Held| {
+            let ago = Millis::from_duration(held.run.as_ref()?.started.elapsed()).ok()?;
+            let id = held.job.id().to_owned();
+            Some(RunningJob { id, name: held.job.envelope.name.clone(), started_at: now.saturating_sub(ago) })
+        };
+        of_lane.filter_map(told).take(most).collect()
     }
 
     // ---- leases ----
@@ -611,7 +626,7 @@ impl State {
         self.next_run += 1;
         let number = self.next_run;
         let Some(held) = self.held[place].as_mut() else { return Taken::None };
-        held.run = Some(Running { number, executor: Arc::clone(executor), interrupted: false });
+        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: false });
         let job = Arc::clone(&held.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.timeouts.push(Reverse((until, place, number)));
@@ -656,7 +671,9 @@ impl State {
 
     fn open_batch(&mut self, lane: usize) -> &mut Batch {
         let batches = &mut self.lanes[lane];
-        if batches.back().is_none_or(|batch| batch.outcomes.len() >= OUTCOMES_A_CALL) {
+        let is_full =
+            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.result_bytes() >= MAX_RESULT_BYTES;
+        if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
             batches.push_back(Batch::default());
         }
         let last = batches.len() - 1;
@@ -756,8 +773,7 @@ impl State {
             Interruption::TimedOut => {
                 let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
                 let error = format!("ran longer than its timeout of {timeout} s");
-                let failure = Settlement { job: &job, outcome: Outcome::FAILURE, error: &error, rewritten: None };
-                let _ = self.note(lane, &failure);
+                let _ = self.note(lane, &failure(&job, &error));
             }
             Interruption::Stopped => {
                 let _ = self.note(lane, &give_back(&job));
@@ -829,5 +845,9 @@ impl Held {
 }
 
 fn give_back(job: &Job) -> Settlement<'_> {
-    Settlement { job, outcome: Outcome::Release { after: Millis::ZERO }, error: "", rewritten: None }
+    Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(job) }
+}
+
+fn failure<'a>(job: &'a Job, error: &'a str) -> Settlement<'a> {
+    Settlement { outcome: Outcome::FAILURE, error, ..Settlement::done(job) }
 }

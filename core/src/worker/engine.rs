@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
+use super::beat::Presence;
 use super::desk::Desk;
 use super::event::WorkerEvent;
 use super::executor::{Executor, ExecutorShared};
@@ -49,14 +50,20 @@ impl Engine {
         let thread = std::thread::Builder::new().name("duly-worker".to_owned());
         let of_thread = Arc::clone(&desk);
         let lease = settings.lease;
+        let presence = Presence::new(fetcher.queues(), &settings)?;
         let thread = thread.spawn(move || {
             leave_signals_to_others();
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let ended = runtime.block_on(async {
-                tokio::select! {
+                let ended = tokio::select! {
                     ended = fetcher.run() => ended,
                     never = renew::leases(&desk, &lanes, lease) => match never {},
+                    never = presence.show(&desk) => match never {},
+                };
+                if ended.is_ok() {
+                    presence.leave().await;
                 }
+                ended
             });
             // Also when it ends with an error or a panic nobody may wait for more.
             desk.abandon();

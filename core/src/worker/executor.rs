@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::desk::{Desk, Run, Taken};
 use super::event::Interruption;
+use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::retry::{Next, Outcome};
@@ -50,16 +51,23 @@ pub enum Ended {
         error: String,
         /// The envelope as a failure hook changed it.
         rewritten: Option<Box<Envelope>>,
+        /// What a job that is done gives; see [`Job::result`](crate::Job::result).
+        result: Option<Data>,
     },
 }
 
 impl Ended {
     /// The job is done.
-    pub const DONE: Self = Self::Outcome { outcome: Outcome::Done, error: String::new(), rewritten: None };
+    pub const DONE: Self = Self::done(None);
+
+    /// The job is done, and gives this.
+    pub const fn done(result: Option<Data>) -> Self {
+        Self::Outcome { outcome: Outcome::Done, error: String::new(), rewritten: None, result }
+    }
 
     /// The job failed; its policy decides.
     pub fn failed(error: impl Into<String>) -> Self {
-        Self::Outcome { outcome: Outcome::FAILURE, error: error.into(), rewritten: None }
+        Self::Outcome { outcome: Outcome::FAILURE, error: error.into(), rewritten: None, result: None }
     }
 }
 
@@ -110,7 +118,7 @@ impl Executor {
     /// Notes how the run ended, without I/O: the engine tells the server with its next call, at once when it is idle.
     ///
     /// Gives what becomes of the job; nothing when the handler settled it, or when the run was interrupted before. Errors:
-    /// `InvalidArgument` for a rewritten envelope that is none; the run then counts as a plain failure.
+    /// `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain failure.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.desk.finish(run, ended)
     }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::data::Data;
 use crate::retry::Outcome;
 use crate::time::Millis;
 
@@ -91,14 +93,16 @@ fn millis(span: Duration) -> Millis {
     Millis::from_duration(span).unwrap_or(crate::time::MAX_DELAY)
 }
 
-pub(super) type Running = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+/// Gives the job's result, if the producer wants it.
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<Option<Data>, Failure>> + Send>>;
 pub(super) type Handler = Arc<dyn Fn(Arc<crate::Job>, Context) -> Running + Send + Sync>;
 
-pub(super) fn boxed<T, F, R, E>(handler: F) -> Handler
+pub(super) fn boxed<T, F, R, O, E>(handler: F) -> Handler
 where
     T: DeserializeOwned + Send + 'static,
     F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<(), E>> + Send + 'static,
+    R: Future<Output = Result<O, E>> + Send + 'static,
+    O: Serialize + Send,
     E: Into<Failure>,
 {
     let handler = Arc::new(handler);
@@ -108,13 +112,14 @@ where
             // Decoding fails the same way each time.
             let data = serde_json::from_str(reserved.envelope.data.as_str())
                 .map_err(|error| Failure::fail_now(format!("the data does not fit the handler's type: {error}")))?;
-            handler(Job { data, reserved }, context).await.map_err(Into::into)
+            let given = handler(Job { data, reserved: Arc::clone(&reserved) }, context).await.map_err(Into::into)?;
+            reserved.result(&given).map_err(|error| Failure::from(format!("its result: {error}")))
         })
     })
 }
 
 /// Runs a handler; a panic ends there and is a failure.
-pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Result<(), Failure> {
+pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Result<Option<Data>, Failure> {
     let mut running = match catch_unwind(AssertUnwindSafe(|| handler(job, context))) {
         Ok(running) => running,
         Err(panic) => return Err(panicked(&*panic)),

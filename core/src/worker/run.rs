@@ -25,7 +25,8 @@ pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
 /// Runs the jobs of some queues until it is told to stop.
 ///
-/// A handler that returns `Ok` acks its job; `Err` and a panic are failures, and the job's retry policy decides, unless the
+/// A handler that returns `Ok` acks its job, and what it returns is the job's result if the producer wants one
+/// (`result_ttl`); `Err` and a panic are failures, and the job's retry policy decides, unless the
 /// [`Failure`](super::Failure) says what is to happen. Data that does not fit the handler's type goes to `failed` at once. A job
 /// whose name has no handler here fails too, with an error that says so: its retries give a worker that has the handler the
 /// chance to get it (during a deployment), and if there is none it ends in `failed`, where somebody sees it. A job that runs
@@ -180,9 +181,9 @@ impl Shared {
             return Ended::SettledByHandler;
         }
         match handled {
-            Ok(()) => {
+            Ok(result) => {
                 self.middleware.iter().rev().for_each(|middleware| middleware.after(&run.job));
-                Ended::DONE
+                Ended::done(result)
             }
             Err(failure) => self.failed(&run.job, failure),
         }
@@ -201,7 +202,7 @@ impl Shared {
             }
             rewritten = (changed != job.envelope).then(|| Box::new(changed));
         }
-        Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten }
+        Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten, result: None }
     }
 }
 

@@ -19,6 +19,7 @@ pub enum Verb {
     PushBatch,
     Reserve,
     Ack,
+    AckWithResult,
     Fail,
     FailForGood,
     Release,
@@ -41,12 +42,12 @@ pub enum Verb {
 }
 
 use Verb::{
-    Ack, Cancel, CancelKey, CancelReserved, Extend, Fail, FailForGood, KeepFailed, Pause, Promote, PurgeDelayed,
-    PurgeFailed, PurgeReady, Push, PushBatch, PushDelayed, PushKeyed, PushReplacing, Reclaim, Release, Requeue,
-    Reschedule, RescheduleReady, Reserve, Resume, SetLimits,
+    Ack, AckWithResult, Cancel, CancelKey, CancelReserved, Extend, Fail, FailForGood, KeepFailed, Pause, Promote,
+    PurgeDelayed, PurgeFailed, PurgeReady, Push, PushBatch, PushDelayed, PushKeyed, PushReplacing, Reclaim, Release,
+    Requeue, Reschedule, RescheduleReady, Reserve, Resume, SetLimits,
 };
 
-pub const ALL: [Verb; 26] = [
+pub const ALL: [Verb; 27] = [
     Push,
     PushDelayed,
     PushKeyed,
@@ -54,6 +55,7 @@ pub const ALL: [Verb; 26] = [
     PushBatch,
     Reserve,
     Ack,
+    AckWithResult,
     Fail,
     FailForGood,
     Release,
@@ -96,7 +98,10 @@ fn lease(lease: Duration) -> ReserveOptions {
 impl Verb {
     /// Does this verb give work back or end it? Those must go on when the server has no memory left.
     pub fn lets_workers_finish(self) -> bool {
-        matches!(self, Reserve | Ack | Fail | FailForGood | Release | Extend | Cancel | CancelKey | CancelReserved)
+        matches!(
+            self,
+            Reserve | Ack | AckWithResult | Fail | FailForGood | Release | Extend | Cancel | CancelKey | CancelReserved
+        )
     }
 
     /// Brings a fresh queue to where the verb has something to do.
@@ -118,6 +123,10 @@ impl Verb {
             }
             Ack | Fail | FailForGood | Release | Extend | CancelReserved => {
                 queue.push(new_job("a").key("k")).await.unwrap();
+                job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
+            }
+            AckWithResult => {
+                queue.push(new_job("a").key("k").result_ttl(in_an_hour())).await.unwrap();
                 job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
             }
             Requeue | PurgeFailed => {
@@ -150,7 +159,7 @@ impl Verb {
         let settle = |outcome: Outcome| async move {
             let job = prepared.job.as_ref().unwrap();
             queue
-                .settle_all(&[Settlement { job, outcome, error: "no", rewritten: None }])
+                .settle_all(&[Settlement { job, outcome, error: "no", rewritten: None, result: None }])
                 .await
                 .map(|flags| format!("{flags:?}"))
         };
@@ -175,6 +184,15 @@ impl Verb {
                 Ok(jobs.iter().map(|job| format!("{} {}", job.id(), job.attempt())).collect::<Vec<_>>().join(","))
             }
             Ack => settle(Outcome::Done).await,
+            AckWithResult => {
+                let job = prepared.job.as_ref().unwrap();
+                let result = job.result("s3cr3t-canary").unwrap();
+                let settled = queue.settle_all(&[Settlement { result, ..Settlement::done(job) }]).await?;
+                // What was left, as far as it can be seen at once.
+                let left =
+                    Box::pin(queue.wait_result("a", Some(Duration::ZERO))).await.map(|result| result.as_str().len());
+                Ok(format!("{settled:?} {:?}", left.map_err(|error| error.kind())))
+            }
             Fail => settle(Outcome::FAILURE).await,
             FailForGood => settle(Outcome::FailNow).await,
             Release => settle(Outcome::Release { after: Millis::ZERO }).await,

@@ -29,6 +29,7 @@ final class Command
               --max-jobs N           replace a worker after so many jobs
               --memory MB            replace a worker after the job with which PHP's memory is more than that
               --lease SECONDS        how soon others take over the jobs of a worker that died (the worker's own: 10)
+              --name NAME            what Queue::workers calls them
               --grace SECONDS        how long running jobs may go on after a signal (the worker's own: 30)
           -h, --help                 this text
               --version              the version of duly

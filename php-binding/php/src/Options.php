@@ -72,6 +72,7 @@ final class Options
             '--max-jobs' => $this->settings['maxJobs'] = self::whole($name, $value),
             '--memory' => $this->settings['memory'] = self::whole($name, $value),
             '--lease' => $this->settings['lease'] = self::seconds($name, $value),
+            '--name' => $this->settings['name'] = self::given($name, $value),
             '--grace' => $this->settings['grace'] = self::seconds($name, $value),
             default => throw new \UnexpectedValueException("there is no option '{$name}'"),
         };

@@ -90,6 +90,7 @@ final class Worker
      * @param ?int $memory `run` returns after the job with which PHP's memory is more than so many MB
      * @param ?object $logger a PSR-3 logger (`Psr\Log\LoggerInterface`); gets the lines with queue, id, name and
      *     attempt
+     * @param ?string $name what `Queue::workers` calls it
      */
     public function __construct(
         private Client $client,
@@ -100,6 +101,7 @@ final class Worker
         ?callable $log = null,
         private ?int $memory = null,
         ?object $logger = null,
+        private ?string $name = null,
     ) {
         $this->check();
         $this->log = new Log($log, $logger);
@@ -197,7 +199,8 @@ final class Worker
     public function run(): array
     {
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
-        $engine = new WorkerEngine($this->client, $this->queues, $this->lease, $this->grace, $patience);
+        $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
+        $engine = new WorkerEngine($this->client, ...$settings);
         $this->engine = $engine;
         $this->watchExit();
         $restore = $this->catchSignals();
@@ -287,7 +290,7 @@ final class Worker
                 }
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $handler($job->data(), $job);
+                $engine->keep($handler($job->data(), $job));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();

@@ -85,6 +85,7 @@ class Queue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> str:
@@ -167,6 +168,19 @@ class Queue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def workers(self) -> list[WorkerInfo]:
+        """Give the workers that are alive: where, since when, and what each runs."""
+
+    def wait_result(self, id: str, *, timeout: _Span | None = None) -> _Json:
+        """Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
+
+        Raises:
+            JobFailedError: it has failed for good.
+            NoResultError: there is none and there will be none: cancelled, pushed without `result_ttl`, kept no longer.
+            DulyTimeoutError: it is not done yet.
+
+        """
+
     def audit(self, *, repair: bool = False) -> AuditReport:
         """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
@@ -204,6 +218,7 @@ class NewJob:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> NewJob: ...
@@ -245,6 +260,10 @@ class ReservedJob:
         """How often it came back from a worker: failed, released, or its lease ended."""
 
     @property
+    def result_ttl(self) -> float | None:
+        """For how many seconds its result is kept; None when none is."""
+
+    @property
     def timeout(self) -> float | None:
         """The longest run, in seconds."""
 
@@ -277,8 +296,8 @@ class Job(ReservedJob):
     is lost later is logged.
     """
 
-    def ack(self) -> None:
-        """Done: the job leaves the queue."""
+    def ack(self, result: _Json = None) -> None:
+        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,
@@ -300,6 +319,9 @@ class Job(ReservedJob):
 
     def release(self, after: _Span | None = None) -> None:
         """Give it back, at once or after a while, without counting a failure."""
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> None:
         """Set the lease to end this long from now (default 10 s)."""
@@ -345,6 +367,10 @@ class JobView:
         """How often it came back from a worker: failed, released, or its lease ended."""
 
     @property
+    def result_ttl(self) -> float | None:
+        """For how many seconds its result is kept; None when none is."""
+
+    @property
     def timeout(self) -> float | None:
         """The longest run, in seconds."""
 
@@ -359,8 +385,76 @@ class JobView:
         """Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job."""
 
     @property
+    def progress(self) -> Progress | None:
+        """How far its run has come, if it is reserved and its handler told."""
+
+    @property
     def undecodable(self) -> str | None:
         """Why the record could not be decoded, if so; the data is None then."""
+
+@final
+class Progress:
+    """How far a run has come."""
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1."""
+
+    @property
+    def text(self) -> str:
+        """What its handler says of it; perhaps nothing."""
+
+    @property
+    def at(self) -> float:
+        """When it said so, in unix seconds by the server's clock."""
+
+@final
+class WorkerInfo:
+    """A worker that is alive. Times are unix seconds of its host's clock."""
+
+    @property
+    def id(self) -> str:
+        """Its own, made when it started."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def language(self) -> str:
+        """`rust`, `python` or `php`."""
+
+    @property
+    def version(self) -> str:
+        """The version of duly."""
+
+    @property
+    def name(self) -> str | None:
+        """The name that it was given."""
+
+    @property
+    def queues(self) -> list[str]:
+        """All queues that it serves."""
+
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def running(self) -> list[RunningJob]:
+        """What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago."""
+
+@final
+class RunningJob:
+    """A job that a worker runs."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def started_at(self) -> float:
+        """When this run began."""
 
 @final
 class Found(JobView):
@@ -564,6 +658,7 @@ class WorkerEngine:
         lease: _Span,
         grace: _Span,
         max_jobs: float | None = None,
+        name: str | None = None,
     ) -> WorkerEngine: ...
     @staticmethod
     def check(
@@ -574,6 +669,7 @@ class WorkerEngine:
         lease: _Span,
         grace: _Span,
         max_jobs: float | None = None,
+        name: str | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are out of range; starts nothing."""
 
@@ -611,8 +707,11 @@ class Executor:
     def next(self) -> Job | None:
         """Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed."""
 
-    def done(self) -> Job | None:
-        """End the run, done or as its job noted, and give the next job as `next` does."""
+    def keep(self, result: _Json) -> None:
+        """Note what the handler gave, if the producer wants it and the job was not settled by its handler."""
+
+    def done(self, result: _Json) -> Job | None:
+        """End the run, done with this result or as its job noted, and give the next job as `next` does."""
 
     def end(self) -> tuple[str, float | None] | None:
         """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted."""
@@ -720,6 +819,7 @@ class AsyncQueue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         raw: bytes | None = None,
     ) -> Future[str]:
@@ -804,6 +904,12 @@ class AsyncQueue:
     def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
         """Say where a job is and why it is not running; None if there is no such job."""
 
+    def workers(self) -> Future[list[WorkerInfo]]:
+        """Give the workers that are alive: where, since when, and what each runs."""
+
+    def wait_result(self, id: str, *, timeout: _Span | None = None) -> Future[_Json]:
+        """Give what the job returned, as soon as it is done."""
+
     def audit(self, *, repair: bool = False) -> Future[AuditReport]:
         """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
@@ -822,8 +928,8 @@ class AsyncPartitions(AsyncQueue):
 class AsyncJob(ReservedJob):
     """The asyncio twin of `Job`."""
 
-    def ack(self) -> Future[None]:
-        """Done: the job leaves the queue."""
+    def ack(self, result: _Json = None) -> Future[None]:
+        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,
@@ -845,6 +951,9 @@ class AsyncJob(ReservedJob):
 
     def release(self, after: _Span | None = None) -> Future[None]:
         """Give it back, at once or after a while, without counting a failure."""
+
+    def progress(self, fraction: float, text: str = "") -> Future[None]:
+        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> Future[None]:
         """Set the lease to end this long from now (default 10 s)."""

@@ -80,7 +80,8 @@ class EventLoop:
         try:
             with runs.span(job):
                 runs.before(job)
-                await handler(job)
+                result = await handler(job)
+            place.keep(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
             runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
         else:

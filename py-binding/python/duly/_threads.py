@@ -84,11 +84,7 @@ class Threads:
             try:
                 while job is not None:
                     handler = quick.get(job.name)
-                    if handler is None:
-                        job = self._run(seat, place, job)
-                    else:
-                        handler(job)
-                        job = place.done()
+                    job = self._run(seat, place, job) if handler is None else place.done(handler(job))
                 seat.place = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
                 goes_on = place.leave()
@@ -106,7 +102,8 @@ class Threads:
         try:
             with runs.span(job):
                 runs.before(job)
-                handler(job)
+                result = handler(job)
+            place.keep(result)
         except BaseException as error:  # noqa: BLE001 - as above
             runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
         else:

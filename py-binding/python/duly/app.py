@@ -42,6 +42,7 @@ class Options(TypedDict, total=False):
     retry: RetryPolicy
     timeout: float | timedelta
     headers: Mapping[str, str]
+    result_ttl: float | timedelta
 
 
 def current_job() -> Job:
@@ -96,6 +97,14 @@ class Task(Generic[P, R]):
         """Push from asyncio code."""
         queue, options = self._target()
         return await self.app.async_client.queue(queue).push(self._data(*args, **kwargs), name=self.name, **options)
+
+    def wait_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
+        """Give what the job of this id returned, as soon as it is done: `Queue.wait_result`."""
+        return self.app.client.queue(self.queue).wait_result(job_id, timeout=timeout)
+
+    async def await_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
+        """Wait for it in asyncio code."""
+        return await self.app.async_client.queue(self.queue).wait_result(job_id, timeout=timeout)
 
     def _target(self) -> tuple[str, dict[str, Any]]:
         options: dict[str, Any] = dict(self._options)

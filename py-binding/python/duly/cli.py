@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     worker.add_argument("-c", "--concurrency", type=_whole, default=1, help="jobs at once in a process (default 1)")
     worker.add_argument("-p", "--processes", type=_whole, default=1, help="processes (default 1)")
+    worker.add_argument("--name", help="what `queue.workers()` calls it")
     worker.add_argument("--grace", type=_seconds, default=30.0, help="seconds for what runs at a stop (default 30)")
     worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
     worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
@@ -127,7 +128,12 @@ def _worker(given: argparse.Namespace) -> int:
     app = _import_app(given.app)
     queues = _queues(given.queues)
     worker = app.worker(
-        queues, concurrency=given.concurrency, lease=given.lease, grace=given.grace, max_jobs=given.max_jobs
+        queues,
+        concurrency=given.concurrency,
+        lease=given.lease,
+        grace=given.grace,
+        max_jobs=given.max_jobs,
+        name=given.name,
     )
     worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
@@ -157,6 +163,8 @@ def _again(given: argparse.Namespace) -> list[str]:
         str(given.lease),
     ]
     words += ["--log-level", given.log_level]
+    if given.name is not None:
+        words += ["--name", given.name]
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
     return words if given.queues is None else [*words, "-q", given.queues]

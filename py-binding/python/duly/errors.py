@@ -59,6 +59,18 @@ class NotFoundError(DulyError, LookupError):
     kind = "not_found"
 
 
+class JobFailedError(DulyError):
+    """The job whose result was waited for has failed for good. The message ends with its last error."""
+
+    kind = "job_failed"
+
+
+class NoResultError(DulyError, LookupError):
+    """There is no result and there will be none: cancelled, purged, pushed without `result_ttl`, or kept no longer."""
+
+    kind = "no_result"
+
+
 class UnreachableError(DulyError, ConnectionError):
     """The server could not be reached, and nothing of this call was executed."""
 
@@ -167,6 +179,8 @@ BY_KIND: dict[str, type[DulyError]] = {
         DuplicateError,
         LeaseLostError,
         NotFoundError,
+        JobFailedError,
+        NoResultError,
         UnreachableError,
         DulyTimeoutError,
         AuthenticationFailedError,

@@ -65,7 +65,7 @@ class AppUnderTest:
             for job in jobs:
                 ran += 1
                 try:
-                    self._run(job)
+                    result = self._run(job)
                 except Exception as error:
                     if not job.settled:
                         job.fail(error)
@@ -73,19 +73,18 @@ class AppUnderTest:
                         raise
                 else:
                     if not job.settled:
-                        job.ack()
+                        job.ack(result)
         return ran
 
     def _due(self) -> list[Job]:
         return [job for name in self.app.queues() for job in self.client.queue(name).reserve_many(1, lease=_LEASE_S)]
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: Job) -> Any:
         task = self.app.tasks.get(job.name or "")
         if task is None:
             raise LookupError(f"the app has no task {job.name!r}")
         ended = task.handler()(job)
-        if inspect.isawaitable(ended):
-            asyncio.run(_awaited(ended))
+        return asyncio.run(_awaited(ended)) if inspect.isawaitable(ended) else ended
 
     def _set_clock(self) -> None:
         for name in self.app.queues():
@@ -101,8 +100,8 @@ class AppUnderTest:
             self.app.client, self.app.async_client = before
 
 
-async def _awaited(ended: Any) -> None:
-    await ended
+async def _awaited(ended: Any) -> Any:
+    return await ended
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from duly._core import Client
 
 Handler: TypeAlias = Callable[[Job], Any]
-"""What runs a job: a function or a coroutine function that takes the job; what it returns does not matter."""
+"""What runs a job: a function or a coroutine function that takes the job. What it returns is the job's result, kept if
+the producer asked for it (`result_ttl`)."""
 FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
 """Gives what it wants changed of the failure, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
@@ -68,10 +69,14 @@ class Worker:
         lease: float = 10.0,
         grace: float = 30.0,
         max_jobs: int | None = None,
+        name: str | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
     ) -> None:
-        """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds."""
+        """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds.
+
+        `name` is what `Queue.workers` calls it.
+        """
         self._client = client
         self._queues: Mapping[str, int] | Iterable[str]
         if isinstance(queues, Mapping):
@@ -83,6 +88,7 @@ class Worker:
             "lease": lease,
             "grace": grace,
             "max_jobs": max_jobs,
+            "name": name,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
         if on_failure is not None and (not callable(on_failure) or _is_coroutine(on_failure)):

@@ -4,7 +4,11 @@ use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
 use super::future::start;
-use crate::job::{Held, ReservedJob, error_text, extension, failure, given, release, rewritten, unchanged, wait_of};
+use crate::convert::Text;
+use crate::job::{
+    Held, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
+    wait_of,
+};
 
 /// A reserved job of an asyncio queue. One verb settles it: ack, fail or release.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
@@ -44,9 +48,16 @@ fn settle<'py>(
 
 #[pymethods]
 impl AsyncJob {
-    /// Done: the job leaves the queue.
-    fn ack<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        settle(slf, Outcome::Done, String::new(), None, |py, _| Ok(py.None()))
+    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    #[pyo3(signature = (result=None))]
+    fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let reserved = slf.as_super().clone().unbind();
+        let job = slf.as_super().get().job().clone();
+        let result = result_of(&job, result)?;
+        start(slf.py(), async move { job.ack_with_data(result).await }, move |py, ()| {
+            reserved.get().note_settled();
+            Ok(py.None())
+        })
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
@@ -73,6 +84,18 @@ impl AsyncJob {
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
+    }
+
+    /// Notes how far the run has come.
+    #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
+    fn progress<'py>(
+        slf: &Bound<'py, Self>,
+        fraction: &Bound<'py, PyAny>,
+        text: Option<Text>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
+        let job = slf.as_super().get().job().clone();
+        start(slf.py(), async move { job.progress(fraction, &text).await }, |py, ()| Ok(py.None()))
     }
 
     /// Sets the lease to end this long from now.

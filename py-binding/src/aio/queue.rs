@@ -25,6 +25,7 @@ use crate::operate::{Cancelled, Requeued};
 use crate::queue::{
     By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, reserve_options, texts, when,
 };
+use crate::registry::WorkerInfo;
 
 /// What this queue is, so that each process can make it.
 #[derive(Clone)]
@@ -157,7 +158,8 @@ impl AsyncQueue {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, on_duplicate='refuse', raw=None)"
+            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            on_duplicate='refuse', raw=None)"
     )]
     fn push<'py>(
         &self,
@@ -362,6 +364,27 @@ impl AsyncQueue {
             }
         };
         start(py, find, |py, found| object(py, found.map(|found| Found::new(py, found)).transpose()?))
+    }
+
+    /// The workers that are alive.
+    fn workers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        call!(self, py, |queue| queue.workers(), |py, workers| {
+            object(py, workers.into_iter().map(WorkerInfo::from).collect::<Vec<_>>())
+        })
+    }
+
+    /// What the job gave, when it is done.
+    #[pyo3(signature = (id, *, timeout=None))]
+    fn wait_result<'py>(
+        &self,
+        py: Python<'py>,
+        id: Text,
+        timeout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
+        call!(self, py, |queue| queue.wait_result(&id, timeout), |py, result| {
+            Ok(convert::to_python(py, &result)?.unbind())
+        })
     }
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.

@@ -38,7 +38,7 @@ async fn give_back(jobs: Vec<Job>) -> Result<(), Error> {
     for of_one_queue in jobs.chunk_by(|a, b| a.queue().name() == b.queue().name()) {
         // Each goes to the head of its list: the last one first keeps their order.
         let released: Vec<_> =
-            of_one_queue.iter().rev().map(|job| Settlement { job, outcome, error: "", rewritten: None }).collect();
+            of_one_queue.iter().rev().map(|job| Settlement { outcome, ..Settlement::done(job) }).collect();
         of_one_queue[0].queue().settle_all(&released).await?;
     }
     Ok(())

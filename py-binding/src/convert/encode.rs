@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use duly::Error;
+use duly::{Data, Error};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -19,8 +19,22 @@ const SHOWN_STEPS: usize = 12;
 /// Refused, with the path of the culprit: everything else, ints beyond 64 bits, NaN and infinities, keys that are no
 /// strings, half surrogate pairs, what is nested too deep or contains itself.
 pub(crate) fn to_json(value: &Bound<'_, PyAny>) -> Result<Vec<u8>, Error> {
+    encoded("data", value)
+}
+
+/// What a job gives, if its producer wants to have it; refused as data is, and when it is larger than data may be.
+pub(crate) fn result(job: &duly::Job, value: &Bound<'_, PyAny>) -> Result<Option<Data>, Error> {
+    if !job.keeps_result() {
+        return Ok(None);
+    }
+    let result = Data::from_json(encoded("result", value)?, usize::MAX)?;
+    job.check_result(&result)?;
+    Ok(Some(result))
+}
+
+fn encoded(what: &str, value: &Bound<'_, PyAny>) -> Result<Vec<u8>, Error> {
     let mut out = Vec::with_capacity(256);
-    write(value, &mut out, 0).map_err(Refused::into_error)?;
+    write(value, &mut out, 0).map_err(|refused| refused.into_error(what))?;
     Ok(out)
 }
 
@@ -38,10 +52,10 @@ impl Refused {
     }
 
     #[expect(clippy::boxed_local, reason = "boxed so that the Result of every value stays small")]
-    fn into_error(self: Box<Self>) -> Error {
+    fn into_error(self: Box<Self>, what: &str) -> Error {
         let shown: String = self.steps.iter().rev().take(SHOWN_STEPS).map(String::as_str).collect();
         let more = if self.steps.len() > SHOWN_STEPS { "…" } else { "" };
-        invalid(format!("data{shown}{more} {}", self.why))
+        invalid(format!("{what}{shown}{more} {}", self.why))
     }
 }
 

@@ -7,7 +7,7 @@ mod text;
 mod time;
 
 pub(crate) use decode::to_python;
-pub(crate) use encode::to_json;
+pub(crate) use encode::{result, to_json};
 pub(crate) use keywords::Keywords;
 pub(crate) use text::{Text, path, text};
 pub(crate) use time::{delay, duration, float, moment, span};

@@ -16,6 +16,7 @@ use pyo3::types::PyType;
 
 use super::Queues;
 use super::run::InRun;
+use crate::convert;
 use crate::error::OrRaise as _;
 use crate::job::{Held, Job};
 use crate::waiting::wait;
@@ -82,9 +83,21 @@ impl Executor {
         }
     }
 
-    /// The run is done, or what was noted of it; the next job, as `next`.
-    fn done(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
+    /// Notes what the handler gave, if the producer wants it and the handler has not said itself what becomes of the job.
+    fn keep(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+        let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
+        let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
+        let reserved = run.job().reserved();
+        if reserved.keeps_result() && !run.is_noted() {
+            run.keep(convert::result(reserved, result).or_raise()?);
+        }
+        Ok(())
+    }
+
+    /// The run is done and this is what the handler gave, or what was noted of it; the next job, as `next`.
+    fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<Option<Py<Job>>> {
         if !self.is_parents() {
+            self.keep(py, result)?;
             self.finish(py, || Ended::DONE).or_raise()?;
         }
         self.next(py)

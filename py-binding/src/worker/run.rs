@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duly::worker::{Ended, Interruption};
-use duly::{Envelope, Error, ErrorKind, Next, Outcome, blocking};
+use duly::{Data, Envelope, Error, ErrorKind, Next, Outcome, blocking};
 
 /// What `job.ack()`, `job.fail()` and `job.release()` say in a handler is noted, and told when the handler has ended: one
 /// lease, renewed as long as the handler runs, and one outcome.
@@ -56,8 +56,28 @@ impl InRun {
             changed.error.clone_from(&error);
         }
         let next = job.what_becomes(outcome, rewritten.as_ref()).map_err(about)?;
-        *noted = Noted::Ended(Ended::Outcome { outcome, error, rewritten: rewritten.map(Box::new) });
+        *noted = Noted::Ended(Ended::Outcome { outcome, error, rewritten: rewritten.map(Box::new), result: None });
         Ok(next)
+    }
+
+    /// Notes that the job is done, and what it gives. Errors: as `note`.
+    pub(crate) fn note_done(&self, result: Option<Data>) -> Result<(), Error> {
+        self.note(Outcome::Done, String::new(), None)?;
+        *self.lock() = Noted::Ended(Ended::done(result));
+        Ok(())
+    }
+
+    /// Is it said already what becomes of the job?
+    pub(super) fn is_noted(&self) -> bool {
+        !matches!(*self.lock(), Noted::Nothing)
+    }
+
+    /// Notes what the handler gave, if nothing was said before.
+    pub(super) fn keep(&self, result: Option<Data>) {
+        let mut noted = self.lock();
+        if matches!(*noted, Noted::Nothing) {
+            *noted = Noted::Ended(Ended::done(result));
+        }
     }
 
     /// What was noted, at the end of the run.

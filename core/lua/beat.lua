@@ -1,0 +1,21 @@
+-- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
+-- Moves:   nothing.
+-- Replies: `ok`; or `format <n>`.
+-- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
+local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+if format > 1 then return string.format('format %.0f', format) end
+redis.call('HLEN', worker_infos)
+--- include: clock, room_first
+if life_ms > 0 then
+  redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
+  redis.call('HSET', worker_infos, worker, info)
+else
+  redis.call('ZREM', workers, worker)
+  redis.call('HDEL', worker_infos, worker)
+end
+local dead = redis.call('ZRANGEBYSCORE', workers, '-inf', now_text, 'LIMIT', 0, 100)
+if #dead > 0 then
+  redis.call('ZREM', workers, unpack(dead))
+  redis.call('HDEL', worker_infos, unpack(dead))
+end
+return 'ok'

@@ -1,0 +1,13 @@
+-- What became of a job whose result somebody waits for. Read-only.
+-- Moves:   nothing.
+-- Replies: {'live'} while it may still be done, {'failed', what came back}, {'done', the result} or {'gone'}.
+-- Cost:    O(log n).
+local id = ARGV[first_item]
+-- The job first: a result may be that of an earlier job of this id.
+if redis.call('HEXISTS', jobs, id) == 1 then
+  if redis.call('ZSCORE', failed, id) then return { 'failed', redis.call('HGET', returned, id) or '' } end
+  return { 'live' }
+end
+local kept = redis.call('GET', result(1, result_count))
+if kept then return { 'done', kept } end
+return { 'gone' }

@@ -1,0 +1,81 @@
+//! Progress: how far a run has come, told by its handler and shown to whoever looks at the job.
+
+use crate::consume::Job;
+use crate::envelope::cut;
+use crate::error::Error;
+use crate::inspect::{JobView, State};
+use crate::queue::Queue;
+use crate::script::{ByteStrings, Digits, JobKeys, NoteProgress, ProgressOf, flags, noted, text as one_text};
+use crate::time::Millis;
+
+/// The most bytes of the text that are kept.
+pub const MAX_PROGRESS_TEXT_BYTES: usize = 1024;
+
+/// How far a run has come.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// From 0 to 1.
+    pub fraction: f64,
+    /// What its handler says of it; perhaps nothing.
+    pub text: String,
+    /// When it said so, by the server's clock.
+    pub at: Millis,
+}
+
+impl Job {
+    /// Notes how far this run has come, for [`Queue::find`] and [`Queue::peek`]: a fraction from 0 to 1, and a text (cut to 1 KiB).
+    ///
+    /// It is shown while this lease is held, and for an hour at most. Errors: `InvalidArgument` for another number; `LeaseLost`.
+    pub async fn progress(&self, fraction: f64, text: &str) -> Result<(), Error> {
+        self.queue().note_progress(self, fraction, text).await
+    }
+}
+
+impl Queue {
+    pub(crate) async fn note_progress(&self, job: &Job, fraction: f64, text: &str) -> Result<(), Error> {
+        let about = |error: Error| error.during("progress").in_queue(self.name()).of_job(job.id());
+        if !(0.0..=1.0).contains(&fraction) {
+            return Err(about(Error::invalid(format!("progress is a number from 0 to 1, not {fraction}"))));
+        }
+        let note = NoteProgress {
+            token: Digits(job.token()),
+            // Minus zero is zero.
+            fraction: (fraction + 0.0).to_string(),
+            text: cut(text, MAX_PROGRESS_TEXT_BYTES).to_owned(),
+            progress_count: JobKeys::one(job.id()),
+        };
+        let reply = self.run_plain("progress", note, |out| out.push(job.id().as_bytes())).await.map_err(about)?;
+        let held = one_text(reply).and_then(|reply| flags(&reply, 1)).map_err(about)?;
+        if held == [true] { Ok(()) } else { Err(self.lease_lost("progress", job)) }
+    }
+
+    /// Adds to jobs that run how far they have come.
+    pub(crate) async fn add_progress(&self, operation: &'static str, jobs: &mut [JobView]) -> Result<(), Error> {
+        let mut running: Vec<_> = jobs.iter_mut().filter(|job| job.state == State::Reserved).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let mut ids = ByteStrings::default();
+        for job in &running {
+            ids.push(job.envelope.id.as_bytes());
+        }
+        let look = ProgressOf { progress_count: JobKeys(ids.clone()) };
+        let reply = self.run_plain(operation, look, |out| out.extend(&ids)).await?;
+        let notes = noted(reply).map_err(|error| error.during(operation).in_queue(self.name()))?;
+        for (job, note) in running.iter_mut().zip(notes) {
+            job.progress = Progress::read(&note);
+        }
+        Ok(())
+    }
+}
+
+impl Progress {
+    /// From `<token>;<fraction>;<ms>;<text>`.
+    fn read(noted: &str) -> Option<Self> {
+        let mut parts = noted.splitn(4, ';').skip(1);
+        let fraction = parts.next()?.parse().ok()?;
+        let at = Millis::new(parts.next()?.parse().ok()?);
+        Some(Self { fraction, at, text: parts.next()?.to_owned() })
+    }
+}

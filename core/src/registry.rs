@@ -1,0 +1,84 @@
+//! Who works on a queue: what each worker says of itself every few seconds, and never anything of a job's data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::queue::Queue;
+use crate::script::{Alive, Beat, alive};
+use crate::time::Millis;
+
+/// The most runs that a worker tells of.
+pub(crate) const MOST_RUNNING: usize = 20;
+
+/// A worker that is alive. All times are of its host's clock.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerInfo {
+    /// Its own, made when it started.
+    #[serde(skip)]
+    pub id: String,
+    /// The host on which it runs, and its process there.
+    pub host: String,
+    /// See `host`.
+    pub pid: u32,
+    /// `rust`, `python` or `php`.
+    pub language: String,
+    /// The version of duly.
+    pub version: String,
+    /// The name that it was given.
+    pub name: Option<String>,
+    /// All queues that it serves.
+    pub queues: Vec<String>,
+    /// How many handlers it runs at once.
+    pub concurrency: usize,
+    /// When it started.
+    pub started_at: Millis,
+    /// What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago.
+    pub running: Vec<RunningJob>,
+}
+
+/// A job that a worker runs.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunningJob {
+    /// The job's id.
+    pub id: String,
+    /// Its handler's name.
+    pub name: Option<String>,
+    /// When this run began.
+    pub started_at: Millis,
+}
+
+impl Queue {
+    /// The workers that are alive, 1,000 at most. A worker that dies is left out once it has not told of itself for three of
+    /// its periods, 30 s as a rule; one that stops leaves at once.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let reply = self.run_plain("workers", Alive {}, |_| ()).await?;
+        let workers = alive(reply).map_err(|error| error.during("workers").in_queue(self.name()))?;
+        // What cannot be read, another version's perhaps, is alive all the same.
+        let read =
+            |(id, info): (String, Vec<u8>)| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };
+        Ok(workers.into_iter().map(read).collect())
+    }
+
+    /// Tells that this worker is alive for so many milliseconds from now; 0: that it leaves.
+    pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<(), Error> {
+        let info = serde_json::to_string(worker).unwrap_or_default();
+        self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ()).await.map(|_| ())
+    }
+}
+
+/// The workers of several parts of one queue: who serves several is one worker.
+pub(crate) fn merged(all: &mut Vec<WorkerInfo>, more: Vec<WorkerInfo>) {
+    for worker in more {
+        match all.iter_mut().find(|known| known.id == worker.id) {
+            Some(known) => {
+                known.running.extend(worker.running);
+                known.running.truncate(MOST_RUNNING);
+            }
+            None => all.push(worker),
+        }
+    }
+}
