@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::connection::Durability;
+use crate::durability::Durability;
 use crate::envelope::{Envelope, cut_error};
 use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
@@ -95,6 +95,16 @@ impl ReserveOptions {
         }
         check_lease(self.lease)
     }
+}
+
+/// A lease given in seconds, rounded up to milliseconds.
+///
+/// Errors: `InvalidArgument` for what is not 1 ms to 24 h ([`MAX_LEASE`]).
+pub fn lease_from_seconds(seconds: f64) -> Result<Duration, Error> {
+    if seconds > 0.0 && seconds <= MAX_LEASE.as_secs_f64() {
+        return Millis::from_seconds(seconds).map(Millis::to_duration);
+    }
+    Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {seconds} s")))
 }
 
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {

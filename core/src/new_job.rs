@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::data::Data;
+use crate::durability::Durability;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::id::JobId;
@@ -53,6 +54,7 @@ pub struct NewJob {
     timeout: Option<Millis>,
     headers: BTreeMap<String, String>,
     on_duplicate: OnDuplicate,
+    durability: Option<Durability>,
     imported: Option<Box<Envelope>>,
     /// An id that was made for it: in a partitioned queue the id decides where it goes.
     made_id: Option<String>,
@@ -89,6 +91,7 @@ impl NewJob {
             timeout: None,
             headers: BTreeMap::new(),
             on_duplicate: OnDuplicate::Refuse,
+            durability: None,
             imported: None,
             made_id: None,
             fault: None,
@@ -119,7 +122,8 @@ impl NewJob {
         job.priority = envelope.priority;
         job.max_retries = Some(envelope.max_attempts);
         job.retry.clone_from(&envelope.retry);
-        job.timeout = envelope.timeout;
+        // No run can end within no time; some packages say it so that there is no timeout.
+        job.timeout = envelope.timeout.filter(|&timeout| timeout > Millis::ZERO);
         job.headers.clone_from(&envelope.headers);
         job.when = match envelope.time {
             _ if delay == Millis::ZERO => When::Now,
@@ -190,10 +194,14 @@ impl NewJob {
         self
     }
 
-    /// The longest that one run may take. A worker stops renewing the lease then.
+    /// The longest that one run may take, more than zero; left out: as long as it likes. A worker stops renewing the lease
+    /// then.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         match Millis::from_duration(timeout) {
+            Ok(Millis::ZERO) => {
+                self.fault = Some(Error::invalid("a timeout must be longer than 0: leave it out for none"));
+            }
             Ok(timeout) => self.timeout = Some(timeout),
             Err(error) => self.fault = Some(error),
         }
@@ -211,6 +219,20 @@ impl NewJob {
     #[must_use]
     pub fn on_duplicate(mut self, on_duplicate: OnDuplicate) -> Self {
         self.on_duplicate = on_duplicate;
+        self
+    }
+
+    /// How sure the push must be before it returns, instead of the client's durability.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// The same for a job that says nothing of it.
+    #[must_use]
+    pub fn durability_unless_given(mut self, durability: Option<Durability>) -> Self {
+        self.durability = self.durability.or(durability);
         self
     }
 
@@ -273,7 +295,16 @@ impl NewJob {
         envelope.check()?;
         let record = Record::encode(&envelope);
         let level = envelope.priority;
-        Ok(Prepared { id, record, due, level, unique, on_duplicate: self.on_duplicate, came_back })
+        Ok(Prepared {
+            id,
+            record,
+            due,
+            level,
+            unique,
+            on_duplicate: self.on_duplicate,
+            durability: self.durability,
+            came_back,
+        })
     }
 }
 
@@ -287,6 +318,7 @@ pub(crate) struct Prepared {
     /// It has an id or a key that another job may have.
     pub(crate) unique: bool,
     pub(crate) on_duplicate: OnDuplicate,
+    pub(crate) durability: Option<Durability>,
     /// What is kept beside the record of a job that failed before it was imported; empty for others.
     pub(crate) came_back: Vec<u8>,
 }

@@ -355,6 +355,16 @@ async fn act_on(act: &str, queue: &Queue, job: &duly::Job) -> Result<(), duly::E
 }
 
 #[tokio::test]
+async fn a_wait_names_a_foreign_key_and_counts_do_without_foreign_totals() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    server.redis_cli(&["SET", "duly:{orders}:wake", "x"]);
+    let error = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap_err();
+    assert_kind(&error, ErrorKind::Corrupt);
+    assert!(error.to_string().contains("'duly:{orders}:wake'"), "{error}");
+}
+
+#[tokio::test]
 async fn a_user_without_key_patterns_hears_which_one_to_add() {
     let server = Server::start();
     server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "+@all"]);

@@ -42,8 +42,9 @@ macro_rules! with_options {
                 headers: Option<&ZendHashTable>,
                 onDuplicate: Option<Text>,
                 raw: Option<&Zval>,
+                durability: Option<Text>,
             )
-            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, onDuplicate, raw }
+            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, onDuplicate, raw, durability }
             $($rest)*
         }
     };
@@ -66,6 +67,7 @@ pub struct Options<'a> {
     pub headers: Option<&'a ZendHashTable>,
     pub onDuplicate: Option<Text>,
     pub raw: Option<&'a Zval>,
+    pub durability: Option<Text>,
 }
 
 impl Options<'_> {
@@ -93,6 +95,9 @@ impl Options<'_> {
         }
         if let Some(timeout) = given(self.timeout) {
             job = job.timeout(millis("timeout", timeout)?.to_duration());
+        }
+        if let Some(word) = utf8("durability", self.durability)? {
+            job = job.durability(word.parse()?);
         }
         let headers = headers(self.headers)?;
         if !headers.contains_key(trace::TRACEPARENT)
@@ -149,6 +154,7 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
             }
             "onDuplicate" => options.onDuplicate = Some(string(&name, value)?),
             "raw" => options.raw = Some(value),
+            "durability" => options.durability = Some(string(&name, value)?),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
         }
     }

@@ -258,7 +258,7 @@ impl Job {
 }
 
 pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {
-    lease.map_or(Ok(duly::DEFAULT_LEASE), |lease| convert::duration("lease", lease))
+    lease.map_or(Ok(duly::DEFAULT_LEASE), convert::lease)
 }
 
 /// The envelope as a failure changes it; nothing if it does not.
