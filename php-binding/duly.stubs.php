@@ -31,7 +31,8 @@ namespace Duly {
          * @param int|float|null $deadline of a whole call with its retries; 15 if null
          * @param bool $allowEviction also push to a server that may evict keys, and so lose jobs
          * @param ?int $maxDataBytes the largest data of a job; 1 MiB if null
-         * @param ?string $durability what a push waits for: `none` (if null), `fsync` or `wait:<n>` (replicas)
+         * @param ?string $durability what a push that does not say it itself waits for: `none` (if null), `wait:<n>`
+         *     (replicas) or `fsync` (the server's disk), for `commandTimeout` and `deadline` at the most
          * @param bool $manualClock for tests: time stands still until `Queue::setClock`
          *
          * @throws Exception\InvalidArgumentException
@@ -153,6 +154,7 @@ namespace Duly {
          * @param int|float|null $resultTtl for how many seconds what its handler returns is kept, for `waitResult`
          * @param ?string $onDuplicate `refuse` (if null), `keep` or `replace` the job that has this id or key
          * @param ?string $raw data that is JSON already, kept byte for byte, in place of `data`
+         * @param ?string $durability `none`, `wait:<n>` or `fsync`, instead of the client's
          *
          * @return string the id; with `onDuplicate: 'keep'` that of the job that stays
          *
@@ -174,6 +176,7 @@ namespace Duly {
             int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
+            ?string $durability = null,
         ): string {
         }
 
@@ -182,11 +185,15 @@ namespace Duly {
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids also give the ids, in the order of the jobs
+         * @param ?string $durability of jobs that do not say their own; the client's if null
          *
          * @throws Exception\ExceptionInterface
          */
-        public function pushMany(iterable $jobs, bool $ids = false): PushSummary
-        {
+        public function pushMany(
+            iterable $jobs,
+            bool $ids = false,
+            ?string $durability = null,
+        ): PushSummary {
         }
 
         /**
@@ -600,6 +607,7 @@ namespace Duly {
             int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
             ?string $raw = null,
+            ?string $durability = null,
         ) {
         }
     }

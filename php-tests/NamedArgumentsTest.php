@@ -5,7 +5,9 @@ declare(strict_types=1);
 namespace Duly\Tests;
 
 use Duly\Client;
+use Duly\Exception\DuplicateException;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\NotDurableException;
 use Duly\Exception\TooLargeException;
 use Duly\NewJob;
 use Duly\RetryPolicy;
@@ -71,6 +73,29 @@ final class NamedArgumentsTest extends ServerTestCase
         $this->thrownBy(TooLargeException::class, fn () => $client->queue('q')->push('0123456789'));
         $client->queue('q')->push(1);
         self::assertSame(1, $this->queue->counts()->ready);
+    }
+
+    public function testDurabilityIsAWordAtTheClientAndAtEachPush(): void
+    {
+        $client = new Client($this->server->url(), $this->prefix, durability: 'wait:1', commandTimeout: 0.2);
+        $queue = $client->queue('q');
+        $this->thrownBy(NotDurableException::class, fn () => $queue->push(1));
+        $queue->push(2, durability: 'none');
+        $jobs = [['data' => 3], new NewJob(4)];
+        self::assertSame(2, $queue->pushMany($jobs, durability: 'none')->created);
+        $durable = [['data' => 5, 'durability' => 'wait:1']];
+        $this->thrownBy(NotDurableException::class, fn () => $queue->pushMany($durable, durability: 'none'));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $queue->push(1, durability: 'disk'));
+        self::assertSame(5, $queue->counts()->ready);
+    }
+
+    public function testMessagesNameOptionsAsPhpSpellsThem(): void
+    {
+        $this->queue->push(1, id: 'a');
+        $duplicate = $this->thrownBy(DuplicateException::class, fn () => $this->queue->push(1, id: 'a'));
+        self::assertStringContainsString('onDuplicate', $duplicate->getMessage());
+        $lease = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->reserve(lease: 1e12));
+        self::assertStringContainsString('24 h', $lease->getMessage());
     }
 
     public function testWrongSettingsAreRefused(): void

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import time
+from datetime import timedelta
 
 import duly
 import pytest
@@ -103,3 +105,32 @@ def test_a_job_is_named_by_id_or_by_key(queue: duly.Queue, arguments: dict[str, 
         queue.reschedule(**arguments, delay=1)  # type: ignore[arg-type]
     with pytest.raises(duly.InvalidArgumentError):
         queue.reschedule("a")
+
+
+def test_durability_is_a_word_at_the_client_and_at_each_push(server: Server, prefix: str) -> None:
+    client = duly.Client(server.url, prefix=prefix, durability="wait:1", command_timeout=0.2)
+    queue = client.queue("q")
+    with pytest.raises(duly.NotDurableError):
+        queue.push(1, id="a")
+    assert queue.push(2, durability="none")
+    assert queue.push_many([duly.NewJob(3), duly.NewJob(4)], durability="none").created == 2
+    with pytest.raises(duly.NotDurableError):
+        queue.push_many([duly.NewJob(5, durability="wait:1")], durability="none")
+    assert queue.counts().ready == 5
+    for call in (lambda: queue.push(1, durability="disk"), lambda: queue.push_many([], durability="wait:0")):
+        with pytest.raises(duly.InvalidArgumentError, match="wait:<n>"):
+            call()
+
+
+def test_a_confirmation_is_awaited_no_longer_than_the_deadline(server: Server, prefix: str) -> None:
+    queue = duly.Client(server.url, prefix=prefix, durability="wait:1", deadline=0.3).queue("q")
+    started = time.monotonic()
+    with pytest.raises(duly.NotDurableError):
+        queue.push(1)
+    assert time.monotonic() - started < 2
+
+
+def test_a_lease_has_the_bounds_of_a_lease(queue: duly.Queue) -> None:
+    for lease in (1e12, 0, -1, timedelta(hours=25)):
+        with pytest.raises(duly.InvalidArgumentError, match="24 h"):
+            queue.reserve(lease=lease)

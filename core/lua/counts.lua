@@ -22,8 +22,10 @@ for digit in string.gmatch(passed_levels, '%d') do
 end
 local next_due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
+-- Totals only inform: a foreign value there is left out.
+local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
-  redis.call('HGETALL', stats), known[4] or '', known[5] or '',
+  totals.err and {} or totals, known[4] or '', known[5] or '',
 }

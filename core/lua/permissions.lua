@@ -28,8 +28,8 @@ try('HVALS', key)
 try('LINDEX', key, '0')
 try('LLEN', key)
 try('LRANGE', key, '0', '0')
-try('LREM', key, '1', 'm')
-try('PEXPIRE', key, '1')
+local removes = try('LREM', key, '1', 'm')
+local expires = try('PEXPIRE', key, '1')
 try('SET', key, 'v', 'NX', 'XX')
 try('ZADD', key, 'XX', '0', 'm')
 try('ZCARD', key)
@@ -38,11 +38,16 @@ try('ZRANGEBYSCORE', key, '0', '0')
 try('ZREM', key, 'm')
 try('ZREMRANGEBYRANK', key, '0', '-1')
 try('ZSCORE', key, 'm')
--- These two have no such form: what they add is taken away again.
-if try('LTRIM', key, '1', '0') then
+-- These two have no such form: what they add is taken away again, or else is not tried and named to be sure.
+local trims = try('LTRIM', key, '1', '0')
+if trims or removes or expires then
   try('LPUSH', key, 'm')
-  try('LREM', key, '0', 'no such element')
   try('RPUSH', key, 'm')
-  try('LTRIM', key, '1', '0')
+  redis.pcall('LREM', key, '0', 'm')
+  redis.pcall('PEXPIRE', key, '0')
+  redis.pcall('LTRIM', key, '1', '0')
+else
+  denied[#denied + 1] = 'LPUSH'
+  denied[#denied + 1] = 'RPUSH'
 end
 return table.concat(denied, ' ')

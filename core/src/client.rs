@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::OnceCell;
 
-use crate::connection::{Connection, Durability, Secret, Settings};
+use crate::connection::{self, Connection, Secret, Settings};
 use crate::data::DEFAULT_MAX_DATA_BYTES;
+use crate::durability::Durability;
 use crate::embedded::{self, Attached};
 use crate::error::{Error, ErrorKind};
 use crate::id::IdGenerator;
@@ -21,6 +22,8 @@ use crate::time::Millis;
 pub const DEFAULT_PREFIX: &str = "duly:";
 /// A worker says that the server does not answer when a call has been tried for this long.
 const WORKER_DEADLINE: Duration = Duration::from_secs(2);
+/// How often a call that goes on looks whether its embedded server is alive: a `PING` on its socket.
+const LOOK_AFTER_EMBEDDED: Duration = Duration::from_millis(250);
 const DEFAULT_URL: &str = "redis://127.0.0.1:6379";
 
 /// The way to the queues of one server. Cheap to clone; clones share their connections.
@@ -130,12 +133,12 @@ impl Client {
 
     /// One round trip to the server.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.connection("ping").await?.command("ping", 0, redis::cmd("PING")).await.map(|_| ())
+        self.command("ping", 0, redis::cmd("PING")).await.map(|_| ())
     }
 
-    async fn connection(&self, operation: &'static str) -> Result<&Connection, Error> {
+    async fn backend(&self, operation: &'static str) -> Result<&Backend, Error> {
         let backend = self.shared.backend.get_or_try_init(|| self.shared.open()).await;
-        backend.map(|backend| &backend.connection).map_err(|error| error.during(operation))
+        backend.map_err(|error| error.during(operation))
     }
 
     pub(crate) async fn run(
@@ -144,31 +147,22 @@ impl Client {
         call: &Call<'_>,
         durability: Durability,
     ) -> Result<redis::Value, Error> {
-        let connection = self.connection(operation).await?;
-        match durability {
-            Durability::None => {
-                let first = connection.run(operation, call).await;
-                match first {
-                    Err(error) if error.kind() == ErrorKind::Unreachable && self.revive().await? => {
-                        connection.run(operation, call).await
-                    }
-                    answered => answered,
-                }
-            }
-            durability => connection.run_durably(operation, call, durability).await,
+        let backend = self.backend(operation).await?;
+        let connection = &backend.connection;
+        match self.shared.confirmed(durability) {
+            connection::Durability::None => backend.kept_alive(|| connection.run(operation, call)).await,
+            durability => backend.kept_alive(|| connection.run_durably(operation, call, durability)).await,
         }
     }
 
-    /// Starts an embedded server that has died again; false when this client has none.
-    async fn revive(&self) -> Result<bool, Error> {
-        match self.shared.backend.get().and_then(|backend| backend.attached.as_ref()) {
-            Some(attached) => attached.revive().await.map(|_| true),
-            None => Ok(false),
-        }
-    }
-
+    /// Waits on the list for a wake-up; see [`Connection::wait_for_wake`].
     pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
-        self.connection("reserve").await?.wait_for_wake(slot, wake_key, wait).await
+        let waited = self.backend("reserve").await?.connection.wait_for_wake(slot, wake_key, wait).await;
+        waited.map_err(|error| match error.kind() {
+            // It is the only key of the wait.
+            ErrorKind::Corrupt => foreign_key(&String::from_utf8_lossy(wake_key), None, "list").during("reserve"),
+            _ => error,
+        })
     }
 
     /// Waits until a list has an element, and leaves it there.
@@ -182,7 +176,8 @@ impl Client {
         slot: u16,
         cmd: redis::Cmd,
     ) -> Result<redis::Value, Error> {
-        self.connection(operation).await?.command(operation, slot, cmd).await
+        let backend = self.backend(operation).await?;
+        backend.kept_alive(|| backend.connection.command(operation, slot, cmd.clone())).await
     }
 
     /// This host's clock, for the parts of an id and an envelope that only inform. Nothing is decided by it.
@@ -213,6 +208,63 @@ impl Shared {
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
         Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached) })
     }
+}
+
+impl Shared {
+    /// What to ask of the server, with the time that it has.
+    fn confirmed(&self, durability: Durability) -> connection::Durability {
+        let timeout = self.settings.command_timeout.min(self.settings.deadline);
+        match durability {
+            Durability::None => connection::Durability::None,
+            Durability::Replicas { count } => connection::Durability::Replicas { count, timeout },
+            Durability::Fsync => connection::Durability::Fsync { timeout },
+        }
+    }
+}
+
+impl Backend {
+    /// Makes a call, and starts an embedded server again that has died meanwhile or before: nobody else would.
+    async fn kept_alive<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let Some(attached) = &self.attached else { return call().await };
+        let keep_alive = async {
+            loop {
+                tokio::time::sleep(LOOK_AFTER_EMBEDDED).await;
+                // What is wrong is said by whoever finds no server at all.
+                let _ = attached.revive().await;
+            }
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = call() => answered,
+            never = keep_alive => never,
+        };
+        match answered {
+            // A new client's first call does not try again: a wrong address is no outage. This address is right.
+            Err(error) if error.kind() == ErrorKind::Unreachable => {
+                attached.revive().await.map_err(|failure| match error.operation() {
+                    Some(operation) => failure.during(operation),
+                    None => failure,
+                })?;
+                call().await
+            }
+            answered => answered,
+        }
+    }
+}
+
+/// A key of duly's that holds what somebody else put there.
+pub(crate) fn foreign_key(spelled: &str, found: Option<&str>, ours: &str) -> Error {
+    let found = found.unwrap_or("value");
+    Error::new(
+        ErrorKind::Corrupt,
+        format!(
+            "the key '{spelled}' holds a {found} that duly did not write (it keeps a {ours} there): rename or delete it, or \
+             give duly another prefix; nothing was changed"
+        ),
+    )
 }
 
 impl ClientBuilder {
@@ -294,7 +346,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How sure a push must be before it returns (default: the server has it in memory).
+    /// How sure a push must be before it returns (default: the server has it in memory), unless the job says otherwise
+    /// ([`NewJob::durability`](crate::NewJob::durability)).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;

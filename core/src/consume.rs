@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::connection::Durability;
 use crate::data::Data;
+use crate::durability::Durability;
 use crate::envelope::{Envelope, cut_error};
 use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
@@ -98,6 +98,16 @@ impl ReserveOptions {
         }
         check_lease(self.lease)
     }
+}
+
+/// A lease given in seconds, rounded up to milliseconds.
+///
+/// Errors: `InvalidArgument` for what is not 1 ms to 24 h ([`MAX_LEASE`]).
+pub fn lease_from_seconds(seconds: f64) -> Result<Duration, Error> {
+    if seconds > 0.0 && seconds <= MAX_LEASE.as_secs_f64() {
+        return Millis::from_seconds(seconds).map(Millis::to_duration);
+    }
+    Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {seconds} s")))
 }
 
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
@@ -620,7 +630,7 @@ impl Queue {
     pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
         Error::new(
             ErrorKind::LeaseLost,
-            "the lease is over: the job was cancelled, or another worker may run it; stop working on it, or use a longer lease or extend it in time",
+            "the lease is over: this job was settled already or cancelled, or the lease ended and another worker may run it; stop working on it, or use a longer lease or extend it in time",
         )
         .during(operation)
         .in_queue(self.name())

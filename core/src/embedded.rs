@@ -48,7 +48,7 @@ pub(crate) struct Attached {
 /// Without a folder it is `$XDG_STATE_HOME/duly`, else `~/.local/state/duly`, else `duly-<user id>` in the temporary
 /// folder. The server is the one that `DULY_SERVER` names, else what the machine has, else `hint`: the one that a
 /// language's package brings. Gives `Embedded` when there is no server, when it does not start (with the end of its
-/// log), or when the folder cannot be used.
+/// log), or when the folder cannot be used: not ours alone, not writable, or full of somebody else's files.
 pub(crate) async fn attach(folder: Option<&Path>, hint: Option<&Path>) -> Result<Attached, Error> {
     let (folder, hint) = (folder.map(Path::to_owned), hint.map(Path::to_owned));
     in_background(move || {
@@ -69,7 +69,7 @@ impl Attached {
 
     /// Starts the server again if it has died (killed, out of memory), and says where it answers now.
     ///
-    /// For the connection layer: call it before each attempt to reconnect. It costs a PING when the server is well.
+    /// The client calls it again and again while a call has no answer. It costs a PING when the server is well.
     pub(crate) async fn revive(&self) -> Result<PathBuf, Error> {
         let (folder, hint) = (self.folder.clone(), self.hint.clone());
         in_background(move || {

@@ -104,8 +104,9 @@ impl ErrorKind {
 /// An error of any duly call.
 ///
 /// Its text is one lower-case line that names the operation, the queue and the job where there is one, and what to
-/// do next. It never holds a job's data or a password.
-#[derive(Debug, Clone)]
+/// do next. It never holds a job's data or a password. `{:?}` is that text behind the kind: what a `main` that returns an
+/// error prints.
+#[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
@@ -207,10 +208,20 @@ impl fmt::Display for Error {
             write!(f, ": ")?;
         }
         f.write_str(&self.message)?;
-        if let Some(source) = &self.source {
-            write!(f, " (server or system said: {source})")?;
+        match &self.source {
+            None => Ok(()),
+            Some(source) => match source.downcast_ref::<Self>() {
+                // What the last attempt of several came to.
+                Some(last) => write!(f, " (last: {last})"),
+                None => write!(f, " (server or system said: {source})"),
+            },
         }
-        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.kind)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::connection::Durability;
+use crate::durability::Durability;
 use crate::error::Error;
 use crate::queue::Queue;
 use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Held, Limit};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::data::Data;
+use crate::durability::Durability;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::id::JobId;
@@ -54,6 +55,7 @@ pub struct NewJob {
     headers: BTreeMap<String, String>,
     result_ttl: Option<Millis>,
     on_duplicate: OnDuplicate,
+    durability: Option<Durability>,
     imported: Option<Box<Envelope>>,
     /// An id that was made for it: in a partitioned queue the id decides where it goes.
     made_id: Option<String>,
@@ -91,6 +93,7 @@ impl NewJob {
             headers: BTreeMap::new(),
             result_ttl: None,
             on_duplicate: OnDuplicate::Refuse,
+            durability: None,
             imported: None,
             made_id: None,
             fault: None,
@@ -121,7 +124,8 @@ impl NewJob {
         job.priority = envelope.priority;
         job.max_retries = Some(envelope.max_attempts);
         job.retry.clone_from(&envelope.retry);
-        job.timeout = envelope.timeout;
+        // No run can end within no time; some packages say it so that there is no timeout.
+        job.timeout = envelope.timeout.filter(|&timeout| timeout > Millis::ZERO);
         job.headers.clone_from(&envelope.headers);
         job.result_ttl = envelope.result_ttl;
         job.when = match envelope.time {
@@ -193,10 +197,14 @@ impl NewJob {
         self
     }
 
-    /// The longest that one run may take. A worker stops renewing the lease then.
+    /// The longest that one run may take, more than zero; left out: as long as it likes. A worker stops renewing the lease
+    /// then.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         match Millis::from_duration(timeout) {
+            Ok(Millis::ZERO) => {
+                self.fault = Some(Error::invalid("a timeout must be longer than 0: leave it out for none"));
+            }
             Ok(timeout) => self.timeout = Some(timeout),
             Err(error) => self.fault = Some(error),
         }
@@ -224,6 +232,20 @@ impl NewJob {
     #[must_use]
     pub fn on_duplicate(mut self, on_duplicate: OnDuplicate) -> Self {
         self.on_duplicate = on_duplicate;
+        self
+    }
+
+    /// How sure the push must be before it returns, instead of the client's durability.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// The same for a job that says nothing of it.
+    #[must_use]
+    pub fn durability_unless_given(mut self, durability: Option<Durability>) -> Self {
+        self.durability = self.durability.or(durability);
         self
     }
 
@@ -287,7 +309,16 @@ impl NewJob {
         envelope.check()?;
         let record = Record::encode(&envelope);
         let level = envelope.priority;
-        Ok(Prepared { id, record, due, level, unique, on_duplicate: self.on_duplicate, came_back })
+        Ok(Prepared {
+            id,
+            record,
+            due,
+            level,
+            unique,
+            on_duplicate: self.on_duplicate,
+            durability: self.durability,
+            came_back,
+        })
     }
 }
 
@@ -301,6 +332,7 @@ pub(crate) struct Prepared {
     /// It has an id or a key that another job may have.
     pub(crate) unique: bool,
     pub(crate) on_duplicate: OnDuplicate,
+    pub(crate) durability: Option<Durability>,
     /// What is kept beside the record of a job that failed before it was imported; empty for others.
     pub(crate) came_back: Vec<u8>,
 }

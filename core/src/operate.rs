@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connection::Durability;
+use crate::durability::Durability;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::State;
 use crate::keys::Key;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use redis::Value;
 
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::combine::Combiner;
-use crate::connection::Durability;
 use crate::consume::{OneOutcome, ReserveOptions};
+use crate::durability::Durability;
 use crate::error::{Error, ErrorKind};
 use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
@@ -36,6 +36,7 @@ pub(crate) struct QueueShared {
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
     pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
+    durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
     pub(crate) reserves: Arc<Combiner<ReserveOptions, Granted>>,
 }
@@ -47,6 +48,7 @@ impl QueueShared {
             name,
             levels: AtomicU16::new(levels.bits()),
             pushes: Combiner::new(),
+            durable_pushes: Combiner::new(),
             settles: Combiner::new(),
             reserves: Combiner::new(),
         })
@@ -130,7 +132,10 @@ impl Queue {
             let queue = queue.clone();
             async move { Ok(queue.push_prepared(&jobs).await) }
         };
-        match self.shared.pushes.call(prepared, send).await?? {
+        // Who waits for a disk must not hold up who does not.
+        let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
+        let company = if plain { &self.shared.pushes } else { &self.shared.durable_pushes };
+        match company.call(prepared, send).await?? {
             Pushed::Duplicate { id } => Err(Error::new(
                 ErrorKind::Duplicate,
                 "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first",
@@ -201,7 +206,7 @@ impl Queue {
     /// One script call: jobs that one call can take together.
     async fn push_run(&self, run: &[Prepared]) -> Result<Vec<Pushed>, Error> {
         let first = &run[0];
-        let durability = self.client.shared.durability;
+        let durability = first.durability.unwrap_or(self.client.shared.durability);
         for level in run.iter().map(|job| job.level) {
             self.note_levels(Levels::one(level));
         }
@@ -338,7 +343,7 @@ impl Queue {
     }
 
     /// The server says that a key has a wrong type but not which: looks.
-    async fn name_foreign_key(&self, error: Error) -> Error {
+    pub(crate) async fn name_foreign_key(&self, error: Error) -> Error {
         let keys = &self.shared.keys;
         let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
         let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
@@ -348,15 +353,9 @@ impl Queue {
             cmd.arg(&spelled);
             let Ok(Value::SimpleString(found)) = self.client.command("check", keys.slot(), cmd).await else { continue };
             if found != "none" && found != key.redis_type() {
-                return Error::new(
-                    ErrorKind::Corrupt,
-                    format!(
-                        "the key '{spelled}' holds a {found} that duly did not write (it keeps a {} there): rename or delete it, or give duly another prefix; nothing was changed",
-                        key.redis_type()
-                    ),
-                )
-                .during(error.operation().unwrap_or("check"))
-                .in_queue(self.name());
+                return client::foreign_key(&spelled, Some(&found), key.redis_type())
+                    .during(error.operation().unwrap_or("check"))
+                    .in_queue(self.name());
             }
         }
         error
@@ -397,7 +396,8 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// Cuts prepared jobs where a call must end: where duplicates are to be treated in another way, and at the size limit.
+/// Cuts prepared jobs where a call must end: where duplicates are to be treated in another way, where another durability is
+/// asked for, and at the size limit.
 fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
     let mut rest = jobs;
     std::iter::from_fn(move || {
@@ -405,7 +405,8 @@ fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
         let mut on_duplicate = None;
         let together = rest.iter().take_while(|job| {
             bytes += job.record.len();
-            let same_way = !job.unique || *on_duplicate.get_or_insert(job.on_duplicate) == job.on_duplicate;
+            let same_way = (!job.unique || *on_duplicate.get_or_insert(job.on_duplicate) == job.on_duplicate)
+                && job.durability == rest[0].durability;
             same_way && (bytes <= MAX_BATCH_BYTES || bytes == job.record.len())
         });
         let (run, others) = rest.split_at(together.count());

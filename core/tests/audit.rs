@@ -242,3 +242,20 @@ async fn an_audit_of_a_queue_in_use_finds_nothing() {
     }
     assert!(audited.audit(AuditOptions::new()).await.unwrap().is_clean());
 }
+
+#[tokio::test]
+async fn an_audit_names_a_key_that_somebody_else_wrote() {
+    let server = Server::start();
+    let queue = queue_with_all(&server).await;
+    for name in ["jobs", "ready:5", "delayed", "reserved", "leases", "failed", "returned", "keys", "stale", "meta"] {
+        let (key, aside) = (format!("duly:{{orders}}:{name}"), format!("duly:{{orders}}:aside:{name}"));
+        server.redis_cli(&["RENAME", &key, &aside]);
+        server.redis_cli(&["SET", &key, "x"]);
+        let error = queue.audit(AuditOptions::new()).await.unwrap_err();
+        assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{name}: {error}");
+        assert!(error.to_string().contains(&format!("'{key}'")), "{name}: {error}");
+        server.redis_cli(&["DEL", &key]);
+        server.redis_cli(&["RENAME", &aside, &key]);
+    }
+    assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
+}

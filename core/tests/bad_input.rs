@@ -30,6 +30,58 @@ async fn wrong_urls_are_refused_with_the_forms_that_are_right() {
 }
 
 #[tokio::test]
+async fn wrong_urls_hear_what_to_write_instead() {
+    let says = |url: &str| Client::builder().url(url).build().unwrap_err().to_string();
+    assert!(says("http://localhost").contains("embedded:"));
+    for url in ["redis://user:s3c/r3t@localhost", "redis+cluster://:s3c/r3t@localhost", "unix://u:s3c/r3t@/sock"] {
+        assert!(says(url).contains("%2F"), "{}", says(url));
+    }
+    assert!(Client::builder().url("unix:///a@b/sock").build().is_ok());
+    assert!(Client::builder().url("redis+sentinel://host:26379/main@1").build().is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_password_says_so() {
+    let server = Server::start();
+    server.redis_cli(&["CONFIG", "SET", "requirepass", "right"]);
+    let says = async |url: &str| {
+        let error = Client::connect(url).await.unwrap_err();
+        assert_kind(&error, ErrorKind::AuthenticationFailed);
+        error.to_string()
+    };
+    let said = says(&server.url()).await;
+    assert!(said.contains("wants a password") && said.contains("redis://:password@host"), "{said}");
+    let said = says(&format!("redis+sentinel://127.0.0.1:{}/main", server.port())).await;
+    assert!(said.contains("sentinel_password"), "{said}");
+}
+
+#[tokio::test]
+async fn an_outage_is_told_in_one_sentence_and_read_by_people() {
+    let server = Server::start();
+    let queue = server.builder().deadline(Duration::from_millis(300)).build().unwrap().queue("orders").unwrap();
+    queue.counts().await.unwrap();
+    server.signal("-STOP");
+    let error = queue.push(new_job("a")).await.unwrap_err();
+    server.signal("-CONT");
+    assert_eq!(error.to_string().matches("server or system said").count(), 0, "{error}");
+    assert!(error.to_string().contains("did not answer in time"), "{error}");
+    // What `fn main() -> Result<(), duly::Error>` prints.
+    assert_eq!(format!("{error:?}"), format!("Timeout: {error}"));
+}
+
+#[tokio::test]
+async fn a_second_ack_is_not_blamed_on_another_worker_alone() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(new_job("a")).await.unwrap();
+    let job = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
+    job.ack().await.unwrap();
+    let error = job.ack().await.unwrap_err();
+    assert_kind(&error, ErrorKind::LeaseLost);
+    assert!(error.to_string().contains("settled already"), "{error}");
+}
+
+#[tokio::test]
 async fn a_refused_connection_is_told_at_once_with_the_next_step() {
     let port = support::free_port();
     let started = Instant::now();

@@ -7,7 +7,7 @@ mod support;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use duly::{ErrorKind, NewJob, Queue, ReserveOptions, State};
+use duly::{Durability, ErrorKind, NewJob, OnDuplicate, Queue, ReserveOptions, State};
 use support::Server;
 use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
@@ -276,4 +276,31 @@ async fn pushes_that_were_answered_are_there_after_kill_and_restart() {
     }
     assert!(answered.is_subset(&found), "lost: {:?}", answered.difference(&found).collect::<Vec<_>>());
     assert!(found.len() <= answered.len() + 1, "the last push may be in without an answer, and no other");
+}
+
+/// Frozen first, so that the push is under way for certain.
+#[tokio::test]
+async fn an_embedded_server_killed_in_the_middle_of_a_push_is_revived_for_that_push() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("embedded:{}", folder.path().display());
+    let client = duly::Client::builder().url(&url).command_timeout(Duration::from_secs(1)).build().unwrap();
+    for durability in [Durability::None, Durability::Replicas { count: 1 }] {
+        client.queue("warm").unwrap().push(new_job("first").on_duplicate(OnDuplicate::Replace)).await.unwrap();
+        let pid: u32 = std::fs::read_to_string(folder.path().join("server.pid")).unwrap().trim().parse().unwrap();
+        support::signal(pid, "-STOP");
+        let queue = client.queue(&format!("orders-{}", durability != Durability::None)).unwrap();
+        let push = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.push(new_job("a").durability(durability)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await; // sent by now, or else it is sent to the dead one
+        support::signal(pid, "-KILL");
+        let pushed = push.await.unwrap();
+        match durability {
+            Durability::None => assert_eq!(pushed.unwrap().id(), "a"),
+            // It has no replicas; so much is known only once it was revived.
+            _ => assert_kind(&pushed.unwrap_err(), ErrorKind::NotDurable),
+        }
+        assert_eq!(queue.counts().await.unwrap().ready, 1);
+    }
 }

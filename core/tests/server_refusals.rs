@@ -353,3 +353,45 @@ async fn act_on(act: &str, queue: &Queue, job: &duly::Job) -> Result<(), duly::E
         _ => unreachable!("{act}"),
     }
 }
+
+#[tokio::test]
+async fn a_wait_names_a_foreign_key_and_counts_do_without_foreign_totals() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    server.redis_cli(&["SET", "duly:{orders}:wake", "x"]);
+    let error = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap_err();
+    assert_kind(&error, ErrorKind::Corrupt);
+    assert!(error.to_string().contains("'duly:{orders}:wake'"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_without_key_patterns_hears_which_one_to_add() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "+@all"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    let error = queue.push(new_job("a")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("~duly:*"), "{error}");
+}
+
+#[tokio::test]
+async fn all_missing_permissions_are_named_at_once() {
+    let server = Server::start();
+    let mut rules: Vec<String> =
+        ["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "-@all", "+EVALSHA", "+EVAL", "+BLPOP"]
+            .map(String::from)
+            .into();
+    let missing = ["LPUSH", "RPUSH", "LTRIM", "ZADD"];
+    rules.extend(NEEDED.iter().filter(|name| !missing.contains(name)).map(|name| format!("+{name}")));
+    for also_missing in [&[][..], &["LREM"], &["LREM", "PEXPIRE"]] {
+        rules.extend(also_missing.iter().map(|name| format!("-{name}")));
+        server.redis_cli(&rules.iter().map(String::as_str).collect::<Vec<_>>());
+        let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+        let error = queue.push(new_job("a")).await.unwrap_err();
+        assert_kind(&error, ErrorKind::PermissionDenied);
+        for name in missing.iter().chain(also_missing) {
+            assert!(error.to_string().contains(&format!("+{}", name.to_lowercase())), "{name}: {error}");
+        }
+        assert!(server.dump("").is_empty(), "{:?}", server.dump(""));
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use duly::{ClientBuilder, Durability, MAX_PARTITIONS, blocking};
+use duly::{ClientBuilder, MAX_PARTITIONS, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -109,7 +109,7 @@ impl Arguments<'_> {
             builder = builder.max_data_bytes(positive.ok_or_else(|| Fault::invalid("maxDataBytes must be positive"))?);
         }
         if let Some(word) = self.durability {
-            builder = builder.durability(durability(&word)?);
+            builder = builder.durability(word.parse()?);
         }
         if self.manualClock {
             builder = builder.manual_clock();
@@ -121,19 +121,6 @@ impl Arguments<'_> {
 fn patience(name: &str, given: Option<&Zval>, default_s: u64) -> Result<Duration, Fault> {
     let patience = span(name, given, Duration::from_secs(default_s))?;
     if patience.is_zero() { Err(Fault::invalid(format!("{name} must be more than 0"))) } else { Ok(patience) }
-}
-
-/// `none`, `fsync`, or `wait:<n>` replicas.
-fn durability(word: &str) -> Result<Durability, Fault> {
-    let timeout = Duration::from_secs(1);
-    match word.split_once(':') {
-        None if word == "none" => Ok(Durability::None),
-        None if word == "fsync" => Ok(Durability::Fsync { timeout }),
-        Some(("wait", count)) if count.parse::<u32>().is_ok_and(|count| count > 0) => {
-            Ok(Durability::Replicas { count: count.parse().unwrap_or(1), timeout })
-        }
-        _ => Err(Fault::invalid("durability must be 'none', 'fsync' or 'wait:<n>' (replicas)")),
-    }
 }
 
 #[php_impl]

@@ -256,9 +256,36 @@ impl Pending for PhpException {
     }
 }
 
+/// The engine names an option as Rust and Python do, which is not how PHP spells it.
+const OPTIONS: [(&str, &str); 9] = [
+    ("on_duplicate", "onDuplicate"),
+    ("max_data_bytes", "maxDataBytes"),
+    ("allow_eviction", "allowEviction"),
+    ("max_retries", "maxRetries"),
+    ("retry_after", "retryAfter"),
+    ("push_many", "pushMany"),
+    ("connect_timeout", "connectTimeout"),
+    ("command_timeout", "commandTimeout"),
+    ("max_attempts", "maxRetries"),
+];
+
+fn in_php_words(message: &str) -> String {
+    OPTIONS.iter().fold(message.to_owned(), |message, (option, ours)| {
+        let mut words = String::with_capacity(message.len());
+        for (at, part) in message.split(option).enumerate() {
+            if at > 0 {
+                // Behind a question mark it is an option of the URL, whose spelling is one for all languages.
+                words.push_str(if words.ends_with(['?', '&']) { option } else { ours });
+            }
+            words.push_str(part);
+        }
+        words
+    })
+}
+
 fn exception(error: &duly::Error) -> PhpException {
     let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
-    let message = error.to_string().replace('\0', "\\0");
+    let message = in_php_words(&error.to_string()).replace('\0', "\\0");
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {
         return PhpException::from_message(message);
     };

@@ -15,7 +15,7 @@ use crate::inspect::view;
 use crate::interrupt::Signals;
 use crate::queue::Queue;
 use crate::record::signed;
-use crate::when::{given, span};
+use crate::when::{given, lease_span};
 
 /// A reserved job: what was pushed, and the lease under which it may be run.
 #[php_class]
@@ -140,7 +140,7 @@ view! {
         /// Sets the lease to end so many seconds from now.
         #[php(optional = lease)]
         pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
-            Ok(self.job.extend(span("lease", lease, duly::DEFAULT_LEASE)?, &mut Signals)?)
+            Ok(self.job.extend(lease_span(lease)?, &mut Signals)?)
         }
     }
 }

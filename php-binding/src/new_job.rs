@@ -43,8 +43,9 @@ macro_rules! with_options {
                 resultTtl: Option<&Zval>,
                 onDuplicate: Option<Text>,
                 raw: Option<&Zval>,
+                durability: Option<Text>,
             )
-            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, resultTtl, onDuplicate, raw }
+            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, resultTtl, onDuplicate, raw, durability }
             $($rest)*
         }
     };
@@ -68,6 +69,7 @@ pub struct Options<'a> {
     pub resultTtl: Option<&'a Zval>,
     pub onDuplicate: Option<Text>,
     pub raw: Option<&'a Zval>,
+    pub durability: Option<Text>,
 }
 
 impl Options<'_> {
@@ -98,6 +100,9 @@ impl Options<'_> {
         }
         if let Some(ttl) = given(self.resultTtl) {
             job = job.result_ttl(millis("resultTtl", ttl)?.to_duration());
+        }
+        if let Some(word) = utf8("durability", self.durability)? {
+            job = job.durability(word.parse()?);
         }
         let headers = headers(self.headers)?;
         if !headers.contains_key(trace::TRACEPARENT)
@@ -155,6 +160,7 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
             "resultTtl" => options.resultTtl = Some(value),
             "onDuplicate" => options.onDuplicate = Some(string(&name, value)?),
             "raw" => options.raw = Some(value),
+            "durability" => options.durability = Some(string(&name, value)?),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
         }
     }

@@ -7,6 +7,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ExecutorGlobals;
 
+use crate::convert::{Text, utf8};
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::new_job::NewJob;
@@ -32,8 +33,10 @@ record! {
 pub fn push_many(
     jobs: &Zval,
     ids: bool,
+    durability: Option<Text>,
     mut push: impl FnMut(Vec<duly::NewJob>) -> Result<Vec<Pushed>, Fault>,
 ) -> Result<PushSummary, Fault> {
+    let durability = utf8("durability", durability)?.map(|word| word.parse()).transpose()?;
     // Not by reference: a generator expression must do.
     let mut jobs = jobs.shallow_clone();
     let mut iterable =
@@ -43,7 +46,7 @@ pub fn push_many(
     loop {
         let mut batch = Vec::new();
         for (_, item) in items.by_ref().take(duly::MAX_BATCH) {
-            batch.push(NewJob::from_item(&item)?);
+            batch.push(NewJob::from_item(&item)?.durability_unless_given(durability));
         }
         if ExecutorGlobals::has_exception() {
             return Err(Fault::Thrown);

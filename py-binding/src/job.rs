@@ -296,7 +296,7 @@ pub(crate) fn fraction_of(fraction: &Bound<'_, PyAny>) -> Result<f64, Failure> {
 }
 
 pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Failure> {
-    lease.map_or(Ok(duly::DEFAULT_LEASE), |lease| convert::duration("lease", lease))
+    lease.map_or(Ok(duly::DEFAULT_LEASE), convert::lease)
 }
 
 /// The envelope as a failure changes it; nothing if it does not.

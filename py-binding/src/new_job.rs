@@ -11,7 +11,7 @@ use crate::retry::RetryPolicy;
 use crate::telemetry;
 
 /// What may be said of a job beside its data. Their defaults stand in the signatures that Python shows, and in the stub.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "name",
     "delay",
     "at",
@@ -24,6 +24,7 @@ const OPTIONS: [&str; 13] = [
     "headers",
     "result_ttl",
     "on_duplicate",
+    "durability",
     "raw",
 ];
 
@@ -76,6 +77,9 @@ pub(crate) fn new_job(
     if let Some(on_duplicate) = given.get(intern!(py, "on_duplicate"))? {
         job = job.on_duplicate(convert::on_duplicate(&convert::text("on_duplicate", &on_duplicate)?)?);
     }
+    if let Some(durability) = given.get(intern!(py, "durability"))? {
+        job = job.durability(convert::durability(&durability)?);
+    }
     Ok(job)
 }
 
@@ -110,7 +114,7 @@ impl NewJob {
         signature = (data=None, **options),
         text_signature = "(data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
             max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
-            on_duplicate='refuse', raw=None)"
+            on_duplicate='refuse', durability=None, raw=None)"
     )]
     fn new(py: Python<'_>, data: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         Ok(Self { job: new_job(py, "NewJob", data, options)? })

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use duly::{AuditOptions, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
+use duly::{AuditOptions, Durability, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyTuple};
 
@@ -97,7 +97,7 @@ impl Queue {
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
             max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
-            on_duplicate='refuse', raw=None)"
+            on_duplicate='refuse', durability=None, raw=None)"
     )]
     fn push(
         &self,
@@ -110,11 +110,19 @@ impl Queue {
     }
 
     /// Puts any number of jobs in, a thousand with each call to the server.
-    #[pyo3(signature = (jobs, *, ids=false))]
-    fn push_many(&self, py: Python<'_>, jobs: &Bound<'_, PyAny>, ids: bool) -> PyResult<PushSummary> {
+    #[pyo3(signature = (jobs, *, ids=false, durability=None))]
+    fn push_many(
+        &self,
+        py: Python<'_>,
+        jobs: &Bound<'_, PyAny>,
+        ids: bool,
+        durability: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PushSummary> {
+        let durability = push_durability(durability, "push_many", self.name())?;
         let fault = Mutex::new(None);
         let mut pushed_ids = ids.then(Vec::new);
         let batches = Batches { jobs: jobs.try_iter()?.unbind(), ready: Vec::new().into_iter(), fault: &fault };
+        let batches = batches.map(|job| job.durability_unless_given(durability));
         let note = |pushed: &[Pushed]| {
             if let Some(ids) = &mut pushed_ids {
                 ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
@@ -346,7 +354,7 @@ pub(crate) fn reserve_options(
         options = options.wait(convert::duration("wait", wait)?);
     }
     if let Some(lease) = lease {
-        options = options.lease(convert::duration("lease", lease)?);
+        options = options.lease(convert::lease(lease)?);
     }
     Ok(options)
 }
@@ -425,6 +433,15 @@ impl Batches<'_> {
     fn fetch(&self) -> Result<Vec<duly::NewJob>, Failure> {
         Python::attach(|py| new_jobs(&mut self.jobs.bind(py).clone(), MAX_BATCH))
     }
+}
+
+/// What is asked for all jobs of a call that do not say it themselves.
+pub(crate) fn push_durability(
+    given: Option<&Bound<'_, PyAny>>,
+    call: &'static str,
+    queue: &str,
+) -> Result<Option<Durability>, Failure> {
+    given.map(convert::durability).transpose().map_err(|error| in_call(error.into(), call, queue))
 }
 
 /// The next jobs of an iterator, at most so many.

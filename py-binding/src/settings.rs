@@ -28,9 +28,6 @@ const SETTINGS: [&str; 13] = [
     "manual_clock",
 ];
 
-/// The engine's own; a durable push is confirmed within the same time.
-const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
-
 pub(crate) fn builder(
     py: Python<'_>,
     url: Option<&Bound<'_, PyAny>>,
@@ -63,13 +60,11 @@ pub(crate) fn builder(
         (None, None) => builder,
         _ => return Err(invalid("client_cert_file and client_key_file belong together: give both").into()),
     };
-    let mut confirmed_within = DEFAULT_COMMAND_TIMEOUT;
     if let Some(timeout) = given.get(intern!(py, "connect_timeout"))? {
         builder = builder.connect_timeout(patience("connect_timeout", &timeout)?);
     }
     if let Some(timeout) = given.get(intern!(py, "command_timeout"))? {
-        confirmed_within = patience("command_timeout", &timeout)?;
-        builder = builder.command_timeout(confirmed_within);
+        builder = builder.command_timeout(patience("command_timeout", &timeout)?);
     }
     if let Some(deadline) = given.get(intern!(py, "deadline"))? {
         builder = builder.deadline(patience("deadline", &deadline)?);
@@ -80,9 +75,9 @@ pub(crate) fn builder(
     if let Some(max) = given.get(intern!(py, "max_data_bytes"))? {
         builder = builder.max_data_bytes(convert::whole("max_data_bytes", &max, 0..=convert::MAX_COUNT)?);
     }
-    let durability = given.get(intern!(py, "durability"))?;
-    let durability = durability.map(|durability| convert::text("durability", &durability)).transpose()?;
-    builder = builder.durability(convert::durability(durability.as_deref(), confirmed_within)?);
+    if let Some(durability) = given.get(intern!(py, "durability"))? {
+        builder = builder.durability(convert::durability(&durability)?);
+    }
     if let Some(manual) = given.get(intern!(py, "manual_clock"))?
         && manual.extract()?
     {

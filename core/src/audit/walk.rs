@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::Audit;
 use super::judge::{Entries, Subject};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::keys::{Key, LEVELS, Levels};
 use crate::record::Record;
 use crate::script;
@@ -173,7 +173,10 @@ impl Audit {
 
     async fn command(&mut self, cmd: redis::Cmd) -> Result<Value, Error> {
         self.report.pages += 1;
-        self.queue.client.command("audit", self.queue.shared.keys.slot(), cmd).await
+        match self.queue.client.command("audit", self.queue.shared.keys.slot(), cmd).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Err(self.queue.name_foreign_key(error).await),
+            answer => answer,
+        }
     }
 }
 

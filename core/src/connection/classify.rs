@@ -70,7 +70,12 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
         }
         "READONLY" => Trouble::wrong_server(read_only(server).caused_by(source.clone())),
         "UNBLOCKED" => Trouble::wrong_server(error(ErrorKind::ReadOnly, "the server has just become a replica")),
-        "WRONGPASS" | "NOAUTH" => Trouble::wrong_server(authentication(server).caused_by(source.clone())),
+        "NOAUTH" => Trouble::wrong_server(error(
+            ErrorKind::AuthenticationFailed,
+            "the server wants a password, and none was given: put it into the URL (redis://:password@host, or \
+             redis://user:password@host)",
+        )),
+        "WRONGPASS" => Trouble::wrong_server(authentication(server).caused_by(source.clone())),
         "DENIED" => Trouble::refused(error(
             ErrorKind::PermissionDenied,
             "the server is in protected mode: set a password there and use it in the URL",
@@ -202,10 +207,13 @@ fn authentication(server: &Address) -> Error {
 
 fn permission(server: &Address, detail: &str) -> Error {
     let detail = detail.split(" script: ").next().unwrap_or(detail).trim_end_matches('.');
-    Error::new(
-        ErrorKind::PermissionDenied,
-        format!("{server} does not permit it: {detail}; extend the user's ACL on the server"),
-    )
+    // "can't access at least one of the keys", "No permissions to access a key": the pattern is missing, not a command.
+    let next = if detail.to_ascii_lowercase().contains("key") {
+        "add `~duly:*` to the user with ACL SETUSER there (or what the client's prefix is, and a star)"
+    } else {
+        "extend the user's ACL on the server"
+    };
+    Error::new(ErrorKind::PermissionDenied, format!("{server} does not permit it: {detail}; {next}"))
 }
 
 /// The user lacks these commands, as a new connection's check has found.

@@ -1,31 +1,17 @@
-//! How sure a push must be before it is answered.
+//! What a push waits for behind its call, and for how long.
 
 use std::time::Duration;
 
-/// How sure a push must be before it is answered. Each step costs time on every push.
-///
-/// Neither is consensus: a replica that confirmed may still not be the one that a failover picks.
-#[non_exhaustive]
+/// What [`crate::Durability`] asks of the server, with the time that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// The server has it in memory; its own persistence settings decide when it is on a disk.
+pub(crate) enum Durability {
+    /// Nothing.
     #[default]
     None,
-    /// At least `count` replicas have it too (`WAIT`), or
-    /// [`NotDurable`](crate::ErrorKind::NotDurable) after `timeout`. The job is in all the same.
-    Replicas {
-        /// How many replicas must confirm.
-        count: u32,
-        /// How long to wait for them.
-        timeout: Duration,
-    },
-    /// The server's append-only file has it on disk (`WAITAOF`, Redis or Valkey 7.2 and later), or
-    /// [`NotDurable`](crate::ErrorKind::NotDurable) after `timeout`. Older servers, and servers without an
-    /// append-only file, are refused with [`Unsupported`](crate::ErrorKind::Unsupported) before anything is pushed.
-    Fsync {
-        /// How long to wait for the disk.
-        timeout: Duration,
-    },
+    /// `WAIT`: so many replicas.
+    Replicas { count: u32, timeout: Duration },
+    /// `WAITAOF`: the server's disk.
+    Fsync { timeout: Duration },
 }
 
 impl Durability {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-pub use durability::Durability;
+pub(crate) use durability::Durability;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
 

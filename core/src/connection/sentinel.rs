@@ -99,10 +99,22 @@ async fn ask_one(
     deadline: Instant,
 ) -> Result<Option<Address>, Trouble> {
     let until = dialer.ready_before(deadline);
-    let link = dialer.link(address, Purpose::AskSentinel, until).await?;
+    let link = dialer.link(address, Purpose::AskSentinel, until).await.map_err(own_password)?;
     let answer = link.send(Request::Plain(question), false, until).await?;
     let Ok((host, port)) = redis::from_redis_value::<(String, u16)>(answer) else {
         return Ok(None);
     };
     Ok(Address::from_parts(&host, port, address))
+}
+
+/// Sentinels have passwords of their own, which are easily taken for that of the server.
+fn own_password(trouble: Trouble) -> Trouble {
+    if trouble.error.kind() != ErrorKind::AuthenticationFailed {
+        return trouble;
+    }
+    let said = trouble.error.adding(
+        "this is a sentinel: its own password goes behind the URL, ?sentinel_password=..., with a user \
+         ?sentinel_user=...&sentinel_password=...",
+    );
+    Trouble { error: Box::new(said), ..trouble }
 }

@@ -11,7 +11,8 @@ use crate::error::Error;
 
 const FORMS: &str = "accepted forms: redis://[user[:password]@]host[:port][/db], rediss://... (TLS), \
      unix:///path/to.sock[?db=n], redis+sentinel://host:port,host:port/master-name[/db], \
-     redis+cluster://host:port,host:port (both also as rediss+...)";
+     redis+cluster://host:port,host:port (both also as rediss+...), \
+     embedded: or embedded:/a/folder (a private server that duly starts)";
 
 /// How the servers behind the URL are arranged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,16 @@ impl ParsedUrl {
             Some((user_info, hosts)) => (Some(user_info), hosts),
             None => (None, authority),
         };
+
+        // The '@' of a URL whose password has a '/' of its own is found in the path.
+        let ends_too_early = match scheme {
+            Scheme::Unix => !hosts.is_empty(),
+            Scheme::Single => true,
+            Scheme::Sentinel | Scheme::Cluster => read_hosts(hosts, 1).is_err(),
+        };
+        if user_info.is_none() && path.contains('@') && ends_too_early {
+            return Err(refused("a '/' stands before the '@' (write it as %2F in a user or password)"));
+        }
 
         let mut parsed = Self {
             layout: Layout::Cluster { seeds: Vec::new() },

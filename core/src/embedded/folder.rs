@@ -24,7 +24,7 @@ impl Folder {
     /// Makes the folder if it is missing (mode 0700) and refuses one that another user owns or can change.
     pub(super) fn open(wanted: Option<&Path>) -> Result<Self, Error> {
         if let Some(wanted) = wanted {
-            return make(wanted).map_err(|e| cannot_use(wanted, e)).and_then(checked);
+            return make(wanted).map_err(|e| cannot_use(wanted, e)).and_then(checked).and_then(Self::empty_or_ours);
         }
         // php-fpm's user often has a home it cannot write to: only then the temporary folder.
         let home = default_in_home(std::env::var_os("XDG_STATE_HOME").map(PathBuf::from), std::env::home_dir());
@@ -35,6 +35,22 @@ impl Folder {
         }
         let temp = std::env::temp_dir().join(format!("duly-{}", user_id()));
         make(&temp).map_err(|e| cannot_use(&temp, e)).and_then(checked)
+    }
+
+    /// A folder that was named by mistake (`embedded:/etc`) must not be strewn with files.
+    fn empty_or_ours(self) -> Result<Self, Error> {
+        if [self.start_lock(), self.users_lock(), self.server_lock()].iter().any(|lock| lock.exists()) {
+            return Ok(self);
+        }
+        let mut inside = fs::read_dir(&self.0).map_err(|e| cannot_use(&self.0, e))?;
+        if inside.next().is_none() {
+            return Ok(self);
+        }
+        let name = self.0.display();
+        Err(refused(format!(
+            "{name} has files that duly did not write: name an empty folder or a new one, such as \
+             embedded:{name}/duly (if they are a copy of duly's own, make an empty file server.lock beside them)"
+        )))
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -52,6 +52,11 @@ fn c_string(path: PathBuf) -> io::Result<CString> {
 fn detach(locks: &Locks, open_files: c_int) -> io::Result<()> {
     // SAFETY: system calls on integers and on strings that live as long as the caller's borrow.
     unsafe {
+        // A mask goes through fork and exec, and a worker's engine blocks all signals: server and guardian would be deaf to
+        // SIGTERM, SIGCHLD and SIGALRM, and nobody could end them.
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         if checked(libc::fork())? != 0 {
             libc::_exit(0);
         }

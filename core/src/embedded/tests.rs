@@ -303,6 +303,25 @@ async fn the_server_keeps_nothing_of_the_host() {
     assert_eq!(ask(attached.socket(), "PING"), "+PONG");
 }
 
+/// A worker's engine attaches from a thread that blocks all signals, and a mask goes through fork and exec.
+#[test]
+fn a_server_ends_also_when_the_thread_that_started_it_blocks_all_signals() {
+    let scratch = Scratch::new();
+    let folder = scratch.0.clone();
+    let starter = std::thread::spawn(move || {
+        // SAFETY: fills a mask of our own and sets it for this thread, which ends with the test.
+        unsafe {
+            let mut all: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(attach(Some(&folder), None)).unwrap()
+    });
+    drop(starter.join().unwrap());
+    scratch.wait_until_server_ended();
+}
+
 #[tokio::test]
 async fn only_its_user_can_reach_it_and_the_settings_keep_jobs() {
     let scratch = Scratch::new();
@@ -347,6 +366,7 @@ async fn a_folder_with_a_long_path_gets_its_socket_elsewhere() {
 #[tokio::test]
 async fn a_server_that_does_not_start_is_quoted() {
     let scratch = Scratch::new();
+    std::fs::write(scratch.file("server.lock"), "").unwrap();
     std::fs::create_dir(scratch.file("appendonlydir")).unwrap();
     std::fs::write(scratch.file("appendonlydir/appendonly.aof.manifest"), "garbage\n").unwrap();
     let error = attach(Some(&scratch.0), None).await.unwrap_err();
@@ -366,6 +386,7 @@ fn a_missing_server_says_what_to_do() {
 #[test]
 fn an_older_server_does_not_start_empty_on_newer_data() {
     let scratch = Scratch::new();
+    std::fs::write(scratch.file("server.lock"), "").unwrap();
     std::fs::create_dir(scratch.file("appendonlydir")).unwrap();
     let old = scratch.file("redis-server");
     std::fs::write(&old, "#!/bin/sh\necho Redis server v=6.2.7 sha=0\n").unwrap();
@@ -373,6 +394,21 @@ fn an_older_server_does_not_start_empty_on_newer_data() {
     let user = User::new(&scratch.0, &[("DULY_SERVER", old.to_str().unwrap())]);
     assert!(user.said.starts_with("Embedded "), "{}", user.said);
     assert!(user.said.contains("is version 6, but the data"), "{}", user.said);
+}
+
+#[tokio::test]
+async fn a_folder_with_files_of_somebody_else_is_refused_and_left_alone() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.file("letter.txt"), "dear aunt").unwrap();
+    let error = attach(Some(&scratch.0), None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Embedded);
+    let inside = format!("embedded:{}/duly", scratch.0.canonicalize().unwrap().display());
+    assert!(error.to_string().contains(&inside), "{error}");
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
+
+    std::fs::write(scratch.file("server.lock"), "").unwrap();
+    let attached = attach(Some(&scratch.0), None).await.expect("a folder that duly has used");
+    assert_eq!(ask(attached.socket(), "PING"), "+PONG");
 }
 
 #[tokio::test]

@@ -20,8 +20,9 @@ class Client:
     """The way to the queues of one server. Nothing is sent until the first call; safe among threads and after a fork.
 
     Without a URL it is the environment's `DULY_URL`, else `redis://127.0.0.1:6379`. Also `rediss://` (TLS), `unix://`,
-    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability` is `"fsync"`, or
-    `"wait:2"` for two replicas.
+    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability`, of a push that
+    does not say its own: `"none"` (if None), `"wait:2"` for two replicas, or `"fsync"` for the server's disk; it is
+    confirmed within `command_timeout` (5 s) and `deadline` (15 s), or NotDurableError.
     """
 
     def __new__(
@@ -87,20 +88,22 @@ class Queue:
         headers: Mapping[str, str] | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        durability: str | None = None,
         raw: bytes | None = None,
     ) -> str:
         """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
 
         `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
-        of a JSON text instead. Due after `delay`, or at the moment `at`.
+        of a JSON text instead. Due after `delay`, or at the moment `at`. `durability`: instead of the client's.
         Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
         NotDurableError, DulyTimeoutError, UnreachableError.
         """
 
-    def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False) -> PushSummary:
+    def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
         """Put any number of jobs in, a thousand with each call to the server. Holds one batch in memory.
 
-        A duplicate is counted and is no error. When a call fails, the batches before it are in.
+        A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
+        jobs that do not say their own.
         """
 
     def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Job | None:
@@ -220,6 +223,7 @@ class NewJob:
         headers: Mapping[str, str] | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        durability: str | None = None,
         raw: bytes | None = None,
     ) -> NewJob: ...
 
@@ -821,20 +825,24 @@ class AsyncQueue:
         headers: Mapping[str, str] | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
+        durability: str | None = None,
         raw: bytes | None = None,
     ) -> Future[str]:
         """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
 
         `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
-        of a JSON text instead. Due after `delay`, or at the moment `at`.
+        of a JSON text instead. Due after `delay`, or at the moment `at`. `durability`: instead of the client's.
         Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
         NotDurableError, DulyTimeoutError, UnreachableError.
         """
 
-    def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False) -> Future[PushSummary]:
+    def push_many(
+        self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
+    ) -> Future[PushSummary]:
         """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
 
-        A duplicate is counted and is no error. When a call fails, the batches before it are in.
+        A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
+        jobs that do not say their own.
         """
 
     def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Future[AsyncJob | None]:

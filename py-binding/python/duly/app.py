@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     id: str
     key: str
     on_duplicate: str
+    durability: str
     priority: int
     max_retries: int
     retry: RetryPolicy

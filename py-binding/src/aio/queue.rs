@@ -23,7 +23,8 @@ use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{
-    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, reserve_options, texts, when,
+    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, push_durability, reserve_options, texts,
+    when,
 };
 use crate::registry::WorkerInfo;
 
@@ -159,7 +160,7 @@ impl AsyncQueue {
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
             max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
-            on_duplicate='refuse', raw=None)"
+            on_duplicate='refuse', durability=None, raw=None)"
     )]
     fn push<'py>(
         &self,
@@ -172,10 +173,18 @@ impl AsyncQueue {
     }
 
     /// Puts any number of jobs in, a thousand with each call to the server. Reads the iterable before it sends anything.
-    #[pyo3(signature = (jobs, *, ids=false))]
-    fn push_many<'py>(&self, py: Python<'py>, jobs: &Bound<'py, PyAny>, ids: bool) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (jobs, *, ids=false, durability=None))]
+    fn push_many<'py>(
+        &self,
+        py: Python<'py>,
+        jobs: &Bound<'py, PyAny>,
+        ids: bool,
+        durability: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let durability = push_durability(durability, "push_many", &self.name)?;
         let jobs =
             new_jobs(&mut jobs.try_iter()?, usize::MAX).map_err(|fault| in_call(fault, "push_many", &self.name))?;
+        let jobs = jobs.into_iter().map(move |job| job.durability_unless_given(durability));
         let whole = self.whole()?;
         let push = async move {
             let mut pushed_ids = ids.then(Vec::new);

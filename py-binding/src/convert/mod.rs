@@ -10,11 +10,10 @@ pub(crate) use decode::to_python;
 pub(crate) use encode::{result, to_json};
 pub(crate) use keywords::Keywords;
 pub(crate) use text::{Text, path, text};
-pub(crate) use time::{delay, duration, float, moment, span};
+pub(crate) use time::{delay, duration, float, lease, moment, span};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use duly::{Durability, Error, OnDuplicate};
 use pyo3::prelude::*;
@@ -65,15 +64,7 @@ pub(crate) fn on_duplicate(given: &str) -> Result<OnDuplicate, Error> {
     }
 }
 
-/// Nothing, `fsync`, or `wait:2` for two replicas; confirmed within `timeout`.
-pub(crate) fn durability(given: Option<&str>, timeout: Duration) -> Result<Durability, Error> {
-    let refused = || invalid("durability must be None, 'fsync', or 'wait:2' for two replicas");
-    match given {
-        None => Ok(Durability::None),
-        Some("fsync") => Ok(Durability::Fsync { timeout }),
-        Some(text) => {
-            let count = text.strip_prefix("wait:").and_then(|count| count.parse().ok()).filter(|&count| count > 0);
-            count.map(|count| Durability::Replicas { count, timeout }).ok_or_else(refused)
-        }
-    }
+/// `none`, `fsync`, or `wait:2` for two replicas.
+pub(crate) fn durability(given: &Bound<'_, PyAny>) -> Result<Durability, Error> {
+    text("durability", given)?.parse()
 }

@@ -12,15 +12,23 @@ use crate::error::{Failure, invalid};
 
 /// A span of time: seconds (int or float) or a `timedelta`.
 pub(crate) fn span(what: &str, value: &Bound<'_, PyAny>) -> Result<Millis, Failure> {
-    let seconds = match number(what, value)? {
-        Some(seconds) => seconds,
-        None if is_instance(value, "timedelta")? => value.call_method0("total_seconds")?.extract()?,
+    Millis::from_seconds(seconds(what, value)?).map_err(|error| named(what, &error).into())
+}
+
+/// A span that has the bounds of a lease.
+pub(crate) fn lease(value: &Bound<'_, PyAny>) -> Result<Duration, Failure> {
+    Ok(duly::lease_from_seconds(seconds("lease", value)?)?)
+}
+
+fn seconds(what: &str, value: &Bound<'_, PyAny>) -> Result<f64, Failure> {
+    match number(what, value)? {
+        Some(seconds) => Ok(seconds),
+        None if is_instance(value, "timedelta")? => Ok(value.call_method0("total_seconds")?.extract()?),
         None => {
             let found = type_name(value);
-            return Err(invalid(format!("{what} must be seconds (int or float) or a timedelta, not {found}")).into());
+            Err(invalid(format!("{what} must be seconds (int or float) or a timedelta, not {found}")).into())
         }
-    };
-    Millis::from_seconds(seconds).map_err(|error| named(what, &error).into())
+    }
 }
 
 /// A span as the standard library's type.
