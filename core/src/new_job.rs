@@ -279,6 +279,10 @@ impl NewJob {
         envelope.timeout = self.timeout;
         envelope.headers = self.headers;
         envelope.result_ttl = self.result_ttl;
+        #[cfg(feature = "opentelemetry")]
+        if self.imported.is_none() {
+            crate::telemetry::add_trace(&mut envelope.headers);
+        }
         if let Some(max_retries) = self.max_retries {
             envelope.max_attempts = max_retries;
         }

@@ -57,7 +57,7 @@ impl Engine {
             let ended = runtime.block_on(async {
                 let ended = tokio::select! {
                     ended = fetcher.run() => ended,
-                    never = renew::leases(&desk, &lanes, lease) => match never {},
+                    never = renew::leases(&desk, lanes, lease) => match never {},
                     never = presence.show(&desk) => match never {},
                 };
                 if ended.is_ok() {
