@@ -18,7 +18,7 @@ struct Stage {
 }
 
 fn record(key: Option<&str>) -> Record {
-    Record { level: 5, max_retries: 5, key: key.map(str::to_owned), body: "{}".to_owned() }
+    Record { level: 5, max_retries: 5, key: key.map(str::to_owned), name: None, body: "{}".to_owned() }
 }
 
 impl Stage {
@@ -299,7 +299,7 @@ fn a_missing_record_holds_up_nobody() {
 fn a_malformed_member_of_delayed_holds_up_nobody() {
     let mut stage = Stage::new();
     stage.server.command(&["HSET", &stage.key(Key::Meta), "format", "1", "levels", "57", "clock", &START.to_string()]);
-    let records = [("a", "{}"), ("b", "7;5;0;{}"), ("c", "3;5;0;{}"), ("d", "{}"), ("e", "7;5;0;{}")];
+    let records = [("a", "{}"), ("b", "7;5;0;0;{}"), ("c", "3;5;0;0;{}"), ("d", "{}"), ("e", "7;5;0;0;{}")];
     for (id, record) in records {
         stage.server.command(&["HSET", &stage.key(Key::Jobs), id, record]);
     }
@@ -333,7 +333,7 @@ fn a_record_with_a_level_that_nobody_uses_stops_nobody_elses_job() {
             let call = stage.call();
             stage.send(Command::Settle { call, outcomes: both(Verb::Failed) }).unwrap();
         }
-        stage.server.command(&["HSET", &stage.key(Key::Jobs), "b", "7;5;0;{}"]);
+        stage.server.command(&["HSET", &stage.key(Key::Jobs), "b", "7;5;0;0;{}"]);
         stage.server.command(&["HSET", &stage.key(Key::Meta), "levels", "5"]);
         stage.server.set_clock(&stage.keys, START + 10);
         let call = stage.call();

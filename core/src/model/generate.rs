@@ -43,6 +43,7 @@ pub(super) struct NewRecord {
     pub(super) level: u8,
     pub(super) max_retries: u64,
     pub(super) key: Option<&'static str>,
+    pub(super) name: Option<&'static str>,
     pub(super) padding: usize,
     /// How often it has failed, where an import says so.
     pub(super) failures: Option<u64>,
@@ -210,12 +211,14 @@ fn record() -> impl Strategy<Value = NewRecord> {
     let level = prop_oneof![5 => Just(5_u8), 1 => Just(0), 2 => Just(3), 1 => Just(9)];
     let max_retries = prop_oneof![2 => Just(5_u64), 2 => Just(0), 1 => Just(1)];
     let key = prop_oneof![4 => Just(None), 3 => Just(Some("k")), 1 => Just(Some("k;2{"))];
+    let name = prop_oneof![3 => Just(None), 3 => Just(Some("mail")), 1 => Just(Some("n;2{")), 1 => Just(Some("other"))];
     let failures = prop::option::weighted(0.15, 0..3_u64);
-    let all = (level, max_retries, key, select(vec![0_usize, 0, 40]), failures);
-    all.prop_map(|(level, max_retries, key, padding, failures)| NewRecord {
+    let all = (level, max_retries, key, name, select(vec![0_usize, 0, 40]), failures);
+    all.prop_map(|(level, max_retries, key, name, padding, failures)| NewRecord {
         level,
         max_retries,
         key,
+        name,
         padding,
         failures,
     })
@@ -293,7 +296,7 @@ fn names() -> impl Strategy<Value = Names> {
 /// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
 fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
-    let plain = NewRecord { level: 5, max_retries: 0, key: None, padding: 0, failures: None };
+    let plain = NewRecord { level: 5, max_retries: 0, key: None, name: None, padding: 0, failures: None };
     let take = move |want, lease_ms| Step::Reserve {
         who: me,
         want,
@@ -366,7 +369,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         },
     );
     let with_key = move |pick, max_retries| {
-        let record = NewRecord { level: 5, max_retries, key: Some("k"), padding: 0, failures: None };
+        let record = NewRecord { level: 5, max_retries, key: Some("k"), name: None, padding: 0, failures: None };
         Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
     };
     let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };

@@ -8,7 +8,7 @@ use super::server::Server;
 use super::world::{self, Seen};
 
 const ME: Who = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
-const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
 const MANY_BYTES: usize = 1 << 20;
 
 fn holds(steps: &[Step]) {

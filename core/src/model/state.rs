@@ -20,6 +20,7 @@ pub(super) struct Record {
     pub(super) level: u8,
     pub(super) max_retries: u64,
     pub(super) key: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) body: String,
 }
 
@@ -27,10 +28,12 @@ impl Record {
     /// As it is stored: routing values in front unless all are the default.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let key = self.key.as_deref().unwrap_or("");
-        if self.level == DEFAULT_LEVEL && self.max_retries == 5 && key.is_empty() {
+        let name = self.name.as_deref().unwrap_or("");
+        if self.level == DEFAULT_LEVEL && self.max_retries == 5 && key.is_empty() && name.is_empty() {
             return self.body.clone().into_bytes();
         }
-        format!("{};{};{};{key}{}", self.level, self.max_retries, key.len(), self.body).into_bytes()
+        let (numbers, body) = (format!("{};{}", self.level, self.max_retries), &self.body);
+        format!("{numbers};{};{};{key}{name}{body}", key.len(), name.len()).into_bytes()
     }
 }
 

@@ -372,7 +372,7 @@ impl World<'_> {
         let old = self.state.meta.format;
         self.state.meta.format = Some(2);
         self.server.command(&["HSET", &meta, "format", "2"]);
-        let plain = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+        let plain = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
         let last = || Endings::OfLastBatch(Deed::Ack);
         let steps = [
             Step::Push { who, count: 1, record: plain.clone(), when: When::Now },
@@ -424,7 +424,13 @@ impl World<'_> {
     fn record(&mut self, new: &NewRecord) -> Record {
         self.next_id += 1;
         let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
-        Record { level: new.level, max_retries: new.max_retries, key: new.key.map(str::to_owned), body }
+        Record {
+            level: new.level,
+            max_retries: new.max_retries,
+            key: new.key.map(str::to_owned),
+            name: new.name.map(str::to_owned),
+            body,
+        }
     }
 
     fn due(&self, when: When) -> Due {
