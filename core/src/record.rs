@@ -168,7 +168,9 @@ fn write_prefix(out: &mut Vec<u8>, envelope: &Envelope) {
         // One digit, whatever the field holds: the scripts count on it.
         let level = envelope.priority.min(MAX_PRIORITY);
         let lengths = format!("{level};{};{};{};", envelope.max_attempts, key.len(), name.len());
-        [lengths.as_str(), key, name].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+        for part in [lengths.as_str(), key, name] {
+            out.extend_from_slice(part.as_bytes());
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, Rate, Requeued,
-    ReserveOptions, RetryPolicy, State, When,
+    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NameLimits, NewJob, OnDuplicate, Outcome, Queue,
+    Rate, Requeued, ReserveOptions, RetryPolicy, State, When,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,6 +52,12 @@ fn even_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>
     Value::deserialize(value).map(Some)
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameArguments {
+    concurrency: Option<u32>,
+}
+
 /// A step's verb and arguments, once its references are replaced. An unknown verb or argument does not decode.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -76,7 +82,7 @@ enum Verb {
     Promote {},
     Reclaim {},
     KeepFailed { max: u64, age: f64 },
-    SetLimits { concurrency: Option<u32>, rate: Option<(u32, f64)> },
+    SetLimits { concurrency: Option<u32>, rate: Option<(u32, f64)>, names: Option<BTreeMap<String, NameArguments>> },
     Limits {},
     Counts {},
     Peek { state: String, offset: Option<usize>, limit: Option<usize> },
@@ -347,19 +353,27 @@ impl Run {
             Verb::Promote {} => json!(queue.promote().await?),
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
-            Verb::SetLimits { concurrency, rate } => {
+            Verb::SetLimits { concurrency, rate, names } => {
                 let mut limits = Limits::new();
                 limits.concurrency = concurrency;
                 limits.rate = match rate {
                     Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
                     None => None,
                 };
+                for (name, NameArguments { concurrency }) in names.unwrap_or_default() {
+                    let mut of_name = NameLimits::new();
+                    of_name.concurrency = concurrency;
+                    limits = limits.name(name, of_name);
+                }
                 queue.set_limits(&limits).await.map(|()| Value::Null)?
             }
             Verb::Limits {} => {
                 let limits = queue.limits().await?;
                 let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
-                json!({ "concurrency": limits.concurrency, "rate": rate })
+                let names =
+                    limits.names.iter().map(|(name, limits)| (name, json!({ "concurrency": limits.concurrency })));
+                let names: serde_json::Map<_, _> = names.map(|(name, limits)| (name.clone(), limits)).collect();
+                json!({ "concurrency": limits.concurrency, "rate": rate, "names": names })
             }
             Verb::Counts {} => counts(&queue).await?,
             Verb::Peek { state, offset, limit } => {

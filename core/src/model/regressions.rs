@@ -113,7 +113,7 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 }
 
 fn limit(concurrency: u64, jobs: u64, per_us: u64) -> Step {
-    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }) }
+    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }), names: Vec::new() }
 }
 
 #[test]

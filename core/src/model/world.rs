@@ -10,6 +10,7 @@ use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent
 use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
+use super::names::Names as NameLimits;
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, Returned, State};
 
@@ -211,7 +212,10 @@ impl World<'_> {
                 let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
                 (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
             }
-            Step::Limit { who, limits } => (*who, Command::Limit { call: self.next_call(*who), limits: *limits }),
+            Step::Limit { who, limits, names } => {
+                let names = names.iter().map(|&(name, most)| (name.to_owned(), most)).collect();
+                (*who, Command::Limit { call: self.next_call(*who), limits: *limits, names })
+            }
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
             Step::Find { by_key, pick } => {
                 let (by, name) = self.name(*by_key, *pick);
@@ -303,6 +307,11 @@ impl World<'_> {
             ("a failed job was trimmed", grew("trimmed")),
             ("stale entries were passed", stale(after) < stale(before)),
             ("a job was purged", grew("purged")),
+            ("a limit of a name was forgotten", before.known_names().len() > after.known_names().len()),
+            ("a job was parked", after.parked.keys().any(|id| !before.parked.contains_key(id))),
+            ("a job came back before parked ones", after.parked.values().any(|parked| parked.turn < 0)),
+            ("running jobs were counted", text == "ok" && after.places.len() > before.places.len()),
+            ("a parked job was cancelled", !text.is_empty() && after.parked.len() < before.parked.len()),
             ("a lease was extended", matches!(sent.command, Command::Extend { .. }) && text.contains('1')),
         ];
         let settled = match answer {
@@ -325,6 +334,12 @@ impl World<'_> {
                 ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
                 ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
                 ("a waiter promised to come back", reply.promised > 0),
+                ("a parked job ran", reply.jobs.iter().any(|job| before.parked.contains_key(&job.id))),
+                ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
+                (
+                    "what lost limits parked was found",
+                    before.names() == Some(NameLimits::Lost) && after.known_names().iter().any(|limit| limit.most == 0),
+                ),
                 ("a place was missing", is_held && after.room().places == Some(0)),
                 ("the rate held a job back", is_held && after.room().starts == Some(0)),
                 (
@@ -396,7 +411,7 @@ impl World<'_> {
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
-            Step::Limit { who, limits: None },
+            Step::Limit { who, limits: None, names: vec![("mail", 1)] },
         ];
         for step in &steps {
             self.apply(step)?;
