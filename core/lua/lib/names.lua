@@ -19,9 +19,10 @@ do
   named = {
     numbers = numbers, number_of = number_of, most_of = most_of, first = first_parked, room = room,
     take = function(number) rooms[number] = room(number) - 1 end,
-    -- May a parked job run now?
+    -- May a parked job run now? To know is a hint, which must not fail a verb.
     takeable = function()
-      if redis.call('EXISTS', parked) == 0 then return false end
+      local some = redis.pcall('ZCARD', parked)
+      if type(some) ~= 'number' or some == 0 then return false end
       for _, number in ipairs(numbers) do
         if room(number) > 0 and #first_parked(number, nil, 1) > 0 then return true end
       end

@@ -15,15 +15,23 @@ struct Stage {
     server: Server,
     keys: QueueKeys,
     next_number: u64,
+    /// All jobs have a name with a limit: three of it run, and the one that is ready is parked.
+    is_limited: bool,
 }
 
 fn record(key: Option<&str>) -> Record {
-    Record { level: 5, max_retries: 5, key: key.map(str::to_owned), name: None, body: "{}".to_owned() }
+    Record {
+        level: 5,
+        max_retries: 5,
+        key: key.map(str::to_owned),
+        name: Some("mail".to_owned()),
+        body: "{}".to_owned(),
+    }
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { server: Server::start(), keys: queue_keys(0), next_number: 1 }
+        Self { server: Server::start(), keys: queue_keys(0), next_number: 1, is_limited: false }
     }
 
     fn call(&mut self) -> CallId {
@@ -59,6 +67,10 @@ impl Stage {
     fn fill(&mut self) -> (u64, u64) {
         self.server.command(&["FLUSHDB"]);
         self.server.set_clock(&self.keys, START);
+        if self.is_limited {
+            let call = self.call();
+            self.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 3)] }).unwrap();
+        }
         for (id, key) in [("plain", None), ("failed", Some("f"))] {
             self.push(id, key, Due::Now);
             let token = self.lease_one(1000);
@@ -75,6 +87,10 @@ impl Stage {
         self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
         self.lease_one(10);
         self.push("ready", Some("r"), Due::Now);
+        if self.is_limited {
+            let reserve = self.reserve(1, 10, Vec::new());
+            self.send(reserve).unwrap();
+        }
         self.push("due", Some("d"), Due::After(5));
         self.push("later", Some("l"), Due::After(5000));
         self.push("gone", None, Due::Now);
@@ -143,6 +159,8 @@ impl Stage {
             Command::Pause { call: self.call(), pause: true },
             Command::Pause { call: self.call(), pause: false },
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
+            Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), 1)] },
+            Command::Limit { call: self.call(), limits: None, names: Vec::new() },
         ]
     }
 
@@ -159,9 +177,8 @@ fn outcome(id: &str, token: u64, key: Option<&str>, verb: Verb) -> Outcome {
 }
 
 /// A call that fails has changed nothing.
-#[test]
-fn a_foreign_type_loses_no_job() {
-    let mut stage = Stage::new();
+fn foreign_types_lose_no_job(is_limited: bool) {
+    let mut stage = Stage { is_limited, ..Stage::new() };
     let mut names: Vec<String> = Key::FIXED.iter().map(|key| key.name().to_owned()).collect();
     names.extend(["ready:5".to_owned(), "ready:7".to_owned(), format!("call:{CLIENT}")]);
     let mut half_done = Vec::new();
@@ -189,8 +206,23 @@ fn a_foreign_type_loses_no_job() {
 }
 
 #[test]
+fn a_foreign_type_loses_no_job() {
+    foreign_types_lose_no_job(false);
+}
+
+#[test]
+fn a_foreign_type_loses_no_job_of_a_name_with_a_limit() {
+    foreign_types_lose_no_job(true);
+}
+
+#[test]
 fn a_full_server_still_lets_work_end() {
-    let mut stage = Stage::new();
+    work_ends_on_a_full_server(false);
+    work_ends_on_a_full_server(true);
+}
+
+fn work_ends_on_a_full_server(is_limited: bool) {
+    let mut stage = Stage { is_limited, ..Stage::new() };
     let ends_work = |command: &Command| {
         !matches!(
             command,
@@ -200,6 +232,7 @@ fn a_full_server_still_lets_work_end() {
                 | Command::Requeue { .. }
                 | Command::Pause { .. }
                 | Command::Configure { .. }
+                | Command::Limit { .. }
         )
     };
     for place in 0.. {
