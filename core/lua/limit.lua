@@ -13,6 +13,7 @@ local live, is_new
 if names or first_item < #ARGV then
   redis.call('HLEN', jobs)
   redis.call('ZCARD', reserved)
+  redis.call('ZCARD', parked)
   --- include: set_names
   if not live then return answer('busy') end
 end
