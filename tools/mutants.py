@@ -70,7 +70,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         " then",
         "every ack in a queue with a rate wakes a worker for nothing",
     ),
-    ("place_freed", "if known[4] ~= '1' then", "do", "every ack in a paused queue wakes a worker for nothing"),
+    ("place_freed", " and known[4] ~= '1' then", " then", "every ack in a paused queue wakes a worker for nothing"),
     (
         "place_freed",
         "some_wait or redis.call('EXISTS', ready(level)) == 1 end",

@@ -15,7 +15,10 @@ if names or first_item < #ARGV then
   redis.call('ZCARD', reserved)
   redis.call('ZCARD', parked)
   --- include: set_names
-  if not live then return answer('busy') end
+  if not live then
+    --- include: room_first
+    return answer('busy')
+  end
 end
 --- include: first_use
 if live then

@@ -75,7 +75,9 @@ fn redis_line(server: &Server, line: &str) {
 async fn check_with(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str], before_run: &str) {
     let server = Server::start();
     let queue = queue_with_all(&server).await;
-    damage.iter().for_each(|line| redis_line(&server, line));
+    for line in damage {
+        redis_line(&server, line);
+    }
     let sees: Vec<_> = expected.iter().map(|&(invariant, id)| (invariant, id, false)).collect();
     let report = queue.audit(AuditOptions::new()).await.unwrap();
     assert_eq!(found(&report), sees, "{damage:?} {report:?}");

@@ -367,14 +367,7 @@ impl Run {
                 }
                 queue.set_limits(&limits).await.map(|()| Value::Null)?
             }
-            Verb::Limits {} => {
-                let limits = queue.limits().await?;
-                let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
-                let names =
-                    limits.names.iter().map(|(name, limits)| (name, json!({ "concurrency": limits.concurrency })));
-                let names: serde_json::Map<_, _> = names.map(|(name, limits)| (name.clone(), limits)).collect();
-                json!({ "concurrency": limits.concurrency, "rate": rate, "names": names })
-            }
+            Verb::Limits {} => limits(&queue).await?,
             Verb::Counts {} => counts(&queue).await?,
             Verb::Peek { state, offset, limit } => {
                 let page = queue.peek(State::parse(&state)?, offset.unwrap_or(0), limit.unwrap_or(100)).await?;
@@ -499,6 +492,14 @@ fn requeued(outcome: &Requeued) -> Value {
         Requeued::Absent => "absent",
         _ => "unknown",
     })
+}
+
+async fn limits(queue: &Queue) -> Result<Value, Error> {
+    let limits = queue.limits().await?;
+    let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
+    let of = |limits: &NameLimits| json!({ "concurrency": limits.concurrency });
+    let names: serde_json::Map<_, _> = limits.names.iter().map(|(name, limits)| (name.clone(), of(limits))).collect();
+    Ok(json!({ "concurrency": limits.concurrency, "rate": rate, "names": names }))
 }
 
 async fn counts(queue: &Queue) -> Result<Value, Error> {

@@ -448,3 +448,47 @@ fn large_records_are_not_read_only_to_be_left_behind() {
     let grown = stage.peak_memory() - before;
     assert!(grown < 40 * LARGE, "a reply of 3 MiB took {grown} bytes");
 }
+
+#[test]
+fn names_do_not_outgrow_their_numbers() {
+    let mut stage = Stage::new();
+    stage.push("a", None, Due::Now);
+    let limit = |stage: &mut Stage, name: &str| {
+        let call = stage.call();
+        stage.send(Command::Limit { call, limits: None, names: vec![(name.to_owned(), 1)] })
+    };
+    // Of all numbers but one a job still runs.
+    let (names, places) = (stage.key(Key::Meta), stage.key(Key::Places));
+    let lines: Vec<_> = (1..200).map(|number| format!("{number};0;n{number}")).collect();
+    stage.server.command(&["HSET", &names, "names", &lines.join("\n")]);
+    for number in 1..200 {
+        stage.server.command(&["ZADD", &places, &number.to_string(), &format!("j{number}")]);
+    }
+    assert_eq!(limit(&mut stage, "first"), Ok(Answer::Text("ok".to_owned())));
+    stage.server.command(&["ZADD", &places, "200", "j200"]);
+    let before = stage.dump_without("call:c0");
+    assert_eq!(limit(&mut stage, "second"), Ok(Answer::Text("busy".to_owned())));
+    assert_eq!(stage.dump_without("call:c0"), before);
+    // One ends: its number is free again.
+    stage.server.command(&["ZREM", &places, "j7"]);
+    assert_eq!(limit(&mut stage, "second"), Ok(Answer::Text("ok".to_owned())));
+    let Some(Contents::Hash(meta)) = stage.contents(Key::Meta) else { panic!("no meta") };
+    assert!(meta["names"].ends_with("200;0;first\n7;1;second"), "{}", meta["names"]);
+}
+
+#[test]
+fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
+    const LARGE: usize = 1 << 20;
+    let mut stage = Stage::new();
+    for place in 0..6 {
+        let large = Record { body: "x".repeat(LARGE), ..record(None) };
+        let call = stage.call();
+        let items = vec![(format!("j{place}"), large, Due::Now, None)];
+        stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        stage.lease_one(1000 + place);
+    }
+    let call = stage.call();
+    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 9)] }).unwrap();
+    let Some(Contents::Sorted(places)) = stage.contents(Key::Places) else { panic!("no places") };
+    assert_eq!(places.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["j0", "j1", "j2"]);
+}
