@@ -10,6 +10,6 @@ if is_new then
     local record = redis.call('HGET', jobs, id)
     local _, _, _, _, name = routing(record or '{')
     local number = name and named.number_of[name]
-    if number then redis.call('ZADD', places, number, id) end
+    if number and named.most_of[number] > 0 then redis.call('ZADD', places, number, id) end
   end
 end

@@ -14,6 +14,7 @@ local function examine_names(id, record)
   if record and named then
     local _, _, _, _, name = routing(record)
     number = name and named.number_of[name] or ''
+    if named.most_of[number] == 0 then number = '' end
   end
   local is_parked = ''
   local turn = redis.call('ZSCORE', parked, id)

@@ -3,8 +3,9 @@
 do
   local most_of, lines, is_taken = {}, {}, {}
   for at = first_item, #ARGV, 2 do most_of[ARGV[at]] = ARGV[at + 1] end
-  for number, _, name in string.gmatch(names and live_names(names) or '', '(%d+);(%d+);([^\n]*)') do
+  for number, most, name in string.gmatch(names and live_names(names) or '', '(%d+);(%d+);([^\n]*)') do
     is_taken[number] = true
+    if most == '0' and most_of[name] then is_new = true end
     lines[#lines + 1] = number .. ';' .. (most_of[name] or '0') .. ';' .. name
     most_of[name] = nil
   end

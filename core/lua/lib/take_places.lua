@@ -1,14 +1,15 @@
--- What is handed out takes a place of its name; what is full is parked, out of the way of the others.
+-- What is handed out takes a place of its name; what is full is parked, out of the way of the others. A limit that was taken
+-- away gives no places, or it would not be forgotten before its name has no job for a moment.
 --- include: parked
 local full, full_ids = {}, {}
 for k = 1, fit do
   local own = number_of[k]
-  if own and records[k] then
-    place_pairs[#place_pairs + 1] = own
-    place_pairs[#place_pairs + 1] = entries[k]
-  elseif is_full[k] then
+  if is_full[k] then
     full[#full + 1] = own
     full_ids[#full] = entries[k]
+  elseif own and records[k] and named.most_of[own] > 0 then
+    place_pairs[#place_pairs + 1] = own
+    place_pairs[#place_pairs + 1] = entries[k]
   end
 end
 if #full > 0 then

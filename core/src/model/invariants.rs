@@ -188,7 +188,9 @@ fn check_names(after: &State) -> Result<(), String> {
     ensure!(after.places.keys().all(|id| after.leases.contains_key(id)), "a place without a lease: {:?}", after.places);
     for id in after.leases.keys() {
         let Some(number) = after.number_of(id) else { continue };
-        ensure!(after.places.get(id) == Some(&number), "{id} runs and has no place of its name {number}");
+        let is_limited = after.known_names().iter().any(|limit| limit.number == number && limit.most > 0);
+        let has_place = after.places.get(id) == Some(&number);
+        ensure!(!is_limited || has_place, "{id} runs and has no place of its name {number}");
     }
     let is_listed = |number: &u64| after.known_names().iter().any(|limit| limit.number == *number);
     let is_lost = after.names() == Some(super::names::Names::Lost);

@@ -75,6 +75,16 @@ impl State {
         self.known_names().iter().find(|limit| &limit.name == name).map(|limit| limit.number)
     }
 
+    /// Limits that were taken away give no places.
+    pub(super) fn take_place(&mut self, id: &str) {
+        let number = self.number_of(id);
+        let mut limits = self.known_names().iter();
+        if let Some(limit) = limits.find(|limit| Some(limit.number) == number && limit.most > 0) {
+            let number = limit.number;
+            self.places.insert(id.to_owned(), number);
+        }
+    }
+
     pub(super) fn places_of(&self, number: u64) -> u64 {
         self.places.values().filter(|&&place| place == number).count() as u64
     }
@@ -173,10 +183,12 @@ impl State {
             _ => Vec::new(),
         };
         let most_of = |name: &String| wanted.iter().find(|(wanted, _)| wanted == name).map(|(_, most)| *most);
-        for limit in &mut limits {
-            limit.most = most_of(&limit.name).unwrap_or(0);
-        }
         let mut is_new = false;
+        for limit in &mut limits {
+            let most = most_of(&limit.name).unwrap_or(0);
+            is_new |= limit.most == 0 && most > 0;
+            limit.most = most;
+        }
         for (name, most) in wanted {
             if limits.iter().all(|limit| &limit.name != name) {
                 let number = (1..=limits.len() as u64 + 1)
@@ -196,9 +208,7 @@ impl State {
             let mut reserved: Vec<_> = self.leases.iter().map(|(id, lease)| (lease.ends, id.clone())).collect();
             reserved.sort();
             for (_, id) in reserved.into_iter().take(MOST_COUNTED) {
-                if let Some(number) = self.number_of(&id) {
-                    self.places.insert(id, number);
-                }
+                self.take_place(&id);
             }
         }
         true

@@ -1,6 +1,5 @@
 //! `reserve`, and the rounds that it makes on the way: `promote` and `reclaim`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::keys::Levels;
@@ -31,14 +30,12 @@ impl State {
         self.forget_names();
         let room = self.room();
         let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
-        let parked = self.parked.clone();
         let (ids, is_stopped) =
             if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve, want) };
-        let numbers = parked.into_iter().map(|(id, parked)| (id, parked.number)).collect();
         if ids.is_empty() {
             return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped, room)));
         }
-        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids, room, &numbers)))
+        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids, room)))
     }
 
     /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
@@ -157,7 +154,6 @@ impl State {
         settled: String,
         ids: &[String],
         room: Room,
-        numbers: &BTreeMap<String, u64>,
     ) -> ReserveReply {
         // Larger than every token before, and following the clock.
         let token = (self.clock * 1000).max(self.meta.token.unwrap_or(0) + 1);
@@ -165,9 +161,7 @@ impl State {
         let lease = Lease { ends: self.clock + reserve.lease_ms, token };
         for id in ids {
             self.leases.insert(id.clone(), lease);
-            if let Some(number) = self.number_of(id).or_else(|| numbers.get(id).copied()) {
-                self.places.insert(id.clone(), number);
-            }
+            self.take_place(id);
         }
         // Whoever promised to come back is busy now.
         if reserve.promise > 0 && self.meta.timer == Some(reserve.promise) {
