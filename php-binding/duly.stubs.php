@@ -352,13 +352,14 @@ namespace Duly {
          *
          * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place.
          * What was set before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at
-         * once after a rest.
+         * once after a rest. A limit of a name holds back jobs of that name only: others pass by.
          *
          * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
+         * @param array<string, array{concurrency: int}>|null $names such as `['mail.send' => ['concurrency' => 5]]`
          *
          * @throws Exception\ExceptionInterface
          */
-        public function setLimits(?int $concurrency = null, ?array $rate = null): void
+        public function setLimits(?int $concurrency = null, ?array $rate = null, ?array $names = null): void
         {
         }
 
@@ -659,7 +660,7 @@ namespace Duly {
         public readonly ?float $nextLeaseEndIn;
         /** @var array<string, int> over the queue's life; they inform, and nothing relies on them */
         public readonly array $totals;
-        /** Which limit holds jobs back just now; null while another one may start. */
+        /** Which limit holds jobs back just now, of the queue or of names; null while none does. */
         public readonly ?string $held;
     }
 
@@ -670,6 +671,8 @@ namespace Duly {
         public readonly ?int $concurrency;
         /** @var array{float, float}|null how many jobs start in how many seconds */
         public readonly ?array $rate;
+        /** @var array<string, array{concurrency: int}> the limits of single job names */
+        public readonly array $names;
     }
 
     /** How far a run has come. */

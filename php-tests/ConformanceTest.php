@@ -20,7 +20,7 @@ final class ConformanceTest extends TestCase
     private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
-        'reclaim', 'keep_failed', 'set_limits', 'limits', 'counts', 'peek', 'wait_result', 'workers',
+        'reclaim', 'keep_failed', 'limits', 'counts', 'peek', 'wait_result', 'workers',
     ];
     private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
     private const TOTALS = [
@@ -123,6 +123,10 @@ final class ConformanceTest extends TestCase
                 unset($arguments['job']);
                 $job->{$verb}(...self::camelCase($arguments));
                 return null;
+            },
+            $verb === 'set_limits' => function () use ($arguments): void {
+                $names = array_map(get_object_vars(...), get_object_vars($arguments['names'] ?? new \stdClass()));
+                $this->queue->setLimits(...['names' => $names] + $arguments);
             },
             in_array($verb, self::ON_QUEUE, true) =>
                 fn (): mixed => $this->queue->{self::camel($verb)}(...self::camelCase($arguments)),
@@ -242,6 +246,7 @@ final class ConformanceTest extends TestCase
             $shown[$word] = match ($word) {
                 'headers' => (object) $one,
                 'progress', 'running' => $this->shown($one),
+                'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,
             };

@@ -146,6 +146,10 @@ final class ExceptionsTest extends ServerTestCase
         yield 'no time' => ['say when: give delay or at', fn ($q) => $q->reschedule('a')];
         yield 'a list of ids' => ['id must be a string, not array', fn ($q) => $q->requeue(['a'])];
         yield 'named ids' => ['spread a list', fn ($q) => $q->requeue(ids: ['a'])];
+        $names = static fn (mixed $names): \Closure => fn ($q) => $q->setLimits(names: $names);
+        yield 'limits of names' => ['names is an array such as', $names(['mail' => 5])];
+        yield 'kind of limit' => ['names is an array such as', $names(['mail' => ['most' => 1]])];
+        yield 'limit of a name' => ['concurrency must be a whole number from', $names(['mail' => ['concurrency' => -1]])];
         yield 'age' => ['age: seconds must be 0 or more', fn ($q) => $q->keepFailed(1, -1)];
         yield 'now' => ['now must be unix seconds', fn ($q) => $q->setClock('now')];
     }

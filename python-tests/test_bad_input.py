@@ -57,6 +57,13 @@ NUMBERS: dict[str, tuple[Call, str]] = {
     "large priority": (lambda _client, queue: queue.push(1, priority=2**40), "from 0 to 9"),
     "retries": (lambda _client, queue: queue.push(1, max_retries=2**70), "max_retries must be a whole number"),
     "kept": (lambda _client, queue: queue.keep_failed(-1, 10), "max must be a whole number from 0 to "),
+    "names": (lambda _client, queue: queue.set_limits(names={"mail": 5}), "names is a dict such as"),
+    "name of a limit": (lambda _client, queue: queue.set_limits(names={5: {}}), "names is a dict such as"),
+    "kind of limit": (lambda _client, queue: queue.set_limits(names={"a": {"most": 1}}), "names is a dict such as"),
+    "limit of a name": (
+        lambda _client, queue: queue.set_limits(names={"a": {"concurrency": 0}}),
+        "concurrency must be a whole number from 1 to",
+    ),
     "data bytes": (lambda client, _queue: type(client)(max_data_bytes=-1), "max_data_bytes must be a whole number"),
     "delay": (lambda _client, queue: queue.push(1, delay=10**400), "delay is a number beyond every limit"),
     "lease": (lambda _client, queue: queue.reserve(lease=0), "a lease lasts 1 ms to 24 h, not 0 s"),

@@ -192,7 +192,8 @@ def shown(value: Any) -> Any:
         totals = {name: value.totals.get(name, 0) for name in TOTALS}
         return {**{name: getattr(value, name) for name in names}, "totals": totals}
     if isinstance(value, duly.Limits):
-        return {"concurrency": value.concurrency, "rate": list(value.rate) if value.rate else None}
+        rate = list(value.rate) if value.rate else None
+        return {"concurrency": value.concurrency, "rate": rate, "names": value.names}
     return value
 
 

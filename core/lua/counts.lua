@@ -1,11 +1,12 @@
 -- How many jobs are in each state, and what comes next. Read-only.
 -- Moves:   nothing.
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
---          head record of each level's list, stats, limits, what the rate has seen}.
--- Cost:    O(levels).
+--          head record of each level's list and of what each name has parked, stats, limits, what the rate has seen, limits
+--          of names, how many jobs of each have a place}.
+-- Cost:    O(levels), and O(levels) a name with a limit.
 --- include: clock
-local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'rate_at')
-local waiting = -tonumber(known[3] or 0)
+local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'rate_at', 'names')
+local waiting = redis.call('ZCARD', parked) - tonumber(known[3] or 0)
 local by_level = {}
 local oldest = {}
 for digit in string.gmatch(passed_levels, '%d') do
@@ -20,6 +21,22 @@ for digit in string.gmatch(passed_levels, '%d') do
     oldest[#oldest + 1] = record
   end
 end
+local names, name_counts = known[6], {}
+if names then
+  local named
+  --- include: names
+  for at, number in ipairs(named.numbers) do
+    name_counts[at] = redis.call('ZCOUNT', places, number, number)
+    for digit in string.gmatch(passed_levels, '%d') do
+      local id = named.first(number, digit, 1)[1]
+      local record = id and redis.call('HGET', jobs, id)
+      if record then
+        oldest[#oldest + 1] = id
+        oldest[#oldest + 1] = record
+      end
+    end
+  end
+end
 local next_due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
 -- Totals only inform: a foreign value there is left out.
@@ -27,5 +44,5 @@ local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
-  totals.err and {} or totals, known[4] or '', known[5] or '',
+  totals.err and {} or totals, known[4] or '', known[5] or '', names or '', name_counts,
 }

@@ -1,12 +1,30 @@
--- Sets the limits of a queue, or takes them away where `limits` is empty.
+-- Sets the limits of a queue and of job names, or takes away those that are not said.
 -- Moves:   nothing; the next reserve keeps to them.
--- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
--- Cost:    O(1).
+-- Replies: `ok`; `busy`: so many limits of names were taken away while their jobs run that there is no number left, and nothing
+--          was changed; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
+-- Cost:    O(names); where a name is new, O(1,000) for the jobs that are reserved just now.
 --- include: once
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
+-- ARGV from first_item: (name, the most) each.
+local live, is_new
+--- include: live_names
+if names or first_item < #ARGV then
+  redis.call('HLEN', jobs)
+  redis.call('ZCARD', reserved)
+  redis.call('ZCARD', parked)
+  --- include: set_names
+  if not live then
+    --- include: room_first
+    return answer('busy')
+  end
+end
 --- include: first_use
+if live then
+  write_names(live[1])
+  --- include: count_reserved
+end
 if limits == '' then
   redis.call('HDEL', meta, 'limits', 'rate_at')
 else

@@ -47,6 +47,10 @@ if state == 'ready' then
       if walk <= -limit then left = 0 end
     end
   end
+  -- What limits of names hold back is taken when a place is free: nobody knows when, so it comes last.
+  if left > 0 then
+    for _, id in ipairs(redis.call('ZRANGE', parked, skip, skip + left - 1)) do add(id, '') end
+  end
 else
   local set = state == 'delayed' and delayed or state == 'reserved' and reserved or failed
   local members = redis.call('ZRANGE', set, offset, offset + limit - 1, 'WITHSCORES')

@@ -13,6 +13,7 @@ redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 redis.call('HLEN', stale)
 for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
+if names then redis.call('ZCARD', parked) end
 
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))
@@ -42,6 +43,12 @@ if state == 'ready' then
       if #ids > 0 then removed = removed + forget(ids) end
     end
     if seen >= cap then break end
+  end
+  local held = names and seen < cap and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
+  if #held > 0 then
+    seen = seen + #held
+    redis.call('ZREM', parked, unpack(held))
+    removed = removed + forget(held)
   end
 else
   local set = state == 'delayed' and delayed or failed

@@ -22,12 +22,13 @@ if mend == 'stale_total' then
 end
 
 --- include: clock, routing, delayed_member, examine_one, came_back, failed_set, wake
--- ARGV: id, member of `delayed`, key, what the audit saw (12 texts), level, amount, distance from the list's end.
+-- ARGV: id, member of `delayed`, key, what the audit saw (15 texts), level, amount, distance from the list's end.
 local id, member, key = ARGV[first_item], ARGV[first_item + 1], ARGV[first_item + 2]
 for at, seen in ipairs(examine_one(id, member, key)) do
   if seen ~= ARGV[first_item + 2 + at] then return 'changed' end
 end
-local level, amount = ARGV[first_item + 15], ARGV[first_item + 16]
+local level, amount = ARGV[first_item + 18], ARGV[first_item + 19]
+local own_number = ARGV[first_item + 17]
 local record = redis.call('HGET', jobs, id)
 local own_level, max_retries, own_key = routing(record or '{')
 
@@ -40,6 +41,7 @@ elseif mend == 'to_failed' then
 elseif mend == 'reclaim' then
   redis.call('ZREM', reserved, id)
   redis.call('HDEL', leases, id)
+  redis.call('ZREM', places, id)
   if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
     enter_failed(id, own_key)
   else
@@ -49,6 +51,18 @@ elseif mend == 'reclaim' then
 elseif mend == 'drop_lease' then
   redis.call('ZREM', reserved, id)
   redis.call('HDEL', leases, id)
+  redis.call('ZREM', places, id)
+elseif mend == 'drop_parked' then
+  redis.call('ZREM', parked, id)
+elseif mend == 'unpark' then
+  redis.call('ZREM', parked, id)
+  redis.call('LPUSH', ready(own_level), id)
+  wake_one()
+elseif mend == 'take_place' then
+  redis.call('ZADD', places, own_number, id)
+elseif mend == 'drop_place' then
+  redis.call('ZREM', places, id)
+  wake_one()
 elseif mend == 'drop_delayed' then
   redis.call('ZREM', delayed, delayed_member(id, own_level))
 elseif mend == 'drop_member' then
@@ -62,7 +76,7 @@ elseif mend == 'drop_failed' then
 elseif mend == 'count_stale' then
   if not record and tonumber(amount) > 0 then
     -- Nothing else of this job would show that its entry was taken since: see it.
-    local around = tonumber(ARGV[first_item + 17])
+    local around = tonumber(ARGV[first_item + 20])
     local there = false
     for _, entry in ipairs(redis.call('LRANGE', ready(level), -around - 500, math.min(-1, -around + 500))) do
       if entry == id then there = true end

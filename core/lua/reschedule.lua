@@ -9,6 +9,7 @@ if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, remove, resolve
 -- A foreign type under one of our keys stops it before the first write.
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
+if names then redis.call('ZCARD', parked) end
 local function not_touched(reply)
   --- include: room_first
   return answer(reply)

@@ -8,7 +8,8 @@ if earlier == 'superseded' then return earlier end
 if earlier then
   -- `<flags> <token> <id>\n<id>...`: of the jobs granted then, those that are still held under that token.
   local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
-  local reply = { 'jobs', flags, token, -1, 0, redis.call('HEXISTS', meta, 'limits') }
+  local has = redis.call('HMGET', meta, 'limits', 'names')
+  local reply = { 'jobs', flags, token, -1, 0, (has[1] or has[2]) and 1 or 0 }
   for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
     if redis.call('HGET', leases, id) == token then
       reply[#reply + 1] = { id }
@@ -29,6 +30,10 @@ redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
 redis.call('HLEN', returned)
 if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
+if names then
+  redis.call('ZCARD', parked)
+  redis.call('ZCARD', places)
+end
 if #levels > 1 or #ARGV >= first_item then
   for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 end
@@ -53,11 +58,23 @@ do
 end
 
 -- What the queue's limits leave to this call: all that it asks for where there are none.
-local asked, room, places = want, math.huge, math.huge
+local asked, room, places_left = want, math.huge, math.huge
 local opens_us, charge_rate
 if known[7] then
   --- include: limits
   want = math.min(want, room)
+end
+-- Limits of names: what they leave is asked for where a job of such a name comes up.
+local named
+if names then
+  --- include: live_names
+  if names == '?' or string.find(names, ';0;', 1, true) then
+    names = live_names(names)
+    if names ~= known[8] then write_names(names) end
+  end
+  if names then
+    --- include: names
+  end
 end
 
 -- Looks at the head of each level in turn, chunk by chunk. First all is read, so that a wrong type or a huge record stops
@@ -66,10 +83,10 @@ local READ_CHUNK = 100
 local paused = known[4] == '1'
 local some_stale = tonumber(known[6] or 0) > 0
 local some_came_back
-local reply = { 'jobs', settled, '', -1, 0, known[7] and 1 or 0 }
+local reply = { 'jobs', settled, '', -1, 0, (known[7] or names) and 1 or 0 }
 local granted, bytes = 0, 0
 local left_behind = false
-local lease_pairs, ends, granted_texts = {}, {}, {}
+local lease_pairs, ends, granted_texts, place_pairs = {}, {}, {}, {}
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
 -- last tokens, still larger than those, because it follows the clock.
 local lease_end = string.format('%.0f', now + lease_ms)
@@ -79,88 +96,109 @@ if want > 0 and not paused then
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
-    local looked_at = 0
-    while granted < want and not left_behind do
-      local asked = math.min(want - granted, READ_CHUNK)
-      -- One more than asked for tells whether jobs are left behind.
-      local entries = redis.call('LRANGE', list, '0', asked)
-      local length = #entries
-      if length == 0 then break end
-      local more = length > asked
-      if more then
-        entries[length] = nil
-        length = asked
-      end
-      if length > 1 then
-        -- Large records are not read by the hundred, only to be left behind.
-        local fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
-        for k = length, math.max(fitting, 1) + 1, -1 do
-          entries[k] = nil
-          length = k - 1
-          more = true
+    local next_name = 1
+    repeat
+      -- What limits of names held back is older than what is in the list.
+      local number = named and named.numbers[next_name]
+      next_name = next_name + 1
+      local looked_at, parked_bytes = 0, 0
+      while granted < want and not left_behind do
+        local asked = math.min(want - granted, READ_CHUNK)
+        if number then asked = math.min(asked, named.room(number)) end
+        -- One more than asked for tells whether jobs are left behind.
+        local entries = number and named.first(number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
+        local length = #entries
+        if length == 0 or asked == 0 then break end
+        local more = length > asked
+        if more then
+          entries[length] = nil
+          length = asked
         end
-      end
-      looked_at = looked_at + length
-      local records = redis.call('HMGET', jobs, unpack(entries))
-      local is_stale
-      if some_stale then
-        is_stale = {}
-        -- Known before bytes are counted: an entry that no longer counts must not hold back the job behind it.
-        local passed = {}
+        if length > 1 then
+          -- Large records are not read by the hundred, only to be left behind.
+          local fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
+          for k = length, math.max(fitting, 1) + 1, -1 do
+            entries[k] = nil
+            length = k - 1
+            more = true
+          end
+        end
+        looked_at = looked_at + length
+        local records = redis.call('HMGET', jobs, unpack(entries))
+        local is_stale
+        if some_stale and not number then
+          is_stale = {}
+          -- Known before bytes are counted: an entry that no longer counts must not hold back the job behind it.
+          local passed = {}
+          for k = 1, length do
+            local id = entries[k]
+            passed[id] = (passed[id] or 0) + 1
+            if passed[id] <= tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) then
+              is_stale[k], records[k] = true, false
+            end
+          end
+        end
+        local number_of, is_full
+        if named then
+          --- include: find_full
+        end
+        local fit, gone = length, 0
         for k = 1, length do
-          local id = entries[k]
-          passed[id] = (passed[id] or 0) + 1
-          if passed[id] <= tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) then
-            is_stale[k], records[k] = true, false
+          local record = records[k]
+          if record then
+            bytes = bytes + #record
+            if bytes > max_bytes and granted + k - gone > 1 then
+              fit = k - 1
+              left_behind = true
+              break
+            end
+          else
+            gone = gone + 1
           end
         end
-      end
-      local fit, gone = length, 0
-      for k = 1, length do
-        local record = records[k]
-        if record then
-          bytes = bytes + #record
-          if bytes > max_bytes and granted + k - gone > 1 then
-            fit = k - 1
-            left_behind = true
-            break
+        if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
+        if not number then
+          redis.call('LTRIM', list, fit, '-1')
+        elseif fit > 0 then
+          redis.call('ZREM', parked, unpack(entries, 1, fit))
+        end
+        if named then
+          --- include: take_places
+        end
+        if fit < length or gone > 0 then
+          --- include: stale
+          local kept_ids, kept_records = {}, {}
+          for k = 1, fit do
+            if is_stale and is_stale[k] then skip_stale(level, entries[k]) end
+            if records[k] then
+              kept_ids[#kept_ids + 1] = entries[k]
+              kept_records[#kept_records + 1] = records[k]
+            end
           end
-        else
-          gone = gone + 1
+          entries, records = kept_ids, kept_records
         end
-      end
-      if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
-      redis.call('LTRIM', list, fit, '-1')
-      if fit < length or gone > 0 then
-        --- include: stale
-        local kept_ids, kept_records = {}, {}
-        for k = 1, fit do
-          if is_stale and is_stale[k] then skip_stale(level, entries[k]) end
-          if records[k] then
-            kept_ids[#kept_ids + 1] = entries[k]
-            kept_records[#kept_records + 1] = records[k]
+        local count = #entries
+        if count > 0 then
+          reply[#reply + 1] = entries
+          reply[#reply + 1] = records
+          reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
+          local at = 2 * granted
+          for k = 1, count do
+            local id = entries[k]
+            lease_pairs[at + 1], lease_pairs[at + 2] = id, token
+            ends[at + 1], ends[at + 2] = lease_end, id
+            at = at + 2
           end
+          granted_texts[#granted_texts + 1] = table.concat(entries, '\n')
+          granted = granted + count
         end
-        entries, records = kept_ids, kept_records
-      end
-      local count = #entries
-      if count > 0 then
-        reply[#reply + 1] = entries
-        reply[#reply + 1] = records
-        reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0
-        local at = 2 * granted
-        for k = 1, count do
-          local id = entries[k]
-          lease_pairs[at + 1], lease_pairs[at + 2] = id, token
-          ends[at + 1], ends[at + 2] = lease_end, id
-          at = at + 2
+        if more and (granted == want and not number or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
+          left_behind = true
         end
-        granted_texts[#granted_texts + 1] = table.concat(entries, '\n')
-        granted = granted + count
+        if not more then break end
       end
-      if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
-      if not more then break end
-    end
+    until not number
+    if named and granted == want and not left_behind then left_behind = redis.call('EXISTS', list) == 1 end
     if granted == want and not left_behind and i < #levels then
       left_behind = redis.call('EXISTS', ready(string.sub(levels, i + 1, i + 1))) == 1
     end
@@ -169,6 +207,8 @@ end
 
 if granted > 0 then
   redis.call('ZADD', reserved, unpack(ends))
+  if #place_pairs > 0 then redis.call('ZADD', places, unpack(place_pairs)) end
+  if named and not left_behind then left_behind = named.takeable() end
   redis.call('HSET', leases, unpack(lease_pairs))
   redis.call('HSET', meta, 'token', token)
   reply[3] = token
@@ -183,7 +223,7 @@ if granted > 0 then
   if wake_next and granted == room then
     -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which the rate lets the
     -- next one start, somebody must promise to come back.
-    wake_next = places > granted and (timer <= now or math.ceil(opens_us() / 1000) < timer)
+    wake_next = places_left > granted and (timer <= now or math.ceil(opens_us() / 1000) < timer)
   end
   if wait_ms > 0 and not wake_next then
     local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
@@ -216,7 +256,8 @@ if asked > 0 and room == 0 and not paused then
   local some_wait = next_due and tonumber(next_due) <= now
   if some_wait then next_due = nil end
   for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
-  if places > 0 and some_wait then opens = opens_us() end
+  some_wait = some_wait or named and named.takeable()
+  if places_left > 0 and some_wait then opens = opens_us() end
 end
 -- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides.
 local next_us = math.min(math.ceil(math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))) * 1000, opens)

@@ -63,6 +63,8 @@ pub enum Invariant {
     Returned,
     /// The levels in use are written down.
     Levels,
+    /// A reserved job whose name has a limit has a place of it, and no other job; what such a limit holds back is found again.
+    Place,
     /// Members of `delayed` have their form.
     Member,
     /// Every record can be decoded, or its job has failed.
@@ -80,6 +82,7 @@ impl Invariant {
             Self::Key => "key",
             Self::Returned => "returned",
             Self::Levels => "levels",
+            Self::Place => "place",
             Self::Member => "member",
             Self::Decodable => "decodable",
         }
@@ -281,7 +284,7 @@ impl Audit {
                     repaired = self.mend(mend, &subject, &look, lists).await?;
                 }
                 if repaired {
-                    if matches!(mend, Mend::ToReady | Mend::Reclaim) {
+                    if matches!(mend, Mend::ToReady | Mend::Reclaim | Mend::Unpark) {
                         entries[usize::from(look.level().unwrap_or_default())] += 1;
                     }
                     let fresh = self.examine(std::slice::from_ref(&subject)).await?;

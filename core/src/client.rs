@@ -167,7 +167,7 @@ impl Client {
 
     /// Waits until a list has an element, and leaves it there.
     pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
-        self.connection("wait_result").await?.wait_for_element(slot, key, wait).await
+        self.backend("wait_result").await?.connection.wait_for_element(slot, key, wait).await
     }
 
     pub(crate) async fn command(

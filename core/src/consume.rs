@@ -390,7 +390,11 @@ impl Queue {
             rest = later;
             let all = ReserveOptions { max: now.iter().map(|caller| caller.max).sum(), ..first.clone() };
             let waiting = Waiting::new(Instant::now(), Duration::ZERO);
-            let reply = self.reserve_once(&all, &waiting, &Outcomes::default()).await?;
+            let mut reply = self.reserve_once(&all, &waiting, &Outcomes::default()).await?;
+            while reply.status == ReserveStatus::None && reply.next_in == Some(Duration::ZERO) {
+                // One call does a bounded amount of work: this one did not reach what is ready.
+                reply = self.reserve_once(&all, &waiting, &Outcomes::default()).await?;
+            }
             let mut jobs = reply.jobs.into_iter();
             granted.extend(now.iter().map(|caller| Granted {
                 token: reply.token,

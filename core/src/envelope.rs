@@ -146,7 +146,9 @@ impl Envelope {
         writer.number("max_attempts", self.max_attempts);
         writer.verbatim("data", self.data.as_str());
         writer.string("error", cut_error(&self.error));
-        self.write_name(&mut writer);
+        if let Some(name) = &self.name {
+            writer.string("name", name);
+        }
         if let Some(key) = &self.key {
             writer.string("key", key);
         }
@@ -155,12 +157,6 @@ impl Envelope {
         }
         self.write_rest(&mut writer);
         writer.finish()
-    }
-
-    pub(crate) fn write_name(&self, writer: &mut Writer) {
-        if let Some(name) = &self.name {
-            writer.string("name", name);
-        }
     }
 
     /// What comes after the priority in a complete package and in a stored record alike.

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::keys::Levels;
 use crate::limits;
 use crate::name;
+use crate::name_limits;
 use crate::progress::Progress;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::CameBack;
@@ -69,7 +70,7 @@ pub struct Counts {
     /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
     /// `requeued`, `purged`, `trimmed`. They inform; nothing relies on them.
     pub totals: Vec<(String, u64)>,
-    /// Which limit holds jobs back just now, as a sentence; nothing while another one may start.
+    /// Which limit holds jobs back just now, as a sentence: that of the queue, or those of names; nothing while none does.
     pub held: Option<String>,
 }
 
@@ -156,13 +157,14 @@ impl Queue {
             oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed * 1000))),
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
-            held: limits::held_back(&reply.limits, reply.reserved, reply.now),
+            held: limits::held_back(&reply.limits, reply.reserved, reply.now)
+                .or_else(|| name_limits::all_held_back(&reply.names, &reply.name_counts)),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
         })
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
-    /// failed come first. At most 1,000 jobs; deep in a ready list (beyond 5,000 entries) a page may be shorter where jobs were
+    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in a ready list (beyond 5,000 entries) a page may be shorter where jobs were
     /// cancelled.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         let in_peek = |error: Error| error.during("peek").in_queue(self.name());
@@ -197,7 +199,8 @@ impl Queue {
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
         let mut job = JobView::new(state, &found.job);
         self.add_progress("find", std::slice::from_mut(&mut job)).await?;
-        let held_back = || limits::held_back(&found.limits, found.reserved, found.now);
+        let by_name = || name_limits::held_back(&found.names, found.name_count?);
+        let held_back = || limits::held_back(&found.limits, found.reserved, found.now).or_else(by_name);
         let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
         let why = why(&job, now, held);
         Ok(Some(Found { job, token: found.token, now, why }))

@@ -66,6 +66,10 @@ pub(crate) enum Key {
     Keys,
     /// hash: `<level>:<id>` -> how many of this id's entries at the head of that ready list no longer count.
     Stale,
+    /// sorted set: id by number of its name, level and turn, of the ready jobs whose name is at its limit.
+    Parked,
+    /// sorted set: id by number of its name, of the reserved jobs whose name has a limit.
+    Places,
     /// list: wake-ups for waiting workers, at most two.
     Wake,
     /// hash: format version, levels in use, pause, last token, timer, limits.
@@ -90,7 +94,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 13] = [
+    pub(crate) const FIXED: [Self; 15] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -99,6 +103,8 @@ impl Key {
         Self::Returned,
         Self::Keys,
         Self::Stale,
+        Self::Parked,
+        Self::Places,
         Self::Wake,
         Self::Meta,
         Self::Stats,
@@ -117,6 +123,8 @@ impl Key {
             Self::Returned => "returned",
             Self::Keys => "keys",
             Self::Stale => "stale",
+            Self::Parked => "parked",
+            Self::Places => "places",
             Self::Wake => "wake",
             Self::Meta => "meta",
             Self::Stats => "stats",
@@ -138,7 +146,7 @@ impl Key {
     /// What `TYPE` says of the key when it exists.
     pub(crate) fn redis_type(self) -> &'static str {
         match self {
-            Self::Delayed | Self::Reserved | Self::Failed | Self::Workers => "zset",
+            Self::Delayed | Self::Reserved | Self::Failed | Self::Parked | Self::Places | Self::Workers => "zset",
             Self::Wake | Self::Ready | Self::Done => "list",
             Self::Result | Self::Progress => "string",
             _ => "hash",

@@ -94,6 +94,7 @@ mod limits;
 #[cfg(test)]
 mod model;
 pub mod name;
+mod name_limits;
 mod new_job;
 mod operate;
 mod partitions;
@@ -127,6 +128,7 @@ pub use id::{IdGenerator, JobId};
 pub use inspect::{Counts, Found, JobView, State};
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_RATE_JOBS, MAX_RATE_PER, Rate};
 pub use name::{DEFAULT_PRIORITY, MAX_PRIORITY};
+pub use name_limits::{MAX_LIMITED_NAMES, NameLimits};
 pub use new_job::{NewJob, OnDuplicate};
 pub use operate::{Cancelled, Requeued};
 pub use partitions::{MAX_PARTITIONS, Partitions};

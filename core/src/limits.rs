@@ -1,10 +1,12 @@
 //! How much of a queue may run at once and start in a time, over all processes and languages. The limits stand on the server
 //! and the script that grants leases keeps to them, in the server's time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Error;
+use crate::name_limits::{self, NameLimits};
 use crate::queue::Queue;
 use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Held, Limit};
 use crate::session::CallNumber;
@@ -43,6 +45,8 @@ pub struct Limits {
     pub concurrency: Option<u32>,
     /// How many jobs are reserved in a time. In any span of time they are at most `jobs` more than the rate says.
     pub rate: Option<Rate>,
+    /// The limits of single job names, beside those of the whole queue.
+    pub names: BTreeMap<String, NameLimits>,
 }
 
 impl Limits {
@@ -65,10 +69,18 @@ impl Limits {
         self
     }
 
+    /// Limits of the jobs of this name. Jobs of other names pass by those that it holds back.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>, limits: NameLimits) -> Self {
+        self.names.insert(name.into(), limits);
+        self
+    }
+
     fn check(&self) -> Result<(), Error> {
         if self.concurrency.is_some_and(|most| most == 0 || most > MAX_CONCURRENCY) {
             return Err(Error::invalid("a limit of concurrency is 1 to 1000000 jobs: use pause to stop a queue"));
         }
+        name_limits::check(&self.names)?;
         let Some(Rate { jobs, per }) = self.rate else { return Ok(()) };
         if jobs == 0 || jobs > MAX_RATE_JOBS {
             return Err(Error::invalid("a rate is 1 to 1000000 jobs in a time: use pause to stop a queue"));
@@ -82,9 +94,9 @@ impl Limits {
         Ok(())
     }
 
-    /// As `meta.limits` holds them: `<concurrency>;<jobs>;<microseconds>`, 0 for none; empty without any limit.
+    /// As `meta.limits` holds those of the queue: `<concurrency>;<jobs>;<microseconds>`, 0 for none; empty without any.
     pub(crate) fn written(&self) -> String {
-        if *self == Self::default() {
+        if self.concurrency.is_none() && self.rate.is_none() {
             return String::new();
         }
         let (jobs, per_us) = self.rate.map_or((0, 0), |rate| (rate.jobs, rate.per.as_micros()));
@@ -97,7 +109,7 @@ impl Limits {
         let Some([most, jobs, per_us]) = numbers.as_deref() else { return Self::default() };
         let some = |number: u64| u32::try_from(number).ok().filter(|&number| number > 0);
         let rate = some(*jobs).map(|jobs| Rate { jobs, per: Duration::from_micros(*per_us) });
-        Self { concurrency: some(*most), rate }
+        Self { concurrency: some(*most), rate, names: BTreeMap::new() }
     }
 }
 
@@ -126,11 +138,15 @@ impl Queue {
     /// start counts when the job is reserved. What was set before is replaced; [`Limits::new`] takes all limits away. What
     /// started lately still counts when the limits are set again. Errors: `InvalidArgument`.
     ///
+    /// A limit of a name holds back jobs of that name only: others pass by. It counts the jobs that are reserved when it is
+    /// set, up to 1,000 of the queue; what a limit held back that is taken away comes back by itself.
+    ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
     /// use std::time::Duration;
     ///
     /// queue.set_limits(&duly::Limits::new().concurrency(5).rate(100, Duration::from_secs(1))).await?;
+    /// queue.set_limits(&duly::Limits::new().name("mail.send", duly::NameLimits::new().concurrency(5))).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -142,15 +158,22 @@ impl Queue {
             call_renew: Digits(u64::from(call.renew)),
             limits: limits.written(),
         };
-        let reply = self.run_numbered("set_limits", Durability::None, declare, |_| {}).await?;
-        script::text(reply).map(|_| ()).map_err(|error| error.during("set_limits").in_queue(self.name()))
+        let items = |out: &mut script::ByteStrings| name_limits::append(&limits.names, out);
+        let reply = self.run_numbered("set_limits", Durability::None, declare, items).await?;
+        let done = script::text(reply).and_then(|text| match text.as_str() {
+            "busy" => Err(Error::invalid(
+                "limits of too many names were taken away while their jobs run: set these again when those have ended",
+            )),
+            _ => Ok(()),
+        });
+        done.map_err(|error| error.during("set_limits").in_queue(self.name()))
     }
 
     /// The limits that are set.
     pub async fn limits(&self) -> Result<Limits, Error> {
         let reply = self.run_all_levels("limits", CountsScript {}, &[]).await?;
         let reply = CountsReply::decode(reply).map_err(|error| error.during("limits").in_queue(self.name()))?;
-        Ok(Limits::read(&reply.limits.limits))
+        Ok(Limits { names: name_limits::read(&reply.names), ..Limits::read(&reply.limits.limits) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A queue that is split over several, because one server node cannot carry it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{AuditOptions, AuditReport};
@@ -10,6 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::limits::{Limits, Rate};
 use crate::name;
+use crate::name_limits::NameLimits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
@@ -320,6 +322,7 @@ impl Partitions {
         let shares = Limits {
             concurrency: limits.concurrency.map(|most| most / parts),
             rate: limits.rate.map(|rate| Rate { jobs: rate.jobs / parts, ..rate }),
+            names: names_by(&limits.names, |most| most / parts),
         };
         for part in self.parts() {
             part.set_limits(&shares).await?;
@@ -335,6 +338,7 @@ impl Partitions {
         Ok(Limits {
             concurrency: share.concurrency.map(|most| most.saturating_mul(parts)),
             rate: share.rate.map(|rate| Rate { jobs: rate.jobs.saturating_mul(parts), ..rate }),
+            names: names_by(&share.names, |most| most.saturating_mul(parts)),
         })
     }
 
@@ -421,4 +425,13 @@ impl Partitions {
         }
         Ok(())
     }
+}
+
+fn names_by(names: &BTreeMap<String, NameLimits>, share: impl Fn(u32) -> u32) -> BTreeMap<String, NameLimits> {
+    let of = |limits: &NameLimits| {
+        let mut limits = limits.clone();
+        limits.concurrency = limits.concurrency.map(&share);
+        limits
+    };
+    names.iter().map(|(name, limits)| (name.clone(), of(limits))).collect()
 }

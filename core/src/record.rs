@@ -1,7 +1,7 @@
 //! The stored record: an envelope as Redis keeps it, without whatever a reader can fill in.
 //!
-//! `[<level>;<max_retries>;<key length in bytes>;<key>]{<compact JSON>}`: the scripts read the part in brackets, which
-//! is there only if one of its values is not the default, and never the JSON.
+//! `[<level>;<max_retries>;<length of the key>;<length of the name>;<key><name>]{<compact JSON>}`: the scripts read the part
+//! in brackets, which is there only if one of its values is not the default, and never the JSON. Lengths are in bytes.
 
 use crate::envelope::{Envelope, Writer, corrupt, cut_error};
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl CameBack {
 /// job.time = 1_790_000_000;
 /// assert_eq!(Record::encode(&job), br#"{"time":1790000000,"data":[42]}"#);
 /// job.key = Some("close:42".to_owned());
-/// assert_eq!(Record::encode(&job), br#"5;5;8;close:42{"time":1790000000,"data":[42]}"#);
+/// assert_eq!(Record::encode(&job), br#"5;5;8;0;close:42{"time":1790000000,"data":[42]}"#);
 /// assert_eq!(Record::decode("order-42", &Record::encode(&job), None)?, job);
 /// # Ok::<(), duly::Error>(())
 /// ```
@@ -93,7 +93,6 @@ impl Record {
         if !envelope.error.is_empty() {
             writer.string("error", cut_error(&envelope.error));
         }
-        envelope.write_name(&mut writer);
         envelope.write_rest(&mut writer);
         writer.finish()
     }
@@ -126,6 +125,7 @@ impl Record {
             envelope.priority = routing.priority;
             envelope.max_attempts = routing.max_retries;
             envelope.key = routing.key;
+            envelope.name = routing.name;
         }
         if let Some(came_back) = came_back {
             envelope.attempts = came_back.attempts;
@@ -140,6 +140,7 @@ struct Routing {
     priority: u8,
     max_retries: u32,
     key: Option<String>,
+    name: Option<String>,
 }
 
 impl Routing {
@@ -148,22 +149,28 @@ impl Routing {
         let (level, rest) = number_before_semicolon(bytes)?;
         let (max_retries, rest) = number_before_semicolon(rest)?;
         let (key_length, rest) = number_before_semicolon(rest)?;
-        let (key, json) = rest.split_at_checked(usize::try_from(key_length).ok()?)?;
+        let (name_length, rest) = number_before_semicolon(rest)?;
+        let (key, rest) = rest.split_at_checked(usize::try_from(key_length).ok()?)?;
+        let (name, json) = rest.split_at_checked(usize::try_from(name_length).ok()?)?;
         let priority = u8::try_from(level).ok().filter(|&level| level <= MAX_PRIORITY)?;
-        let key = std::str::from_utf8(key).ok()?;
-        let key = (!key.is_empty()).then(|| key.to_owned());
-        Some((Self { priority, max_retries, key }, json))
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Some((Self { priority, max_retries, key: some(text(key)?), name: some(text(name)?) }, json))
     }
 }
 
 fn write_prefix(out: &mut Vec<u8>, envelope: &Envelope) {
     let key = envelope.key.as_deref().unwrap_or_default();
-    let is_default =
-        envelope.priority == DEFAULT_PRIORITY && envelope.max_attempts == DEFAULT_MAX_RETRIES && key.is_empty();
+    let name = envelope.name.as_deref().unwrap_or_default();
+    let has_default_numbers = envelope.priority == DEFAULT_PRIORITY && envelope.max_attempts == DEFAULT_MAX_RETRIES;
+    let is_default = has_default_numbers && key.is_empty() && name.is_empty();
     if !is_default {
         // One digit, whatever the field holds: the scripts count on it.
         let level = envelope.priority.min(MAX_PRIORITY);
-        out.extend_from_slice(format!("{level};{};{};{key}", envelope.max_attempts, key.len()).as_bytes());
+        let lengths = format!("{level};{};{};{};", envelope.max_attempts, key.len(), name.len());
+        for part in [lengths.as_str(), key, name] {
+            out.extend_from_slice(part.as_bytes());
+        }
     }
 }
 
@@ -271,11 +278,11 @@ mod tests {
         envelope.time = now.whole_seconds();
         assert_eq!(Record::encode(&envelope).len(), 200 + 9);
         envelope.name = Some("order.close".to_owned());
-        assert_eq!(Record::encode(&envelope).len(), 200 + 30);
+        assert_eq!(Record::encode(&envelope).len(), 200 + 29);
         envelope.delay = Seconds::from(Millis::from_secs(900));
-        assert_eq!(Record::encode(&envelope).len(), 200 + 42);
+        assert_eq!(Record::encode(&envelope).len(), 200 + 41);
         envelope.key = Some("close:42".to_owned());
-        assert_eq!(Record::encode(&envelope).len(), 200 + 56);
+        assert_eq!(Record::encode(&envelope).len(), 200 + 49);
     }
 
     #[test]
@@ -297,6 +304,6 @@ mod tests {
         let mut envelope = Envelope::new("a", Data::default());
         envelope.priority = 77;
         envelope.headers = BTreeMap::new();
-        assert!(Record::encode(&envelope).starts_with(b"9;5;0;{"));
+        assert!(Record::encode(&envelope).starts_with(b"9;5;0;0;{"));
     }
 }

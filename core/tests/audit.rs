@@ -61,13 +61,22 @@ async fn run_all(queue: &Queue) -> BTreeMap<String, u32> {
 
 /// Damages a fresh queue with `redis-cli` lines (`@` stands for the queue's keys), and checks finding, repair and the runs.
 async fn check(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str]) {
+    check_with(damage, expected, not_run, "HLEN @meta").await;
+}
+
+fn redis_line(server: &Server, line: &str) {
+    let line = line.replace('@', "duly:{orders}:").replace("\\t", "\t");
+    let words: Vec<&str> = line.split(' ').collect();
+    let said = server.redis_cli(&words);
+    assert!(!said.contains("ERR") && !said.contains("WRONGTYPE"), "{line}: {said}");
+}
+
+/// The same, with a line of its own between the repair and the runs.
+async fn check_with(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str], before_run: &str) {
     let server = Server::start();
     let queue = queue_with_all(&server).await;
     for line in damage {
-        let line = line.replace('@', "duly:{orders}:").replace("\\t", "\t");
-        let words: Vec<&str> = line.split(' ').collect();
-        let said = server.redis_cli(&words);
-        assert!(!said.contains("ERR") && !said.contains("WRONGTYPE"), "{line}: {said}");
+        redis_line(&server, line);
     }
     let sees: Vec<_> = expected.iter().map(|&(invariant, id)| (invariant, id, false)).collect();
     let report = queue.audit(AuditOptions::new()).await.unwrap();
@@ -79,6 +88,7 @@ async fn check(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str]
     let report = queue.audit(AuditOptions::new()).await.unwrap();
     assert!(report.is_clean(), "{damage:?} {report:?}");
 
+    redis_line(&server, before_run);
     let runs = run_all(&queue).await;
     let all = ["a", "b", "c", "d", "f", "x"].into_iter().chain(runs.contains_key("r").then_some("r"));
     let wanted: BTreeMap<String, u32> = all.filter(|id| !not_run.contains(id)).map(|id| (id.to_owned(), 1)).collect();
@@ -156,6 +166,36 @@ async fn levels_and_members_are_put_right() {
         &[],
     )
     .await;
+}
+
+/// The names of `b` and `r` get limits: `b` is parked, `r` has a place.
+const LIMITED: &[&str] = &[
+    "HSET @meta names 1;1;mail parked 1",
+    "HSET @jobs b 5;5;0;4;mail{\"data\":1} r 5;5;0;4;mail{\"data\":1}",
+    "LREM @ready:5 0 b",
+    "ZADD @parked 68169720922113 b",
+    "ZADD @places 1 r",
+];
+
+async fn check_limited(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str]) {
+    // The holder of the one place goes last, or what is parked would not run.
+    let lines: Vec<&str> = LIMITED.iter().chain(damage).copied().collect();
+    check_with(&lines, expected, not_run, "HSET @meta names 1;9;mail").await;
+}
+
+#[tokio::test]
+async fn what_limits_of_names_keep_is_put_right() {
+    check_limited(&[], &[], &[]).await;
+    check_limited(&["HDEL @jobs b"], &[(Invariant::Record, "b")], &["b"]).await;
+    check_limited(&["RPUSH @ready:5 b"], &[(Invariant::OneState, "b")], &[]).await;
+    check_limited(&["ZADD @delayed 1 b"], &[(Invariant::OneState, "b")], &[]).await;
+    check_limited(&["ZREM @places r"], &[(Invariant::Place, "r")], &[]).await;
+    check_limited(&["ZADD @places 2 r"], &[(Invariant::Place, "r")], &[]).await;
+    check_limited(&["ZADD @places 1 a"], &[(Invariant::Place, "a")], &[]).await;
+    check_limited(&["ZADD @places 1 nobody"], &[(Invariant::Place, "nobody")], &[]).await;
+    check_limited(&["HDEL @leases r"], &[(Invariant::Lease, "r")], &[]).await;
+    check_limited(&["ZADD @parked 156130651144193 b"], &[(Invariant::Place, "b")], &[]).await;
+    check_limited(&["ZREM @parked b"], &[(Invariant::OneState, "b")], &[]).await;
 }
 
 #[tokio::test]

@@ -295,9 +295,9 @@ async fn undecodable_records_go_to_failed_with_the_reason_and_hold_up_nobody() {
         ("array", b"[]"),
         ("torn", br#"{"data":{"s3cr3t":"#),
         ("not-utf8", b"{\"data\":\"s3cr3t\xff\"}"),
-        ("bad-routing", b"5;x;0;{\"data\":1}"),
-        ("long-key", b"5;5;999;k{\"data\":1}"),
-        ("level-far", b"77;5;0;{\"data\":1}"),
+        ("bad-routing", b"5;x;0;0;{\"data\":1}"),
+        ("long-key", b"5;5;999;0;k{\"data\":1}"),
+        ("level-far", b"77;5;0;0;{\"data\":1}"),
     ];
     spoil(&server, &queue, &records).await;
     queue.push(new_job("good")).await.unwrap();

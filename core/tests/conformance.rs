@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, Rate, Requeued,
-    ReserveOptions, RetryPolicy, State, When, WorkerInfo,
+    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NameLimits, NewJob, OnDuplicate, Outcome, Queue,
+    Rate, Requeued, ReserveOptions, RetryPolicy, State, When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,6 +50,12 @@ struct Step {
 /// `"expect": null` is an expectation too.
 fn even_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameArguments {
+    concurrency: Option<u32>,
 }
 
 /// A step's verb and arguments, once its references are replaced. An unknown verb or argument does not decode.
@@ -119,6 +125,7 @@ enum Verb {
     SetLimits {
         concurrency: Option<u32>,
         rate: Option<(u32, f64)>,
+        names: Option<BTreeMap<String, NameArguments>>,
     },
     Limits {},
     Counts {},
@@ -410,14 +417,21 @@ impl Run {
             Verb::Promote {} => json!(queue.promote().await?),
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
-            Verb::SetLimits { concurrency, rate } => {
-                queue.set_limits(&limits(concurrency, rate)?).await.map(|()| Value::Null)?
+            Verb::SetLimits { concurrency, rate, names } => {
+                let mut limits = Limits::new();
+                limits.concurrency = concurrency;
+                limits.rate = match rate {
+                    Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
+                    None => None,
+                };
+                for (name, NameArguments { concurrency }) in names.unwrap_or_default() {
+                    let mut of_name = NameLimits::new();
+                    of_name.concurrency = concurrency;
+                    limits = limits.name(name, of_name);
+                }
+                queue.set_limits(&limits).await.map(|()| Value::Null)?
             }
-            Verb::Limits {} => {
-                let limits = queue.limits().await?;
-                let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
-                json!({ "concurrency": limits.concurrency, "rate": rate })
-            }
+            Verb::Limits {} => limits(&queue).await?,
             Verb::Counts {} => counts(&queue).await?,
             Verb::Peek { state, offset, limit } => {
                 let page = queue.peek(State::parse(&state)?, offset.unwrap_or(0), limit.unwrap_or(100)).await?;
@@ -515,15 +529,6 @@ fn span(seconds: f64) -> Result<Duration, Error> {
     Millis::from_seconds(seconds).map(Millis::to_duration)
 }
 
-fn limits(concurrency: Option<u32>, rate: Option<(u32, f64)>) -> Result<Limits, Error> {
-    let mut limits = Limits::new();
-    limits.concurrency = concurrency;
-    if let Some((jobs, per)) = rate {
-        limits.rate = Some(Rate { jobs, per: span(per)? });
-    }
-    Ok(limits)
-}
-
 fn reserve_options(max: usize, lease: Option<f64>) -> Result<ReserveOptions, Error> {
     let options = ReserveOptions::new().max(max);
     Ok(match lease {
@@ -570,6 +575,14 @@ fn requeued(outcome: &Requeued) -> Value {
         Requeued::Absent => "absent",
         _ => "unknown",
     })
+}
+
+async fn limits(queue: &Queue) -> Result<Value, Error> {
+    let limits = queue.limits().await?;
+    let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
+    let of = |limits: &NameLimits| json!({ "concurrency": limits.concurrency });
+    let names: serde_json::Map<_, _> = limits.names.iter().map(|(name, limits)| (name.clone(), of(limits))).collect();
+    Ok(json!({ "concurrency": limits.concurrency, "rate": rate, "names": names }))
 }
 
 async fn counts(queue: &Queue) -> Result<Value, Error> {

@@ -1,5 +1,5 @@
-//! Limits of a queue over several workers, one of which is killed: never more at once than the limit, never faster than the
-//! rate, and no place lost.
+//! Limits of a queue and of job names over several workers, one of which is killed: never more at once than the limit, never
+//! faster than the rate, and no place lost.
 
 #![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use duly::worker::{Job, Worker};
-use duly::{Client, Limits, NewJob, Queue, ReserveOptions};
+use duly::{Client, Limits, NameLimits, NewJob, Queue, ReserveOptions};
 use serde_json::Value;
 use support::Server;
 use tokio::sync::watch;
@@ -147,4 +147,100 @@ async fn a_worker_keeps_no_places_for_jobs_that_it_does_not_run() {
     let most = watch.await.unwrap();
     // Three workers of four executors, and none fetches ahead.
     assert!(most <= 12, "{most} were reserved at once");
+}
+
+/// Two names have limits and a third has none: none is exceeded, and what is held back holds up nobody.
+#[tokio::test]
+async fn several_workers_together_keep_to_the_limits_of_names_and_a_killed_one_gives_its_places_back() {
+    const NAMES: [(&str, u32); 3] = [("mail", 2), ("sms", 1), ("free", 12)];
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let one = |most| NameLimits::new().concurrency(most);
+    queue.set_limits(&Limits::new().name("mail", one(2)).name("sms", one(1))).await.unwrap();
+    let named = |name, count| (0..count).map(move |_| NewJob::new(&1).unwrap().name(name));
+    queue.push_many(named("mail", 60), |_| {}).await.unwrap();
+    queue.push_many(named("sms", 30).chain(named("free", 120)), |_| {}).await.unwrap();
+    // Of the nine it asks for, two are of the first name, one of the second.
+    kill_a_holder(&server, 9);
+    assert!(queue.counts().await.unwrap().held.unwrap().contains("'mail'"));
+
+    let seen = Arc::new([Seen::default(), Seen::default(), Seen::default()]);
+    let (stop, stopped) = watch::channel(false);
+    let workers = (0..3).map(|_| {
+        let mut worker = Worker::builder(server.client()).queue("orders", 1).concurrency(4);
+        for (place, (name, _)) in NAMES.into_iter().enumerate() {
+            let seen = Arc::clone(&seen);
+            worker = worker.handler(name, move |_: Job<Value>, _| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    let seen = &seen[place];
+                    seen.starts.lock().unwrap().push(Instant::now());
+                    seen.most.fetch_max(seen.running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    seen.running.fetch_sub(1, Ordering::SeqCst);
+                    Ok::<(), String>(())
+                }
+            });
+        }
+        let mut stopped = stopped.clone();
+        let stop = async move {
+            let _ = stopped.wait_for(|stop| *stop).await;
+        };
+        tokio::spawn(async move { worker.build().unwrap().run_until(stop).await.unwrap() })
+    });
+    let began = Instant::now();
+    let workers: Vec<_> = workers.collect();
+    loop {
+        let counts = queue.counts().await.unwrap();
+        if counts.ready + counts.reserved + counts.delayed == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let took = began.elapsed();
+    stop.send(true).unwrap();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let ended = |place: usize| *seen[place].starts.lock().unwrap().iter().max().unwrap();
+    for (place, (name, most)) in NAMES.into_iter().enumerate() {
+        let at_once = seen[place].most.load(Ordering::SeqCst);
+        assert!(at_once <= usize::try_from(most).unwrap(), "{at_once} jobs of {name} at once");
+        assert!(at_once > 1 || most == 1, "no two jobs of {name} ran at once");
+    }
+    let runs: Vec<_> = seen.iter().map(|seen| seen.starts.lock().unwrap().len()).collect();
+    assert_eq!(runs, [60, 30, 120]);
+    // They were pushed last and passed by.
+    assert!(ended(2) < ended(0) && ended(2) < ended(1), "what no limit holds back waited");
+    // 30 rounds of 5 ms, after the dead one's lease: nobody waits a second for a place that is free.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
+}
+
+/// Taking a limit away brings everything back, also while workers are busy, and leaves nothing behind on the server.
+#[tokio::test]
+async fn limits_of_names_come_and_go_while_workers_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 300).await;
+    let changed = queue.clone();
+    let change = tokio::spawn(async move {
+        for round in 0_u32..40 {
+            let limits = Limits::new().name("other", NameLimits::new().concurrency(1));
+            let limits = match round % 3 {
+                0 => limits.name("work", NameLimits::new().concurrency(1 + round % 2)),
+                1 => limits,
+                _ => Limits::new(),
+            };
+            changed.set_limits(&limits).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        changed.set_limits(&Limits::new()).await.unwrap();
+    });
+    let (_, starts) = work_off(&server, &queue, Duration::from_millis(2)).await;
+    change.await.unwrap();
+    assert_eq!(starts.len(), 300);
+    assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders}:parked", "duly:{orders}:places"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["HEXISTS", "duly:{orders}:meta", "names"]).trim(), "0");
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use duly::blocking::{self, Uninterrupted};
-use duly::{AuditOptions, ErrorKind, Limits, NewJob, Requeued, ReserveOptions, State, When};
+use duly::{AuditOptions, ErrorKind, Limits, NameLimits, NewJob, Requeued, ReserveOptions, State, When};
 use support::Server;
 
 fn job() -> NewJob {
@@ -90,7 +90,8 @@ async fn verbs_for_all_jobs_reach_every_part() {
 async fn each_part_keeps_to_its_share_of_the_limits() {
     let server = Server::start();
     let queue = server.client().partitioned_queue("orders", 3).unwrap();
-    let limits = Limits::new().concurrency(6).rate(30, Duration::from_secs(60));
+    let mail = |most| NameLimits::new().concurrency(most);
+    let limits = Limits::new().concurrency(6).rate(30, Duration::from_secs(60)).name("mail", mail(3));
     queue.set_limits(&limits).await.unwrap();
     assert_eq!(queue.limits().await.unwrap(), limits);
     queue.push_many((0..60).map(|_| job()), |_| {}).await.unwrap();
@@ -101,6 +102,7 @@ async fn each_part_keeps_to_its_share_of_the_limits() {
     assert_eq!(held.len(), 6);
     assert!(queue.counts().await.unwrap().held.is_some());
     assert!(queue.set_limits(&Limits::new().concurrency(2)).await.is_err(), "a part would get none");
+    assert!(queue.set_limits(&Limits::new().name("mail", mail(2))).await.is_err(), "a part would get none");
 }
 
 #[tokio::test]

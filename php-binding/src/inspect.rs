@@ -30,7 +30,7 @@ record! {
         next_lease_end_in: Option<f64>,
         /// Totals over the queue's life, by name. They inform; nothing relies on them.
         totals: BTreeMap<String, i64>,
-        /// Which limit holds jobs back just now; null while another one may start.
+        /// Which limit holds jobs back just now, of the queue or of names; null while none does.
         held: Option<String>,
     }
 }

@@ -1,8 +1,11 @@
 //! `Duly\Limits`: how much of a queue may run at once and start in a time.
 
-use duly::Rate;
+use std::collections::BTreeMap;
+
+use duly::{NameLimits, Rate};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
+use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::convert::{millis, values, whole};
@@ -16,18 +19,28 @@ record! {
         concurrency: Option<i64>,
         /// How many jobs start in how many seconds.
         rate: Option<Vec<f64>>,
+        /// The limits of single job names.
+        names: BTreeMap<String, BTreeMap<String, i64>>,
     }
 }
 
 impl From<duly::Limits> for Limits {
     fn from(limits: duly::Limits) -> Self {
         let rate = limits.rate.map(|rate| vec![f64::from(rate.jobs), rate.per.as_secs_f64()]);
-        Self { concurrency: limits.concurrency.map(i64::from), rate }
+        let of = |limits: NameLimits| {
+            limits.concurrency.map(|most| ("concurrency".to_owned(), i64::from(most))).into_iter().collect()
+        };
+        let names = limits.names.into_iter().map(|(name, limits)| (name, of(limits))).collect();
+        Self { concurrency: limits.concurrency.map(i64::from), rate, names }
     }
 }
 
-/// What `setLimits` takes: a number, and a list of a number and a time.
-pub fn limits_of(concurrency: Option<i64>, rate: Option<&ZendHashTable>) -> Result<duly::Limits, Fault> {
+/// What `setLimits` takes: a number, a list of a number and a time, and an array of arrays.
+pub fn limits_of(
+    concurrency: Option<i64>,
+    rate: Option<&ZendHashTable>,
+    names: Option<&ZendHashTable>,
+) -> Result<duly::Limits, Fault> {
     let mut limits = duly::Limits::new();
     let most = duly::MAX_CONCURRENCY.into();
     limits.concurrency = concurrency.map(|number| whole("concurrency", number, most)).transpose()?;
@@ -38,5 +51,36 @@ pub fn limits_of(concurrency: Option<i64>, rate: Option<&ZendHashTable>) -> Resu
         let jobs = whole("the jobs of a rate", jobs.long().ok_or_else(wrong)?, duly::MAX_RATE_JOBS.into())?;
         limits.rate = Some(Rate { jobs, per: millis("the time of a rate", per)?.to_duration() });
     }
+    if let Some(names) = names {
+        limits.names = names_of(names)?;
+    }
     Ok(limits)
+}
+
+fn names_of(given: &ZendHashTable) -> Result<BTreeMap<String, NameLimits>, Fault> {
+    let wrong = || Fault::invalid("names is an array such as ['mail.send' => ['concurrency' => 5]]");
+    let mut names = BTreeMap::new();
+    // Not the table's own iterator: it panics at a key that is not UTF-8.
+    let mut members = Iter::new(given);
+    while let Some((name, value)) = members.next_zval() {
+        let name = match name.long() {
+            Some(number) if name.is_long() => number.to_string(),
+            _ => name.string().ok_or_else(wrong)?,
+        };
+        let mut limits = NameLimits::new();
+        let mut words = Iter::new(value.dereference().array().ok_or_else(wrong)?);
+        while let Some((word, value)) = words.next_zval() {
+            if word.string().as_deref() != Some("concurrency") {
+                return Err(wrong());
+            }
+            let value = value.dereference();
+            if !value.is_null() {
+                let number = if value.is_long() { value.long() } else { None };
+                let most = whole("concurrency", number.ok_or_else(wrong)?, duly::MAX_CONCURRENCY.into())?;
+                limits.concurrency = Some(most);
+            }
+        }
+        names.insert(name, limits);
+    }
+    Ok(names)
 }

@@ -145,8 +145,13 @@ macro_rules! verbs {
             }
 
             /// Limits how many jobs run at once and how many start in so many seconds, in all workers together.
-            pub fn set_limits(&self, concurrency: Option<i64>, rate: Option<&ZendHashTable>) -> PhpResult<()> {
-                Ok(self.queue.set_limits(&limits_of(concurrency, rate)?, &mut Signals)?)
+            pub fn set_limits(
+                &self,
+                concurrency: Option<i64>,
+                rate: Option<&ZendHashTable>,
+                names: Option<&ZendHashTable>,
+            ) -> PhpResult<()> {
+                Ok(self.queue.set_limits(&limits_of(concurrency, rate, names)?, &mut Signals)?)
             }
 
             /// The limits that are set.

@@ -246,14 +246,15 @@ impl Queue {
     }
 
     /// Limits how many jobs run at once and how many start in a time, in all workers together.
-    #[pyo3(signature = (*, concurrency=None, rate=None))]
+    #[pyo3(signature = (*, concurrency=None, rate=None, names=None))]
     fn set_limits(
         &self,
         py: Python<'_>,
         concurrency: Option<&Bound<'_, PyAny>>,
         rate: Option<&Bound<'_, PyAny>>,
+        names: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let limits = limits_of(concurrency, rate)?;
+        let limits = limits_of(concurrency, rate, names)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.set_limits(&limits, signals)))
     }
 

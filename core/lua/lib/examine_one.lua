@@ -1,7 +1,30 @@
 -- All that is kept about one id, as text, '' where there is nothing: the record's size, level and key, the due time, whether
--- it is in `reserved`, the token, when it failed, what is kept beside it, who holds its key, its counts of stale entries; and
--- of the given member of `delayed` the due time, of the given key the holder.
+-- it is in `reserved`, the token, when it failed, what is kept beside it, who holds its key, its counts of stale entries; of
+-- the given member of `delayed` the due time, of the given key the holder; `1` if it is parked, `2` where nobody looks, the
+-- number of the place it has, and the number of its name if that has a limit.
 local some_stale = redis.call('HLEN', stale) > 0
+local named
+local names = redis.call('HGET', meta, 'names')
+if names then
+  --- include: names
+end
+--- include: parked
+local function examine_names(id, record)
+  local number = ''
+  if record and named then
+    local _, _, _, _, name = routing(record)
+    number = name and named.number_of[name] or ''
+    if named.most_of[number] == 0 then number = '' end
+  end
+  local is_parked = ''
+  local turn = redis.call('ZSCORE', parked, id)
+  if turn then
+    local is_known = names == '?' or named and named.most_of[math.floor(turn / TURNS / 10)]
+    is_parked = is_known and string.find(passed_levels, math.floor(turn / TURNS) % 10, 1, true) and '1' or '2'
+  end
+  return is_parked, redis.call('ZSCORE', places, id) or '', number == '' and '' or string.format('%.0f', number)
+end
+
 local function examine_one(id, member, key)
   local size, level, own_key, due, holder = '', '', '', '', ''
   local record = redis.call('HGET', jobs, id)
@@ -21,9 +44,11 @@ local function examine_one(id, member, key)
       if count then counts[#counts + 1] = string.format('%.0f=', at - 1) .. count end
     end
   end
+  local is_parked, place, number = examine_names(id, record)
   return {
     size, level, own_key, due, redis.call('ZSCORE', reserved, id) and '1' or '', redis.call('HGET', leases, id) or '',
     redis.call('ZSCORE', failed, id) or '', redis.call('HGET', returned, id) or '', holder, table.concat(counts, ','),
     member ~= '' and redis.call('ZSCORE', delayed, member) or '', key ~= '' and redis.call('HGET', keys, key) or '',
+    is_parked, place, number,
   }
 end

@@ -1,4 +1,4 @@
--- What the queue's limits leave to this call, `room`: of `places` (jobs that may run beside the reserved ones) and of what its
+-- What the queue's limits leave to this call, `room`: of `places_left` (jobs that may run beside the reserved ones) and of what its
 -- rate lets start, the smaller number. The rate is the generic cell rate algorithm (GCRA; ITU-T I.371, annex A; B. Leach, "Rate
 -- limiting, cells, and GCRA", 2015), a token bucket of one number: `rate_at` is when the next job would start if all came evenly,
 -- and may be ahead of now by as long as a burst of `rate_jobs` takes. It has whole microseconds and a rest in `rate_jobs`ths of
@@ -6,8 +6,8 @@
 local rate_jobs, rate_us, rate_at, rate_rest
 local most, jobs_text, us_text = string.match(known[7], '^(%d+);(%d+);(%d+)$')
 if most and most ~= '0' then
-  places = math.max(0, most - redis.call('ZCARD', reserved))
-  room = places
+  places_left = math.max(0, most - redis.call('ZCARD', reserved))
+  room = places_left
 end
 if most and jobs_text ~= '0' then
   rate_jobs, rate_us = tonumber(jobs_text), tonumber(us_text)

@@ -2,7 +2,7 @@
 -- kills its worker would kill one after the other. Goes to the head of its ready list: it is older than what waits there.
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
-  --- include: routing, came_back, failed_set
+  --- include: routing, came_back, failed_set, to_head
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
   redis.call('HLEN', leases)
@@ -10,11 +10,17 @@ if #expired > 0 then
   redis.call('HLEN', returned)
   redis.call('HLEN', keys)
   for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
+  if names then
+    redis.call('ZCARD', parked)
+    redis.call('ZCARD', places)
+  end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up = 0
   for i = #expired, 1, -1 do
     local id = expired[i]
+    local number = names and redis.call('ZSCORE', places, id)
+    if number then redis.call('ZREM', places, id) end
     local record = redis.call('HGET', jobs, id)
     if record then
       local level, max_retries, key = routing(record)
@@ -22,7 +28,7 @@ if #expired > 0 then
         enter_failed(id, key)
         gave_up = gave_up + 1
       else
-        redis.call('LPUSH', ready(level), id)
+        to_head(id, level, number)
       end
     else
       redis.call('HDEL', returned, id)

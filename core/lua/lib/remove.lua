@@ -22,8 +22,11 @@ local function leave_state(id, level, state)
   elseif state == 'reserved' then
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
+    if names then redis.call('ZREM', places, id) end
   elseif state == 'failed' then
     redis.call('ZREM', failed, id)
+  elseif names and redis.call('ZREM', parked, id) == 1 then
+    return -- it has no entry
   elseif level then
     redis.call('HINCRBY', stale, level .. ':' .. id, 1)
     redis.call('HINCRBY', meta, 'stale_entries', 1)
@@ -44,6 +47,10 @@ local function remove(id)
   redis.call('HLEN', keys)
   redis.call('ZCARD', reserved)
   redis.call('HLEN', stale)
+  if names then
+    redis.call('ZCARD', parked)
+    redis.call('ZCARD', places)
+  end
   redis.call('HDEL', jobs, id)
   redis.call('HDEL', returned, id)
   leave_state(id, level, state)

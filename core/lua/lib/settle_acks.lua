@@ -20,8 +20,10 @@ if ack_count > 0 then
     -- What may hold a foreign type comes first, so that nothing is done by half.
     redis.call('HLEN', jobs)
     if keyed == 1 then redis.call('HLEN', keys) end
+    if names then redis.call('ZCARD', places) end
     if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
     redis.call('ZREM', reserved, unpack(held))
+    if names then redis.call('ZREM', places, unpack(held)) end
     -- An ack that is there twice in one call is answered twice and counted once.
     local acked = redis.call('HDEL', leases, unpack(held))
     redis.call('HDEL', jobs, unpack(held))

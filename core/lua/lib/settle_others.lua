@@ -2,7 +2,7 @@
 -- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. retry: counts a failure, due again after the
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- failed: counts a failure and retries no more.
---- include: wake, routing, delayed_member, came_back, failed_set
+--- include: wake, routing, delayed_member, came_back, failed_set, to_head
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
@@ -10,6 +10,10 @@ redis.call('ZCARD', failed)
 redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
+if names then
+  redis.call('ZCARD', parked)
+  redis.call('ZCARD', places)
+end
 local entered_failed = 0
 local released = {}
 for at = next_item, #ARGV, 7 do
@@ -21,6 +25,8 @@ for at = next_item, #ARGV, 7 do
     flags[#flags + 1] = '1'
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
+    local number = names and redis.call('ZSCORE', places, id)
+    if number then redis.call('ZREM', places, id) end
     local had, first
     if record ~= '' then
       had, first = string.match(record, '^(%d+);()')
@@ -45,7 +51,7 @@ for at = next_item, #ARGV, 7 do
         wake_for(now + delay)
       else
         if verb == 'release' then
-          released[#released + 1] = { ready(level), id }
+          released[#released + 1] = { id, level, number }
         else
           redis.call('RPUSH', ready(level), id)
         end
@@ -56,5 +62,5 @@ for at = next_item, #ARGV, 7 do
   end
 end
 -- Each goes to the head of its list: the last one first keeps their order.
-for i = #released, 1, -1 do redis.call('LPUSH', released[i][1], released[i][2]) end
+for i = #released, 1, -1 do to_head(unpack(released[i], 1, 3)) end
 if entered_failed > 0 then trim_failed(entered_failed) end

@@ -100,6 +100,24 @@ impl Look {
         self.is(10)
     }
 
+    fn is_parked(&self) -> bool {
+        self.is(12)
+    }
+
+    /// Parked where no reserve looks: under a number that no limit has.
+    fn is_parked_away(&self) -> bool {
+        self.0[12] == b"2"
+    }
+
+    fn place(&self) -> &[u8] {
+        &self.0[13]
+    }
+
+    /// The number of its name, if that has a limit.
+    fn number(&self) -> &[u8] {
+        &self.0[14]
+    }
+
     fn holder_of_given_key(&self) -> &[u8] {
         &self.0[11]
     }
@@ -124,6 +142,10 @@ pub(super) enum Mend {
     DropMember,
     RenameDelayed,
     DropFailed,
+    DropParked,
+    Unpark,
+    TakePlace,
+    DropPlace,
     CountStale { level: u8, amount: i64 },
     TakeKey,
     DropKey,
@@ -142,6 +164,10 @@ impl Mend {
             Self::DropMember => "drop_member",
             Self::RenameDelayed => "rename_delayed",
             Self::DropFailed => "drop_failed",
+            Self::DropParked => "drop_parked",
+            Self::Unpark => "unpark",
+            Self::TakePlace => "take_place",
+            Self::DropPlace => "drop_place",
             Self::CountStale { .. } => "count_stale",
             Self::TakeKey => "take_key",
             Self::DropKey => "drop_key",
@@ -164,6 +190,7 @@ pub(super) fn judge(subject: &Subject, look: &Look, entries: &Entries, undecodab
     let mut defects = Defects(Vec::new());
     if look.has_record() {
         judge_states(&mut defects, subject, look, entries, undecodable);
+        judge_place(&mut defects, look);
         judge_key_of_job(&mut defects, subject, look);
         if look.is(7) && CameBack::decode(look.note()).is_err() {
             defects.add(Invariant::Returned, "what is kept beside it cannot be read", Some(Mend::DropNote));
@@ -210,7 +237,7 @@ fn judge_states(defects: &mut Defects, subject: &Subject, look: &Look, entries: 
 
     if half_lease {
         let detail = if look.has_token() { "a lease without an end" } else { "the end of a lease without a token" };
-        let mend = if elsewhere || has_live_entry { Mend::DropLease } else { Mend::Reclaim };
+        let mend = if elsewhere || has_live_entry || look.is_parked() { Mend::DropLease } else { Mend::Reclaim };
         defects.add(Invariant::Lease, detail, Some(mend));
     }
     if look.is_delayed() && reserved {
@@ -224,8 +251,16 @@ fn judge_states(defects: &mut Defects, subject: &Subject, look: &Look, entries: 
         defects.add(one, "failed and in another state", Some(Mend::DropFailed));
     }
 
+    if look.is_parked() {
+        if elsewhere || has_live_entry {
+            defects.add(one, "held back by a limit of its name and in another state", Some(Mend::DropParked));
+        } else if look.is_parked_away() {
+            defects.add(Invariant::Place, "held back by a limit that there is not", Some(Mend::Unpark));
+        }
+    }
+
     for level in 0..LEVELS {
-        let may_be_ready = level == own && !elsewhere && !half_lease;
+        let may_be_ready = level == own && !elsewhere && !half_lease && !look.is_parked();
         let (found, stale) = (i64::from(entries[usize::from(level)]), look.stale(level));
         let live = found - stale;
         let set_live = |live_now: i64| Some(Mend::CountStale { level, amount: live - live_now });
@@ -249,6 +284,18 @@ fn judge_states(defects: &mut Defects, subject: &Subject, look: &Look, entries: 
     }
 }
 
+/// A reserved job whose name has a limit has a place, and only such a job.
+fn judge_place(defects: &mut Defects, look: &Look) {
+    let reserved = look.in_reserved() && look.has_token();
+    let half_lease = look.in_reserved() != look.has_token(); // whose mending gives the place back
+    if !look.place().is_empty() && !reserved && !half_lease {
+        defects.add(Invariant::Place, "holds a place of its name and is not reserved", Some(Mend::DropPlace));
+    } else if reserved && !look.number().is_empty() && look.place() != look.number() {
+        let detail = "is reserved and holds no place, though its name has a limit";
+        defects.add(Invariant::Place, detail, Some(Mend::TakePlace));
+    }
+}
+
 /// What is left of a job that is no more.
 fn judge_leftovers(defects: &mut Defects, look: &Look, entries: &Entries) {
     if look.member_is_there() {
@@ -259,6 +306,12 @@ fn judge_leftovers(defects: &mut Defects, look: &Look, entries: &Entries) {
     }
     if look.is_failed() {
         defects.add(Invariant::Record, "an entry of failed without a record", Some(Mend::DropFailed));
+    }
+    if look.is_parked() {
+        defects.add(Invariant::Record, "held back by a limit, without a record", Some(Mend::DropParked));
+    }
+    if !look.place().is_empty() && !look.in_reserved() && !look.has_token() {
+        defects.add(Invariant::Place, "a place without a record", Some(Mend::DropPlace));
     }
     if look.is(7) {
         defects.add(Invariant::Returned, "what came back is kept without a record", Some(Mend::DropNote));

@@ -70,7 +70,9 @@ impl Audit {
             }
             self.screen(subjects, &lists).await?;
         }
-        for key in [Key::Reserved, Key::Leases, Key::Failed, Key::Returned, Key::Keys, Key::Stale] {
+        for key in
+            [Key::Reserved, Key::Leases, Key::Failed, Key::Returned, Key::Keys, Key::Stale, Key::Parked, Key::Places]
+        {
             let mut pages = Pages::default();
             while let Some(page) = self.scan(key, &mut pages).await? {
                 let subjects = page.chunks_exact(2).map(|pair| match key {

@@ -66,7 +66,7 @@ pub(super) enum Command {
     Reclaim { cap: usize },
     Pause { call: CallId, pause: bool },
     Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
-    Limit { call: CallId, limits: Option<Limits> },
+    Limit { call: CallId, limits: Option<Limits>, names: Vec<(String, u64)> },
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
@@ -174,7 +174,7 @@ impl State {
             Command::Configure { call, failed_max, failed_age_ms } => {
                 self.configure(levels, call, *failed_max, *failed_age_ms)
             }
-            Command::Limit { call, limits } => self.limit(levels, call, *limits),
+            Command::Limit { call, limits, names } => self.limit(levels, call, *limits, names),
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),

@@ -66,6 +66,8 @@ impl State {
             "stale",
             stale.into_iter().map(|((level, id), n)| (format!("{level}:{id}"), n.to_string())).collect(),
         );
+        add_sorted(&mut dump, "parked", self.parked.iter().map(|(id, parked)| (id.clone(), parked.score())));
+        add_sorted(&mut dump, "places", self.places.iter().map(|(id, &number)| (id.clone(), number)));
         add_list(&mut dump, "wake", vec!["1".to_owned(); self.wakes]);
         let meta = &self.meta;
         let numbers = [
@@ -76,13 +78,15 @@ impl State {
             ("token", meta.token),
             ("failed_max", meta.failed_max),
             ("failed_age_ms", meta.failed_age_ms),
+            ("parked", meta.parked),
             ("stale_entries", (stale_total > 0).then_some(stale_total as u64)),
         ];
         let fields = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())));
         let levels = meta.levels.map(|levels| ("levels".to_owned(), levels.to_string()));
         let limits = meta.limits.map(|limits| ("limits".to_owned(), limits.text()));
+        let names = meta.names.as_ref().map(|names| ("names".to_owned(), names.text()));
         let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
-        add_hash(&mut dump, "meta", fields.chain(levels).chain(limits).chain(rate_at).collect());
+        add_hash(&mut dump, "meta", fields.chain(levels).chain(limits).chain(names).chain(rate_at).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());

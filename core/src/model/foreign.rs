@@ -15,15 +15,23 @@ struct Stage {
     server: Server,
     keys: QueueKeys,
     next_number: u64,
+    /// All jobs have a name with a limit: three of it run, and the one that is ready is parked.
+    is_limited: bool,
 }
 
 fn record(key: Option<&str>) -> Record {
-    Record { level: 5, max_retries: 5, key: key.map(str::to_owned), body: "{}".to_owned() }
+    Record {
+        level: 5,
+        max_retries: 5,
+        key: key.map(str::to_owned),
+        name: Some("mail".to_owned()),
+        body: "{}".to_owned(),
+    }
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { server: Server::start(), keys: queue_keys(0), next_number: 1 }
+        Self { server: Server::start(), keys: queue_keys(0), next_number: 1, is_limited: false }
     }
 
     fn call(&mut self) -> CallId {
@@ -59,6 +67,10 @@ impl Stage {
     fn fill(&mut self) -> (u64, u64) {
         self.server.command(&["FLUSHDB"]);
         self.server.set_clock(&self.keys, START);
+        if self.is_limited {
+            let call = self.call();
+            self.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 3)] }).unwrap();
+        }
         for (id, key) in [("plain", None), ("failed", Some("f"))] {
             self.push(id, key, Due::Now);
             let token = self.lease_one(1000);
@@ -75,6 +87,10 @@ impl Stage {
         self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
         self.lease_one(10);
         self.push("ready", Some("r"), Due::Now);
+        if self.is_limited {
+            let reserve = self.reserve(1, 10, Vec::new());
+            self.send(reserve).unwrap();
+        }
         self.push("due", Some("d"), Due::After(5));
         self.push("later", Some("l"), Due::After(5000));
         self.push("gone", None, Due::Now);
@@ -146,6 +162,8 @@ impl Stage {
             Command::Pause { call: self.call(), pause: true },
             Command::Pause { call: self.call(), pause: false },
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
+            Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), 1)] },
+            Command::Limit { call: self.call(), limits: None, names: Vec::new() },
         ]
     }
 
@@ -162,9 +180,8 @@ fn outcome(id: &str, token: u64, key: Option<&str>, verb: Verb) -> Outcome {
 }
 
 /// A call that fails has changed nothing.
-#[test]
-fn a_foreign_type_loses_no_job() {
-    let mut stage = Stage::new();
+fn foreign_types_lose_no_job(is_limited: bool) {
+    let mut stage = Stage { is_limited, ..Stage::new() };
     let mut names: Vec<String> = Key::FIXED.iter().map(|key| key.name().to_owned()).collect();
     names.extend(["ready:5".to_owned(), "ready:7".to_owned(), "done:held".to_owned(), format!("call:{CLIENT}")]);
     let mut half_done = Vec::new();
@@ -192,8 +209,23 @@ fn a_foreign_type_loses_no_job() {
 }
 
 #[test]
+fn a_foreign_type_loses_no_job() {
+    foreign_types_lose_no_job(false);
+}
+
+#[test]
+fn a_foreign_type_loses_no_job_of_a_name_with_a_limit() {
+    foreign_types_lose_no_job(true);
+}
+
+#[test]
 fn a_full_server_still_lets_work_end() {
-    let mut stage = Stage::new();
+    work_ends_on_a_full_server(false);
+    work_ends_on_a_full_server(true);
+}
+
+fn work_ends_on_a_full_server(is_limited: bool) {
+    let mut stage = Stage { is_limited, ..Stage::new() };
     let ends_work = |command: &Command| {
         !matches!(
             command,
@@ -203,6 +235,7 @@ fn a_full_server_still_lets_work_end() {
                 | Command::Requeue { .. }
                 | Command::Pause { .. }
                 | Command::Configure { .. }
+                | Command::Limit { .. }
         )
     };
     for place in 0.. {
@@ -302,7 +335,7 @@ fn a_missing_record_holds_up_nobody() {
 fn a_malformed_member_of_delayed_holds_up_nobody() {
     let mut stage = Stage::new();
     stage.server.command(&["HSET", &stage.key(Key::Meta), "format", "1", "levels", "57", "clock", &START.to_string()]);
-    let records = [("a", "{}"), ("b", "7;5;0;{}"), ("c", "3;5;0;{}"), ("d", "{}"), ("e", "7;5;0;{}")];
+    let records = [("a", "{}"), ("b", "7;5;0;0;{}"), ("c", "3;5;0;0;{}"), ("d", "{}"), ("e", "7;5;0;0;{}")];
     for (id, record) in records {
         stage.server.command(&["HSET", &stage.key(Key::Jobs), id, record]);
     }
@@ -336,7 +369,7 @@ fn a_record_with_a_level_that_nobody_uses_stops_nobody_elses_job() {
             let call = stage.call();
             stage.send(Command::Settle { call, outcomes: both(Verb::Failed) }).unwrap();
         }
-        stage.server.command(&["HSET", &stage.key(Key::Jobs), "b", "7;5;0;{}"]);
+        stage.server.command(&["HSET", &stage.key(Key::Jobs), "b", "7;5;0;0;{}"]);
         stage.server.command(&["HSET", &stage.key(Key::Meta), "levels", "5"]);
         stage.server.set_clock(&stage.keys, START + 10);
         let call = stage.call();
@@ -417,4 +450,48 @@ fn large_records_are_not_read_only_to_be_left_behind() {
     assert_eq!(reply.jobs.len(), 3);
     let grown = stage.peak_memory() - before;
     assert!(grown < 40 * LARGE, "a reply of 3 MiB took {grown} bytes");
+}
+
+#[test]
+fn names_do_not_outgrow_their_numbers() {
+    let mut stage = Stage::new();
+    stage.push("a", None, Due::Now);
+    let limit = |stage: &mut Stage, name: &str| {
+        let call = stage.call();
+        stage.send(Command::Limit { call, limits: None, names: vec![(name.to_owned(), 1)] })
+    };
+    // Of all numbers but one a job still runs.
+    let (names, places) = (stage.key(Key::Meta), stage.key(Key::Places));
+    let lines: Vec<_> = (1..200).map(|number| format!("{number};0;n{number}")).collect();
+    stage.server.command(&["HSET", &names, "names", &lines.join("\n")]);
+    for number in 1..200 {
+        stage.server.command(&["ZADD", &places, &number.to_string(), &format!("j{number}")]);
+    }
+    assert_eq!(limit(&mut stage, "first"), Ok(Answer::Text("ok".to_owned())));
+    stage.server.command(&["ZADD", &places, "200", "j200"]);
+    let before = stage.dump_without("call:c0");
+    assert_eq!(limit(&mut stage, "second"), Ok(Answer::Text("busy".to_owned())));
+    assert_eq!(stage.dump_without("call:c0"), before);
+    // One ends: its number is free again.
+    stage.server.command(&["ZREM", &places, "j7"]);
+    assert_eq!(limit(&mut stage, "second"), Ok(Answer::Text("ok".to_owned())));
+    let Some(Contents::Hash(meta)) = stage.contents(Key::Meta) else { panic!("no meta") };
+    assert!(meta["names"].ends_with("200;0;first\n7;1;second"), "{}", meta["names"]);
+}
+
+#[test]
+fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
+    const LARGE: usize = 1 << 20;
+    let mut stage = Stage::new();
+    for place in 0..6 {
+        let large = Record { body: "x".repeat(LARGE), ..record(None) };
+        let call = stage.call();
+        let items = vec![(format!("j{place}"), large, Due::Now, None)];
+        stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        stage.lease_one(1000 + place);
+    }
+    let call = stage.call();
+    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 9)] }).unwrap();
+    let Some(Contents::Sorted(places)) = stage.contents(Key::Places) else { panic!("no places") };
+    assert_eq!(places.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["j0", "j1", "j2"]);
 }

@@ -43,6 +43,7 @@ pub(super) struct NewRecord {
     pub(super) level: u8,
     pub(super) max_retries: u64,
     pub(super) key: Option<&'static str>,
+    pub(super) name: Option<&'static str>,
     pub(super) padding: usize,
     /// How often it has failed, where an import says so.
     pub(super) failures: Option<u64>,
@@ -162,6 +163,7 @@ pub(super) enum Step {
     Limit {
         who: Who,
         limits: Option<Limits>,
+        names: Vec<(&'static str, u64)>,
     },
     Counts,
     Peek {
@@ -229,12 +231,14 @@ fn record() -> impl Strategy<Value = NewRecord> {
     let level = prop_oneof![5 => Just(5_u8), 1 => Just(0), 2 => Just(3), 1 => Just(9)];
     let max_retries = prop_oneof![2 => Just(5_u64), 2 => Just(0), 1 => Just(1)];
     let key = prop_oneof![4 => Just(None), 3 => Just(Some("k")), 1 => Just(Some("k;2{"))];
+    let name = prop_oneof![3 => Just(None), 3 => Just(Some("mail")), 1 => Just(Some("n;2{")), 1 => Just(Some("other"))];
     let failures = prop::option::weighted(0.15, 0..3_u64);
-    let all = (level, max_retries, key, select(vec![0_usize, 0, 40]), failures);
-    all.prop_map(|(level, max_retries, key, padding, failures)| NewRecord {
+    let all = (level, max_retries, key, name, select(vec![0_usize, 0, 40]), failures);
+    all.prop_map(|(level, max_retries, key, name, padding, failures)| NewRecord {
         level,
         max_retries,
         key,
+        name,
         padding,
         failures,
     })
@@ -313,7 +317,7 @@ fn names() -> impl Strategy<Value = Names> {
 /// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
 fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
-    let plain = NewRecord { level: 5, max_retries: 0, key: None, padding: 0, failures: None };
+    let plain = NewRecord { level: 5, max_retries: 0, key: None, name: None, padding: 0, failures: None };
     let take = move |want, lease_ms| Step::Reserve {
         who: me,
         want,
@@ -377,7 +381,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
                 endings: Endings::Some(Vec::new()),
             };
             vec![
-                Step::Limit { who: me, limits },
+                Step::Limit { who: me, limits, names: Vec::new() },
                 Step::Push { who: me, count, record, when: When::Now },
                 wait(2),
                 wait(300),
@@ -391,7 +395,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         },
     );
     let with_key = move |pick, max_retries| {
-        let record = NewRecord { level: 5, max_retries, key: Some("k"), padding: 0, failures: None };
+        let record = NewRecord { level: 5, max_retries, key: Some("k"), name: None, padding: 0, failures: None };
         Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
     };
     let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
@@ -402,8 +406,53 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     ];
     let two_of_one_key = last
         .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
-    let (run, again, told, limited) = (run.boxed(), again.boxed(), told.boxed(), limited.boxed()); // or the stack of a test thread is too small
-    prop_oneof![1 => many, 12 => run, 12 => again, 6 => told, 6 => limited, 2 => two_of_one_key]
+    let (run, again, told, limited, by_name) =
+        (run.boxed(), again.boxed(), told.boxed(), limited.boxed(), by_name().boxed()); // or the stack of a test thread is too small
+    prop_oneof![1 => many, 12 => run, 12 => again, 6 => told, 6 => limited, 8 => by_name, 2 => two_of_one_key]
+}
+
+/// Jobs of a name with a limit come and go, and the limits change.
+fn by_name() -> impl Strategy<Value = Vec<Step>> {
+    let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+    let named = move |name, count| {
+        let record = NewRecord { level: 5, max_retries: 5, key: None, name, padding: 0, failures: None };
+        Step::Push { who: me, count, record, when: When::Now }
+    };
+    (names_limits(), names_limits(), select(vec![2, 5, 150]), reserve(), deed(), 0..5_usize).prop_map(
+        move |(before, after, count, reserve, deed, last)| {
+            let wait = |want| Step::Reserve {
+                who: me,
+                want,
+                lease_ms: 10,
+                wait_ms: 1000,
+                max_bytes: 1 << 20,
+                keeps_promise: true,
+                endings: Endings::Some(Vec::new()),
+            };
+            let limit = |names| Step::Limit { who: me, limits: None, names };
+            let last = match last {
+                0 => Step::Cancel { who: me, names: Names::LastPushed },
+                1 => Step::Purge { who: me, state: "ready", cap: 3 },
+                2 => Step::LoseMeta,
+                3 => Step::Peek { state: "ready", offset: 1, limit: 5 },
+                _ => Step::Advance(10),
+            };
+            vec![
+                limit(before),
+                named(Some("mail"), count),
+                wait(3),
+                named(Some("other"), 2),
+                named(Some("mail"), 2),
+                wait(3),
+                Step::TakeWakes,
+                Step::Settle { who: me, endings: Endings::OfLastBatch(deed) },
+                last,
+                limit(after),
+                wait(2),
+                reserve,
+            ]
+        },
+    )
 }
 
 /// Steps, each as often as it is interesting.
@@ -418,6 +467,12 @@ fn limits() -> impl Strategy<Value = Option<Limits>> {
     let rate = select(vec![(0, 0), (0, 0), (1, 10_000), (2, 7_000), (3, 100_000), (7, 1_000_000), (1, 86_400_000_000)]);
     let some = (concurrency, rate).prop_map(|(concurrency, (jobs, per_us))| Limits { concurrency, jobs, per_us });
     prop_oneof![3 => some.prop_map(|limits| Some(limits).filter(|limits| *limits != Limits::default())), 1 => Just(None)]
+}
+
+fn names_limits() -> impl Strategy<Value = Vec<(&'static str, u64)>> {
+    let one = |name, most: Vec<u64>| prop::option::weighted(0.6, (Just(name), select(most)));
+    (one("mail", vec![1, 1, 2, 3]), one("n;2{", vec![1, 2]), one("none", vec![1]), one("other", vec![1, 100]))
+        .prop_map(|(first, second, third, fourth)| [first, second, third, fourth].into_iter().flatten().collect())
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -453,7 +508,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (who(), prop::bool::weighted(0.4)).prop_map(|(who, pause)| Step::Pause { who, pause }),
         2 => (who(), select(vec![0, 1, 2, 10_000]), select(vec![20, 200, 1_000_000]))
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
-        4 => (who(), limits()).prop_map(|(who, limits)| Step::Limit { who, limits }),
+        4 => (who(), limits(), names_limits()).prop_map(|(who, limits, names)| Step::Limit { who, limits, names }),
+        4 => (who(), names_limits()).prop_map(|(who, names)| Step::Limit { who, limits: None, names }),
         4 => (0..3_usize, select(vec![0, 1, 50, 1000])).prop_map(|(worker, life_ms)| Step::Beat { worker, life_ms }),
     ];
     let looking = prop_oneof![

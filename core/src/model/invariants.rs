@@ -39,6 +39,7 @@ impl History {
     pub(super) fn check(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
         check_places(after)?;
         check_keys(after)?;
+        check_names(after)?;
         check_remains(after)?;
         check_counts_of_failures(before, sent, after)?;
         check_bounds(before, sent, after)?;
@@ -124,7 +125,8 @@ impl History {
             levels.push(after.records[id].level);
         }
         ensure!(levels.is_sorted(), "I7: {levels:?} is not the order of the levels");
-        let is_ready = after.indexed().iter().any(|(_, place)| *place == Place::Ready);
+        let is_parked = |id: &str| after.parked.contains_key(id) && !after.is_some_takeable();
+        let is_ready = after.indexed().iter().any(|(id, place)| *place == Place::Ready && !is_parked(id));
         if !is_again {
             self.check_limits(before, reply, after)?;
         }
@@ -139,6 +141,12 @@ impl History {
 
     /// No limit is ever exceeded: not the places, and in no span of time the rate and its burst.
     fn check_limits(&mut self, before: &State, reply: &ReserveReply, after: &State) -> Result<(), String> {
+        for job in &reply.jobs {
+            let number = after.places.get(&job.id);
+            let Some(limit) = after.known_names().iter().find(|limit| Some(&limit.number) == number) else { continue };
+            let running = after.places_of(limit.number);
+            ensure!(limit.most == 0 || running <= limit.most, "{running} jobs of one name run at once: {limit:?}");
+        }
         let Some(limits) = after.meta.limits else { return Ok(()) };
         let most = usize::try_from(limits.concurrency).unwrap();
         let is_within = limits.concurrency == 0 || reply.jobs.is_empty() || after.leases.len() <= most;
@@ -174,6 +182,22 @@ fn check_places(after: &State) -> Result<(), String> {
     for (id, level) in after.delayed.keys() {
         ensure!(after.records[id].level == *level, "{id} is delayed under another level");
     }
+    Ok(())
+}
+
+/// A place belongs to a lease, and every lease of a name with a limit has one; what is parked is found again.
+fn check_names(after: &State) -> Result<(), String> {
+    ensure!(after.places.keys().all(|id| after.leases.contains_key(id)), "a place without a lease: {:?}", after.places);
+    for id in after.leases.keys() {
+        let Some(number) = after.number_of(id) else { continue };
+        let is_limited = after.known_names().iter().any(|limit| limit.number == number && limit.most > 0);
+        let has_place = after.places.get(id) == Some(&number);
+        ensure!(!is_limited || has_place, "{id} runs and has no place of its name {number}");
+    }
+    let is_listed = |number: &u64| after.known_names().iter().any(|limit| limit.number == *number);
+    let is_lost = after.names() == Some(super::names::Names::Lost);
+    let mut numbers = after.parked.values().map(|parked| &parked.number).chain(after.places.values());
+    ensure!(is_lost || numbers.all(is_listed), "the limit of a parked or running job was forgotten");
     Ok(())
 }
 

@@ -93,17 +93,27 @@ impl State {
     /// Who ends a lease and takes no other job wakes somebody who may take one.
     pub(super) fn note_freed(&mut self) {
         let is_limited = self.meta.limits.is_some_and(|limits| limits.concurrency > 0);
-        if is_limited && !self.meta.paused && self.ready.values().any(|list| !list.is_empty()) {
+        let some_wait = is_limited && self.ready.values().any(|list| !list.is_empty());
+        if !self.meta.paused && (some_wait || self.is_some_takeable()) {
             self.wake_one();
         }
     }
 
-    pub(super) fn limit(&mut self, passed: Levels, call: &CallId, limits: Option<Limits>) -> Result<Answer, Refused> {
+    pub(super) fn limit(
+        &mut self,
+        passed: Levels,
+        call: &CallId,
+        limits: Option<Limits>,
+        names: &[(String, u64)],
+    ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        self.note_use(passed);
+        let found = self.names();
+        if !self.limit_names(names, |state| state.note_use(passed, found)) {
+            return Ok(self.remember(call, "busy".to_owned()));
+        }
         self.meta.limits = limits;
         if limits.is_none() {
             self.meta.rate_at = None;

@@ -12,6 +12,7 @@ mod foreign;
 mod generate;
 mod invariants;
 mod limits;
+mod names;
 mod real_clock;
 mod regressions;
 mod server;

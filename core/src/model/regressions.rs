@@ -8,7 +8,7 @@ use super::server::Server;
 use super::world::{self, Seen};
 
 const ME: Who = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
-const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
 const MANY_BYTES: usize = 1 << 20;
 
 fn holds(steps: &[Step]) {
@@ -113,7 +113,7 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 }
 
 fn limit(concurrency: u64, jobs: u64, per_us: u64) -> Step {
-    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }) }
+    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }), names: Vec::new() }
 }
 
 #[test]

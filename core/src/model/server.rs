@@ -229,8 +229,13 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Configure { call, failed_max, failed_age_ms } => {
             call!(Configure, call { failed_max: *failed_max, failed_age_ms: *failed_age_ms }, |_| ())
         }
-        Command::Limit { call, limits } => {
-            call!(Limit, call { limits: limits.map_or(String::new(), Limits::text) }, |_| ())
+        Command::Limit { call, limits, names } => {
+            call!(Limit, call { limits: limits.map_or(String::new(), Limits::text) }, |out| {
+                for (name, most) in names {
+                    out.push(name.as_bytes());
+                    out.push_display(most);
+                }
+            })
         }
         Command::Counts => call!(Counts {}, |_| ()),
         Command::Peek { state, offset, limit } => {

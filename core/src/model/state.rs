@@ -6,6 +6,7 @@ use crate::keys::Levels;
 use crate::script::Due;
 
 use super::limits::Limits;
+use super::names::{Names, Parked};
 
 /// The level of a record that does not say.
 pub(super) const DEFAULT_LEVEL: u8 = 5;
@@ -20,6 +21,7 @@ pub(super) struct Record {
     pub(super) level: u8,
     pub(super) max_retries: u64,
     pub(super) key: Option<String>,
+    pub(super) name: Option<String>,
     pub(super) body: String,
 }
 
@@ -27,10 +29,12 @@ impl Record {
     /// As it is stored: routing values in front unless all are the default.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let key = self.key.as_deref().unwrap_or("");
-        if self.level == DEFAULT_LEVEL && self.max_retries == 5 && key.is_empty() {
+        let name = self.name.as_deref().unwrap_or("");
+        if self.level == DEFAULT_LEVEL && self.max_retries == 5 && key.is_empty() && name.is_empty() {
             return self.body.clone().into_bytes();
         }
-        format!("{};{};{};{key}{}", self.level, self.max_retries, key.len(), self.body).into_bytes()
+        let (numbers, body) = (format!("{};{}", self.level, self.max_retries), &self.body);
+        format!("{numbers};{};{};{key}{name}{body}", key.len(), name.len()).into_bytes()
     }
 }
 
@@ -74,6 +78,9 @@ pub(super) struct Meta {
     pub(super) limits: Option<Limits>,
     /// When the next job would start if all came evenly: microseconds, and a rest in parts of one.
     pub(super) rate_at: Option<(u64, u64)>,
+    pub(super) names: Option<Names>,
+    /// How often a job was parked.
+    pub(super) parked: Option<u64>,
 }
 
 /// A client's remembered calls: slot -> number and answer.
@@ -114,6 +121,9 @@ pub(super) struct State {
     pub(super) failed: BTreeMap<String, u64>,
     pub(super) returned: BTreeMap<String, Returned>,
     pub(super) keys: BTreeMap<String, String>,
+    pub(super) parked: BTreeMap<String, Parked>,
+    /// Reserved jobs whose name has a limit, and the number of the name.
+    pub(super) places: BTreeMap<String, u64>,
     pub(super) wakes: usize,
     pub(super) meta: Meta,
     pub(super) stats: BTreeMap<String, u64>,
@@ -188,10 +198,12 @@ impl State {
             }
             Place::Reserved => {
                 self.leases.remove(id);
+                self.places.remove(id);
             }
             Place::Failed => {
                 self.failed.remove(id);
             }
+            Place::Ready if self.parked.remove(id).is_some() => {}
             Place::Ready => {
                 let list = self.ready.entry(level).or_default();
                 let entry = list.iter_mut().find(|entry| entry.counts && entry.id == id);
@@ -275,9 +287,12 @@ impl State {
     }
 
     /// Writes down format and levels, as every call does that puts a job into a ready list or `delayed` from outside.
-    pub(super) fn note_use(&mut self, passed: Levels) {
+    ///
+    /// `found`: the limits of names as the call found them; that they were lost is written down, too.
+    pub(super) fn note_use(&mut self, passed: Levels, found: Option<Names>) {
         self.meta.format = Some(1);
         self.meta.levels = Some(passed);
+        self.meta.names = found;
     }
 
     /// All ids that some index names, each as often as it is named.
@@ -285,9 +300,10 @@ impl State {
         let delayed = self.delayed.keys().map(|(id, _)| (id.as_str(), Place::Delayed));
         let ready = self.ready.values().flatten().filter(|entry| entry.counts);
         let ready = ready.map(|entry| (entry.id.as_str(), Place::Ready));
+        let parked = self.parked.keys().map(|id| (id.as_str(), Place::Ready));
         let reserved = self.leases.keys().map(|id| (id.as_str(), Place::Reserved));
         let failed = self.failed.keys().map(|id| (id.as_str(), Place::Failed));
-        delayed.chain(ready).chain(reserved).chain(failed).collect()
+        delayed.chain(ready).chain(parked).chain(reserved).chain(failed).collect()
     }
 
     /// The ids of all jobs, for tests that pick some.

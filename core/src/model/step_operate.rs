@@ -4,6 +4,7 @@ use crate::keys::Levels;
 use crate::script::{By, CountsReply, Due, FoundReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
+use super::names::Names;
 use super::state::{Place, State, delayed_member};
 
 impl State {
@@ -99,6 +100,7 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
+        let names = self.names();
         let mut requeued = 0;
         let mut lines = Vec::new();
         for id in ids {
@@ -126,7 +128,7 @@ impl State {
             return Ok(self.remember(call, reply));
         }
         self.count("requeued", requeued);
-        self.note_use(passed);
+        self.note_use(passed, names);
         self.wake_one();
         Ok(self.remember(call, reply))
     }
@@ -145,6 +147,12 @@ impl State {
                     let entries: Vec<_> = list.drain(..list.len().min(cap - seen)).collect();
                     seen += entries.len();
                     ids.extend(entries.into_iter().filter(|entry| entry.counts).map(|entry| entry.id));
+                }
+                let parked = self.all_parked().into_iter().take(cap - seen);
+                for id in parked {
+                    self.parked.remove(&id);
+                    ids.push(id);
+                    seen += 1;
                 }
             }
             "delayed" => {
@@ -190,7 +198,8 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        self.note_use(passed);
+        let names = self.names();
+        self.note_use(passed, names);
         self.meta.paused = pause;
         if !pause {
             self.wake_one();
@@ -209,7 +218,8 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        self.note_use(passed);
+        let names = self.names();
+        self.note_use(passed, names);
         self.meta.failed_max = Some(failed_max);
         self.meta.failed_age_ms = Some(failed_age_ms);
         Ok(self.remember(call, "ok".to_owned()))
@@ -219,11 +229,13 @@ impl State {
         let number = |n: u64| i64::try_from(n).unwrap();
         let length = |n: usize| i64::try_from(n).unwrap();
         let lists = || Levels::ALL.iter().map(|level| self.ready.get(&level));
-        let heads = lists().flatten().filter_map(|list| list.front());
+        let heads = lists().flatten().filter_map(|list| list.front()).map(|entry| entry.id.clone());
+        let bands = self.known_names().iter().flat_map(|limit| Levels::ALL.iter().map(|level| (limit.number, level)));
+        let heads = heads.chain(bands.filter_map(|(number, level)| self.parked_of(number, level).into_iter().next()));
         CountsReply {
             now: number(self.clock),
             delayed: length(self.delayed.len()),
-            ready: length(self.ready.values().flatten().filter(|entry| entry.counts).count()),
+            ready: length(self.ready.values().flatten().filter(|entry| entry.counts).count() + self.parked.len()),
             reserved: length(self.leases.len()),
             failed: length(self.failed.len()),
             next_due: self.delayed.values().min().map(|&at| number(at)),
@@ -231,9 +243,11 @@ impl State {
             paused: self.meta.paused,
             format: number(self.meta.format.unwrap_or(0)),
             entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
-            heads: heads.filter_map(|entry| Some((entry.id.clone(), self.records.get(&entry.id)?.bytes()))).collect(),
+            heads: heads.filter_map(|id| Some((id.clone(), self.records.get(&id)?.bytes()))).collect(),
             stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
             limits: self.held(),
+            names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
+            name_counts: self.known_names().iter().map(|limit| number(self.places_of(limit.number))).collect(),
         }
     }
 
@@ -243,7 +257,10 @@ impl State {
             all.into_iter().map(|(at, _, id)| (id, Some(at), true)).collect::<Vec<_>>()
         };
         let all: Vec<(String, Option<u64>, bool)> = match state {
-            "ready" => self.ready.values().flatten().map(|entry| (entry.id.clone(), None, entry.counts)).collect(),
+            "ready" => {
+                let listed = self.ready.values().flatten().map(|entry| (entry.id.clone(), None, entry.counts));
+                listed.chain(self.all_parked().into_iter().map(|id| (id, None, true))).collect()
+            }
             "delayed" => scored(
                 self.delayed.iter().map(|((id, level), &at)| (at, delayed_member(id, *level), id.clone())).collect(),
             ),
@@ -281,6 +298,8 @@ impl State {
             paused: self.meta.paused,
             limits: self.held(),
             reserved: i64::try_from(self.leases.len()).unwrap(),
+            names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
+            name_count: self.number_of(&id).map(|name| (name, i64::try_from(self.places_of(name)).unwrap())),
         })
     }
 }

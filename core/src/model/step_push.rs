@@ -19,6 +19,7 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
+        let names = self.names();
         let at = self.due_at(due);
         for (id, record) in items {
             self.records.insert(id.clone(), record.clone());
@@ -29,7 +30,7 @@ impl State {
                 None => self.put_at_tail(level, id),
             }
         }
-        self.note_use(passed);
+        self.note_use(passed, names);
         match at {
             Some(at) => self.wake_for(at),
             None => self.wake_one(),
@@ -49,6 +50,7 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
+        let names = self.names();
         let mut lines = Vec::new();
         let mut is_some_ready = false;
         let mut dues = Vec::new();
@@ -91,7 +93,7 @@ impl State {
         if stored == 0 {
             return Ok(self.remember(call, reply));
         }
-        self.note_use(passed);
+        self.note_use(passed, names);
         if is_some_ready {
             self.wake_one();
         }

@@ -27,6 +27,7 @@ impl State {
         self.reclaim_ended(RECLAIM_CAP);
         self.promote_due(4 * reserve.want + PROMOTE_CAP);
         self.forget_other_rates();
+        self.forget_names();
         let room = self.room();
         let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
         let (ids, is_stopped) =
@@ -45,7 +46,11 @@ impl State {
         let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
-        ReserveReply { status, settled, token, next_in: None, promised: 0, limited: self.meta.limits.is_some(), jobs }
+        ReserveReply { status, settled, token, next_in: None, promised: 0, limited: self.is_limited(), jobs }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.meta.limits.is_some() || self.meta.names.is_some()
     }
 
     fn granted_job(&self, id: &str) -> GrantedJob {
@@ -56,14 +61,54 @@ impl State {
         }
     }
 
-    /// Takes entries from the heads of the ready lists, level 0 first, each list from its head: skips what no longer
-    /// counts, stops at `want` jobs (what the limits leave of what is asked for), before the job that would make more than `max_bytes` (but always takes one), and when
-    /// it has looked at many entries of a list; says whether this last thing stopped it.
+    /// Takes what limits of names held back and let run now, and then entries from the heads of the ready lists, level 0
+    /// first: skips what no longer counts, parks what limits of names hold back, stops at `want` jobs (what the limits leave
+    /// of what is asked for), before the job that would make more than `max_bytes` (but always takes one), and when it has
+    /// looked at many entries of a list; says whether this last thing stopped it.
     fn take_ready(&mut self, used: Levels, reserve: &ReserveCall, want: usize) -> (Vec<String>, bool) {
         let mut taken = Vec::new();
         let mut bytes = 0;
+        let mut rooms = self.rooms();
+        let numbers: Vec<u64> = self.known_names().iter().map(|limit| limit.number).collect();
         for level in used.iter() {
-            let mut looked_at = 0;
+            let is_too_much =
+                |looked_at: usize, bytes: usize| looked_at >= 10 * want + 100 || bytes > reserve.max_bytes;
+            for &number in &numbers {
+                let (mut looked_at, mut parked_bytes) = (0, 0);
+                loop {
+                    let waiting = self.parked_of(number, level);
+                    let room = usize::try_from(rooms[&number]).unwrap_or(usize::MAX);
+                    let Some(first) = waiting.first() else { break };
+                    let fitting = reserve.max_bytes.saturating_sub(bytes) / self.records[first].bytes().len();
+                    let chunk = waiting.len().min(CHUNK).min(want - taken.len()).min(room).min(fitting.max(1));
+                    if chunk == 0 {
+                        break;
+                    }
+                    looked_at += chunk;
+                    for id in &waiting[..chunk] {
+                        let more = self.records[id].bytes().len();
+                        // What lost limits parked counts by its name again.
+                        let own = self.number_of(id).unwrap_or(number);
+                        let room = rooms.get_mut(&own).unwrap();
+                        if *room == 0 {
+                            parked_bytes += more;
+                            self.park(id, own, level);
+                            continue;
+                        }
+                        if !taken.is_empty() && bytes + more > reserve.max_bytes {
+                            return (taken, false);
+                        }
+                        self.parked.remove(id);
+                        *room -= 1;
+                        bytes += more;
+                        taken.push(id.clone());
+                    }
+                    if waiting.len() > chunk && is_too_much(looked_at, parked_bytes) {
+                        return (taken, true);
+                    }
+                }
+            }
+            let (mut looked_at, mut parked_bytes) = (0, 0);
             while taken.len() < want {
                 let list = self.ready.entry(level).or_default();
                 let Some(head) = list.front() else { break };
@@ -71,22 +116,31 @@ impl State {
                 let large = self.records.get(&head.id).map_or(0, |record| record.bytes().len());
                 let fitting = reserve.max_bytes.saturating_sub(bytes) / large.max(1);
                 let chunk = list.len().min(CHUNK).min(want - taken.len()).min(fitting.max(1));
-                if looked_at >= 10 * want + 100 {
+                if is_too_much(looked_at, parked_bytes) {
                     return (taken, true);
                 }
                 looked_at += chunk;
                 for _ in 0..chunk {
                     let list = self.ready.entry(level).or_default();
-                    let entry = list.front().unwrap();
+                    let entry = list.front().unwrap().clone();
                     if let Some(record) = self.records.get(&entry.id).filter(|_| entry.counts) {
                         let more = record.bytes().len();
-                        if !taken.is_empty() && bytes + more > reserve.max_bytes {
-                            return (taken, false);
+                        let number = self.number_of(&entry.id);
+                        if let Some(number) = number.filter(|number| rooms[number] == 0) {
+                            parked_bytes += more;
+                            self.park(&entry.id, number, level);
+                        } else {
+                            if !taken.is_empty() && bytes + more > reserve.max_bytes {
+                                return (taken, false);
+                            }
+                            bytes += more;
+                            taken.push(entry.id.clone());
+                            if let Some(room) = number.and_then(|number| rooms.get_mut(&number)) {
+                                *room -= 1;
+                            }
                         }
-                        bytes += more;
-                        taken.push(entry.id.clone());
                     }
-                    list.pop_front();
+                    self.ready.entry(level).or_default().pop_front();
                 }
             }
         }
@@ -107,12 +161,14 @@ impl State {
         let lease = Lease { ends: self.clock + reserve.lease_ms, token };
         for id in ids {
             self.leases.insert(id.clone(), lease);
+            self.take_place(id);
         }
         // Whoever promised to come back is busy now.
         if reserve.promise > 0 && self.meta.timer == Some(reserve.promise) {
             self.meta.timer = None;
         }
-        let left_behind = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
+        let some_ready = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
+        let left_behind = some_ready || self.is_some_takeable();
         let next_due = self.delayed.values().min().copied();
         let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
         self.charge_rate(ids.len());
@@ -125,7 +181,7 @@ impl State {
         }
         let jobs = ids.iter().map(|id| self.granted_job(id)).collect();
         self.remember(&reserve.call, format!("{settled} {token} {}", ids.join("\n")));
-        let limited = self.meta.limits.is_some();
+        let limited = self.is_limited();
         ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in: None, promised: 0, limited, jobs }
     }
 
@@ -142,7 +198,7 @@ impl State {
         let mut opens = None;
         if reserve.want > 0 && room.is_none() && !self.meta.paused {
             // What is due waits as what is ready does.
-            let some_ready = self.ready.values().any(|list| !list.is_empty());
+            let some_ready = self.ready.values().any(|list| !list.is_empty()) || self.is_some_takeable();
             let some_due = next_due.is_some_and(|due| due <= self.clock);
             next_due = next_due.filter(|_| !some_due);
             opens = (room.waits_for_rate(0) && (some_ready || some_due)).then(|| self.opens_us());
@@ -173,7 +229,7 @@ impl State {
         }
         let next_us = if is_stopped { Some(self.clock * 1000) } else { next_us };
         let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.clock * 1000)));
-        let limited = self.meta.limits.is_some();
+        let limited = self.is_limited();
         ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new() }
     }
 
@@ -219,12 +275,13 @@ impl State {
         let mut gave_up = 0;
         for (_, id) in ended.iter().rev() {
             self.leases.remove(id);
+            let place = self.places.remove(id);
             let Some(record) = self.records.get(id).cloned() else { continue };
             if self.came_back(id, true, WORKER_LOST) > record.max_retries {
                 self.enter_failed(id, record.key.as_deref());
                 gave_up += 1;
             } else {
-                self.put_at_head(record.level, id);
+                self.put_back(id, record.level, place);
             }
         }
         self.count("reclaimed", ended.len());

@@ -34,6 +34,7 @@ impl State {
                 continue;
             }
             let was_there = self.leases.remove(&outcome.id).is_some();
+            let place = self.places.remove(&outcome.id);
             match &outcome.became {
                 Became::Done(result) => {
                     if let Some(result) = result {
@@ -63,7 +64,7 @@ impl State {
                         self.wake_for(at);
                     } else {
                         match verb {
-                            Verb::Release => released.push((level, &outcome.id)),
+                            Verb::Release => released.push((level, &outcome.id, place)),
                             _ => self.put_at_tail(level, &outcome.id),
                         }
                         self.wake_one();
@@ -78,8 +79,8 @@ impl State {
             }
         }
         // At the heads of their lists, in the order in which they were given back.
-        for (level, id) in released.into_iter().rev() {
-            self.put_at_head(level, id);
+        for (level, id, place) in released.into_iter().rev() {
+            self.put_back(id, level, place);
         }
         if failed > 0 {
             self.trim_failed(failed);

@@ -10,6 +10,7 @@ use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent
 use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
+use super::names::Names as NameLimits;
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, Returned, State};
 
@@ -211,7 +212,10 @@ impl World<'_> {
                 let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
                 (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
             }
-            Step::Limit { who, limits } => (*who, Command::Limit { call: self.next_call(*who), limits: *limits }),
+            Step::Limit { who, limits, names } => {
+                let names = names.iter().map(|&(name, most)| (name.to_owned(), most)).collect();
+                (*who, Command::Limit { call: self.next_call(*who), limits: *limits, names })
+            }
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
             Step::Find { by_key, pick } => {
                 let (by, name) = self.name(*by_key, *pick);
@@ -318,6 +322,11 @@ impl World<'_> {
             ("a failed job was trimmed", grew("trimmed")),
             ("stale entries were passed", stale(after) < stale(before)),
             ("a job was purged", grew("purged")),
+            ("a limit of a name was forgotten", before.known_names().len() > after.known_names().len()),
+            ("a job was parked", after.parked.keys().any(|id| !before.parked.contains_key(id))),
+            ("a job came back before parked ones", after.parked.values().any(|parked| parked.turn < 0)),
+            ("running jobs were counted", text == "ok" && after.places.len() > before.places.len()),
+            ("a parked job was cancelled", !text.is_empty() && after.parked.len() < before.parked.len()),
             ("a lease was extended", matches!(sent.command, Command::Extend { .. }) && text.contains('1')),
         ];
         let settled = match answer {
@@ -366,6 +375,12 @@ impl World<'_> {
                 ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
                 ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
                 ("a waiter promised to come back", reply.promised > 0),
+                ("a parked job ran", reply.jobs.iter().any(|job| before.parked.contains_key(&job.id))),
+                ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
+                (
+                    "what lost limits parked was found",
+                    before.names() == Some(NameLimits::Lost) && after.known_names().iter().any(|limit| limit.most == 0),
+                ),
                 ("a place was missing", is_held && after.room().places == Some(0)),
                 ("the rate held a job back", is_held && after.room().starts == Some(0)),
                 (
@@ -413,7 +428,7 @@ impl World<'_> {
         let old = self.state.meta.format;
         self.state.meta.format = Some(2);
         self.server.command(&["HSET", &meta, "format", "2"]);
-        let plain = NewRecord { level: 5, max_retries: 5, key: None, padding: 0, failures: None };
+        let plain = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
         let last = || Endings::OfLastBatch(Deed::Ack);
         let steps = [
             Step::Push { who, count: 1, record: plain.clone(), when: When::Now },
@@ -437,7 +452,7 @@ impl World<'_> {
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
-            Step::Limit { who, limits: None },
+            Step::Limit { who, limits: None, names: vec![("mail", 1)] },
             Step::Beat { worker: 0, life_ms: 10 },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
@@ -467,7 +482,13 @@ impl World<'_> {
     fn record(&mut self, new: &NewRecord) -> Record {
         self.next_id += 1;
         let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
-        Record { level: new.level, max_retries: new.max_retries, key: new.key.map(str::to_owned), body }
+        Record {
+            level: new.level,
+            max_retries: new.max_retries,
+            key: new.key.map(str::to_owned),
+            name: new.name.map(str::to_owned),
+            body,
+        }
     }
 
     fn due(&self, when: When) -> Due {

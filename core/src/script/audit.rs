@@ -9,19 +9,19 @@ use crate::error::Error;
 script! {
     /// Looks at ids. Items: (id, member of `delayed`, key) each; none to look at the queue as a whole.
     Examine = "examine",
-    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Ready],
     arguments: { max_bytes: usize }
 }
 
 script! {
     /// Mends one thing. Items: see the script.
     Repair = "repair",
-    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { mend: &'static str }
 }
 
 /// How many texts `examine` gives an id.
-pub(crate) const LOOKED_AT: usize = 12;
+pub(crate) const LOOKED_AT: usize = 15;
 
 /// One list of texts an id.
 pub(crate) fn looks(reply: Value) -> Result<Vec<[Vec<u8>; LOOKED_AT]>, Error> {

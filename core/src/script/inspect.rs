@@ -9,21 +9,21 @@ use crate::error::Error;
 script! {
     /// How many jobs are where.
     Counts = "counts",
-    keys: [Meta, Jobs, Delayed, Reserved, Failed, Stats, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Failed, Parked, Places, Stats, Ready],
     arguments: {}
 }
 
 script! {
     /// A page of one state.
     Peek = "peek",
-    keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Ready],
+    keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Parked, Ready],
     arguments: { state: &'static str, offset: usize, limit: usize }
 }
 
 script! {
     /// One job. Items: id or key.
     Find = "find",
-    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale],
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places],
     arguments: { by: &'static str }
 }
 
@@ -75,6 +75,9 @@ pub(crate) struct CountsReply {
     pub(crate) heads: Vec<(String, Vec<u8>)>,
     pub(crate) stats: Vec<(String, i64)>,
     pub(crate) limits: Held,
+    pub(crate) names: String,
+    /// How many jobs of each of those names have a place.
+    pub(crate) name_counts: Vec<i64>,
 }
 
 /// The queue's limits and what its rate has seen, as `meta` has them.
@@ -104,6 +107,8 @@ impl CountsReply {
             stats.push((utf8(name)?, number(next(&mut pairs, "a counter")?)?));
         }
         let limits = Held::decode(&mut items)?;
+        let names = utf8(next(&mut items, "limits of names")?)?;
+        let name_counts = array(next(&mut items, "places of names")?)?;
         Ok(Self {
             now,
             delayed,
@@ -118,6 +123,8 @@ impl CountsReply {
             heads,
             stats,
             limits,
+            names,
+            name_counts: name_counts.into_iter().map(number).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -164,6 +171,9 @@ pub(crate) struct FoundReply {
     pub(crate) paused: bool,
     pub(crate) limits: Held,
     pub(crate) reserved: i64,
+    pub(crate) names: String,
+    /// Number of its name, if that has a limit, and how many jobs of it have a place.
+    pub(crate) name_count: Option<(u64, i64)>,
 }
 
 impl FoundReply {
@@ -183,7 +193,11 @@ impl FoundReply {
         let paused = number(next(&mut items, "the pause")?)? == 1;
         let limits = Held::decode(&mut items)?;
         let reserved = number(next(&mut items, "how many are reserved")?)?;
-        Ok(Some(Self { state, job, token, now, paused, limits, reserved }))
+        let names = utf8(next(&mut items, "limits of names")?)?;
+        let name_count = utf8(next(&mut items, "places of its name")?)?;
+        let name_count =
+            name_count.split_once(';').and_then(|(name, count)| Some((name.parse().ok()?, count.parse().ok()?)));
+        Ok(Some(Self { state, job, token, now, paused, limits, reserved, names, name_count }))
     }
 }
 

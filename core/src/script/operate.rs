@@ -9,14 +9,14 @@ use crate::error::Error;
 script! {
     /// Removes jobs. Items: ids, or keys.
     Cancel = "cancel",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 
 script! {
     /// Moves a waiting job to another due time. Items: id or key, due.
     Reschedule = "reschedule",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Wake, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
 }
 
@@ -30,7 +30,7 @@ script! {
 script! {
     /// Reclaims leases that are over.
     Reclaim = "reclaim",
-    keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready],
+    keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready],
     arguments: { reclaim_cap: usize }
 }
 
@@ -44,7 +44,7 @@ script! {
 script! {
     /// Removes jobs of one state.
     Purge = "purge",
-    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Stats, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, state: &'static str, cap: usize }
 }
 
@@ -56,9 +56,9 @@ script! {
 }
 
 script! {
-    /// The limits of the queue, as [`crate::limits::Limits::written`].
+    /// The limits of the queue, as [`crate::limits::Limits::written`]. Items: (name, the most) each.
     Limit = "limit",
-    keys: [Call, Meta, Jobs, Wake],
+    keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, limits: String }
 }
 

@@ -16,7 +16,7 @@ script! {
 script! {
     /// Stores new jobs whose ids are the user's or that have keys. Items: (id, record, due, what came back or '') each.
     PushUnique = "push_unique",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, if_held: &'static str }
 }
 

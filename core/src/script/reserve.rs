@@ -11,7 +11,7 @@ use crate::error::Error;
 script! {
     /// Leases up to `want` jobs. Items: outcomes, see [`super::settle::Outcomes`].
     Reserve = "reserve",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Wake, Stats, Ready, Result, Done],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
         call_slot: usize, call_number: Digits, call_renew: Digits, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize, keyed: usize, result_count: JobKeys
     }

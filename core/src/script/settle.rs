@@ -9,7 +9,7 @@ use crate::error::Error;
 script! {
     /// Settles outcomes. Items: [`Outcomes`].
     Settle = "settle",
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Wake, Stats, Ready, Result, Done],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
         call_slot: usize, call_number: Digits, call_renew: Digits, ack_count: usize, keyed: usize, result_count: JobKeys
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use duly::{
-    Error, ErrorKind, Job, Limits, Millis, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions, RetryPolicy,
-    Settlement, State, When,
+    Error, ErrorKind, Job, Limits, Millis, NameLimits, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions,
+    RetryPolicy, Settlement, State, When,
 };
 use serde_json::json;
 
@@ -213,7 +213,10 @@ impl Verb {
             Promote => queue.promote().await.map(|count| count.to_string()),
             Reclaim => queue.reclaim().await.map(|count| count.to_string()),
             KeepFailed => queue.keep_failed(7, in_an_hour()).await.map(|()| String::new()),
-            SetLimits => queue.set_limits(&Limits::new().concurrency(9)).await.map(|()| String::new()),
+            SetLimits => queue
+                .set_limits(&Limits::new().concurrency(9).name("n", NameLimits::new().concurrency(9)))
+                .await
+                .map(|()| String::new()),
         }
     }
 }

@@ -152,11 +152,19 @@ class Queue:
     def keep_failed(self, max: int, age: _Span) -> None:
         """Set how many failed jobs the queue keeps, and for how long."""
 
-    def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> None:
+    def set_limits(
+        self,
+        *,
+        concurrency: int | None = None,
+        rate: tuple[int, _Span] | None = None,
+        names: Mapping[str, Mapping[str, int | None]] | None = None,
+    ) -> None:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
         The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
         set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+
+        `names={"mail.send": {"concurrency": 5}}` limits jobs of one name: those of other names pass by.
         """
 
     def limits(self) -> Limits:
@@ -501,7 +509,7 @@ class Counts:
         """Totals over the queue's life. They inform; nothing relies on them."""
     @property
     def held(self) -> str | None:
-        """Which limit holds jobs back just now; None while another one may start."""
+        """Which limit holds jobs back just now, of the queue or of names; None while none does."""
 
 @final
 class Limits:
@@ -513,6 +521,9 @@ class Limits:
     @property
     def rate(self) -> tuple[int, float] | None:
         """How many jobs start in how many seconds."""
+    @property
+    def names(self) -> dict[str, dict[str, int]]:
+        """The limits of single job names, such as `{"mail.send": {"concurrency": 5}}`."""
 
 @final
 class PushSummary:
@@ -893,11 +904,19 @@ class AsyncQueue:
     def keep_failed(self, max: int, age: _Span) -> Future[None]:
         """Set how many failed jobs the queue keeps, and for how long."""
 
-    def set_limits(self, *, concurrency: int | None = None, rate: tuple[int, _Span] | None = None) -> Future[None]:
+    def set_limits(
+        self,
+        *,
+        concurrency: int | None = None,
+        rate: tuple[int, _Span] | None = None,
+        names: Mapping[str, Mapping[str, int | None]] | None = None,
+    ) -> Future[None]:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
         The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
         set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+
+        `names={"mail.send": {"concurrency": 5}}` limits jobs of one name: those of other names pass by.
         """
 
     def limits(self) -> Future[Limits]:

@@ -322,14 +322,15 @@ impl AsyncQueue {
     }
 
     /// Limits how many jobs run at once and how many start in a time, in all workers together.
-    #[pyo3(signature = (*, concurrency=None, rate=None))]
+    #[pyo3(signature = (*, concurrency=None, rate=None, names=None))]
     fn set_limits<'py>(
         &self,
         py: Python<'py>,
         concurrency: Option<&Bound<'py, PyAny>>,
         rate: Option<&Bound<'py, PyAny>>,
+        names: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let limits = limits_of(concurrency, rate)?;
+        let limits = limits_of(concurrency, rate, names)?;
         call!(self, py, |queue| queue.set_limits(&limits), |py, ()| Ok(py.None()))
     }
 

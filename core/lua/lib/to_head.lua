@@ -1,0 +1,10 @@
+-- A job that comes back goes to the head of its ready list; but where others of its name and level are parked, before those:
+-- it is older. `number`: that of the place it had.
+--- include: parked
+local function to_head(id, level, number)
+  if number and string.find(passed_levels, level, 1, true) and #first_parked(number, level, 1) > 0 then
+    redis.call('ZADD', parked, turn_of(number, level, -redis.call('HINCRBY', meta, 'parked', 1)), id)
+  else
+    redis.call('LPUSH', ready(level), id)
+  end
+end
