@@ -874,6 +874,17 @@ namespace Duly {
         }
 
         /**
+         * Refuses queues that cannot be served; starts nothing.
+         *
+         * @param array<int|string, string|int> $queues as for `Client::reserveFrom`, and parts of partitioned queues
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public static function check(Client $client, array $queues): void
+        {
+        }
+
+        /**
          * The next job, waited for so many seconds. The run before is done with that, if it was not ended otherwise.
          *
          * Null when there is none within the wait, when there are `events`, and when there will be none (`isOver`).

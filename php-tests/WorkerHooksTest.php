@@ -133,7 +133,7 @@ final class WorkerHooksTest extends ServerTestCase
         $other = ['queue' => 'q', 'id' => 'b', 'name' => 'fails', 'attempt' => 1, 'exception' => $error];
         self::assertSame([
             ['debug', "job 'a' of queue 'q' is done", $context],
-            ['error', "job 'b' of queue 'q' failed for good: DomainException: broken", $other],
+            ['error', "job 'b' of queue 'q' failed for good: DomainException at {$error->getFile()}:{$error->getLine()}", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
     }

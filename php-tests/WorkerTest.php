@@ -44,7 +44,7 @@ final class WorkerTest extends ServerTestCase
         self::assertSame(0, $program->end());
         self::assertMatchesRegularExpression(
             "/^run 1 after ''\njob '\\w+' of queue 'q' failed, and runs again after 0.05 s: "
-            . "DomainException: no \u{fffd} answer\nrun 2 after 'DomainException: no \u{fffd} answer'\n$/",
+            . "DomainException at .*:\d+\nrun 2 after 'DomainException: no \u{fffd} answer'\n$/",
             $program->said(),
         );
         self::assertSame([1, 1], [$this->totals()['retried'], $this->totals()['acked']]);

@@ -28,8 +28,12 @@ APP = """
             notes.write(f"{os.getpid()} {text}\\n")
 
     @app.task("die", queue="orders", max_retries=0)
-    def die() -> None:
-        os._exit(9)
+    def die(status: int = 9) -> None:
+        os._exit(status)
+
+    @app.task("break", queue="orders", max_retries=0)
+    def break_() -> None:
+        raise ValueError("no such order")
 
     @app.task("sleep", queue="orders")
     def sleep(seconds: float) -> None:
@@ -91,7 +95,7 @@ def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, not
     worker.send_signal(signal.SIGTERM)
     _, said = worker.communicate(timeout=20)
     assert worker.returncode == 0, said
-    assert "serving orders, mail with 3 tasks" in said
+    assert "serving orders, mail with 4 tasks" in said
 
 
 @pytest.mark.parametrize(
@@ -232,6 +236,46 @@ def test_reload_starts_again_when_a_file_changes(
         return any(text == "new after" for _, text in notes())
 
     until(runs_new_code, "the new code does not run")
+
+
+def test_a_broken_file_is_waited_out_with_reload(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    supervisor = start("worker", "shop:app", "--reload")
+    orders.push({"text": "x"}, name="note")
+    until(notes, "the job did not run")
+    source = (tmp_path / "shop.py").read_text()
+    (tmp_path / "shop.py").write_text("def broken(:")
+    said = ""
+    assert supervisor.stderr is not None
+    while "waiting for a file to change" not in said:
+        said = supervisor.stderr.readline()
+        assert said, "it has ended"
+    (tmp_path / "shop.py").write_text(source)
+    orders.push({"text": "x"}, name="note")
+    until(lambda: len(notes()) == 2, "the second job did not run")
+
+
+def test_a_job_that_ends_its_process_with_status_1_ends_no_other(
+    start: Start, orders: duly.Queue, notes: Notes
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2", "--lease", "0.2")
+    orders.push({"status": 1}, name="die", max_retries=0)
+    orders.push({"status": 2}, name="die", max_retries=0)
+    until(lambda: orders.counts().failed == 2, "the jobs did not end in failed")
+    orders.push({"text": "x"}, name="note")
+    until(notes, "the next job did not run")
+    assert supervisor.poll() is None
+
+
+def test_the_log_says_why_a_job_failed(start: Start, orders: duly.Queue) -> None:
+    worker = start("worker", "shop:app")
+    orders.push({}, name="break", id="b", max_retries=0)
+    until(lambda: orders.counts().failed == 1, "the job did not fail")
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=20)
+    why = r"job b \(break, attempt 1\) of queue orders failed for good: ValueError at .*shop.py:\d+ in"
+    assert re.search(why, said), said
 
 
 def test_a_wrong_password_ends_it_with_status_1(start: Start, environment: dict[str, str]) -> None:

@@ -390,6 +390,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "",
         "a late copy of a reserve stops the script, or gives jobs to nobody",
     ),
+    (
+        "reserve",
+        "#settled > 0 or call_renew == '1'",
+        "#settled > 0",
+        "a late copy of a reserve that found nothing leases jobs to nobody",
+    ),
     ("reserve", "if earlier then\n", "if false then\n", "a reserve sent again leases other jobs"),
     (
         "reserve",
@@ -471,8 +477,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "if #settled > 0 then\n  --- include: room_first",
-        "if #settled > 0 then",
+        "if #settled > 0 or call_renew == '1' then\n  --- include: room_first",
+        "if #settled > 0 or call_renew == '1' then",
         "a server without memory fails the reserve of a worker that lost its leases",
     ),
     ("reserve", "redis.call('HLEN', leases)\n", "", "a foreign type under `leases` loses the jobs that were popped"),

@@ -241,7 +241,9 @@ end
 if asked == 0 and string.find(settled, '1', 1, true) then
   --- include: place_freed
 end
-if #settled > 0 then
+-- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
+-- call was answered, or it would lease jobs to nobody.
+if #settled > 0 or call_renew == '1' then
   --- include: room_first
   answer(settled .. '  ')
 end

@@ -15,7 +15,7 @@ use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
 use crate::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
-use crate::session::CallNumber;
+use crate::session::{CallNumber, Session};
 use crate::unclaimed::Granted;
 
 /// The most jobs that one script call takes.
@@ -289,6 +289,7 @@ impl Queue {
         let session = &self.client.shared.session;
         let number = session.next_call(self.name());
         let reply = self.run_levels(operation, durability, &declare(&number), &items, keep_trying).await?;
+        Session::was_answered(&number);
         if number.renew && script::was_kept(&reply) {
             session.was_kept(self.name(), &number);
         }

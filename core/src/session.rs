@@ -3,7 +3,8 @@
 //! Each call in flight has a slot of its own; a slot's next call has a higher number and so confirms that the answer of the
 //! one before was received. The server keeps one answer a slot: as many as this client ever had calls in flight.
 
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +26,8 @@ pub(crate) struct Session {
 #[derive(Debug, Default)]
 struct FreeSlots {
     given_back: Vec<usize>,
+    /// The last call of these got no answer: a copy of it may still come.
+    doubtful: HashSet<usize>,
     used: usize,
 }
 
@@ -34,7 +37,9 @@ pub(crate) struct CallNumber<'a> {
     session: &'a Session,
     pub(crate) slot: usize,
     pub(crate) number: u64,
+    /// Renew the memory of this client's answers, and keep this one whatever it is.
     pub(crate) renew: bool,
+    answered: Cell<bool>,
 }
 
 impl Session {
@@ -59,9 +64,15 @@ impl Session {
         });
         // Numbered under the lock, so that a slot's numbers rise.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let doubtful = free.doubtful.remove(&slot);
         drop(free);
-        let renew = lock(&self.renewed).get(queue).is_none_or(|at| at.elapsed() > RENEW_EVERY);
-        CallNumber { session: self, slot, number, renew }
+        let renew = doubtful || lock(&self.renewed).get(queue).is_none_or(|at| at.elapsed() > RENEW_EVERY);
+        CallNumber { session: self, slot, number, renew, answered: Cell::new(false) }
+    }
+
+    /// The call has its answer.
+    pub(crate) fn was_answered(call: &CallNumber<'_>) {
+        call.answered.set(true);
     }
 
     /// The server has kept the answer of a call that asked to renew.
@@ -74,7 +85,11 @@ impl Session {
 
 impl Drop for CallNumber<'_> {
     fn drop(&mut self) {
-        lock(&self.session.free).given_back.push(self.slot);
+        let mut free = lock(&self.session.free);
+        if !self.answered.get() {
+            free.doubtful.insert(self.slot);
+        }
+        free.given_back.push(self.slot);
     }
 }
 
@@ -98,6 +113,21 @@ mod tests {
         let third = session.next_call("q");
         assert_eq!(third.slot, slot);
         assert!(third.number > number);
+    }
+
+    #[test]
+    fn behind_a_call_without_an_answer_the_next_one_is_kept() {
+        let session = Session::new().unwrap();
+        let first = session.next_call("q");
+        Session::was_answered(&first);
+        session.was_kept("q", &first);
+        drop(first);
+        assert!(!session.next_call("q").renew, "dropped without an answer");
+        let third = session.next_call("q");
+        assert!(third.renew);
+        Session::was_answered(&third);
+        drop(third);
+        assert!(!session.next_call("q").renew);
     }
 
     #[test]

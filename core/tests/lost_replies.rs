@@ -184,6 +184,40 @@ async fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 }
 
 #[tokio::test]
+async fn a_late_copy_of_a_reserve_that_found_nothing_leases_nothing_to_nobody() {
+    let server = Server::start();
+    // Answered when it was sent again; and given up, with another reserve behind it.
+    for deadline in [Duration::from_secs(10), Duration::from_millis(300)] {
+        let given_up = deadline < Duration::from_secs(1);
+        let direct = server.queue(&format!("orders-{given_up}"));
+        let proxy = Proxy::before(server.port()).await;
+        let client = proxy.builder().deadline(deadline).build().unwrap();
+        let queue = client.queue(direct.name()).unwrap();
+        // The second call does not renew the client's answers any more.
+        for _ in 0..2 {
+            assert!(reserve(&queue).await.is_empty());
+        }
+        proxy.next(Fault::HoldRequest);
+        let asked = {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.reserve(&ReserveOptions::new()).await })
+        };
+        proxy.happened().await;
+        if given_up {
+            assert_eq!(asked.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+            proxy.reopen();
+            assert!(reserve(&queue).await.is_empty());
+        } else {
+            proxy.reopen();
+            assert!(asked.await.unwrap().unwrap().is_empty());
+        }
+        direct.push(new_job("a")).await.unwrap();
+        proxy.deliver().await;
+        assert_eq!(direct.counts().await.unwrap().ready, 1, "given up: {given_up}");
+    }
+}
+
+#[tokio::test]
 async fn a_late_copy_does_not_undo_what_was_said_after_it() {
     let server = Server::start();
     for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed, Verb::SetLimits] {

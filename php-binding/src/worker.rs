@@ -141,6 +141,17 @@ impl WorkerEngine {
         Ok(start()?)
     }
 
+    /// Refuses queues that cannot be served; starts nothing.
+    pub fn check(client: &Client, queues: &ZendHashTable) -> PhpResult<()> {
+        let check = || -> Result<(), Fault> {
+            let (names, selection) = select::names(queues)?;
+            let mut settings = WorkerSettings::new(names);
+            settings.selection = selection;
+            Ok(Engine::check(client.blocking(), &settings)?)
+        };
+        Ok(check()?)
+    }
+
     /// The next job, waited for so many seconds. What ran before is done with that, unless it was ended otherwise.
     ///
     /// Null when there is none, when something happened (see `events`), and when there will be none (see `isOver`).

@@ -15,7 +15,8 @@ if last_call then
 end
 
 -- The last thing that a script does, also when it found nothing to do: a late copy would perhaps find something, after its
--- client was told that there was nothing. Only an empty `reserve` is not kept.
+-- client was told that there was nothing. Only an empty `reserve` is not kept, unless the client asks for it: it does when it
+-- sends a call again, and when the call before in this slot had no answer.
 local function answer(text)
   local is_new = redis.call('HSET', call, call_slot, call_number .. ' ' .. text) == 1
   if is_new or call_renew == '1' then redis.call('PEXPIRE', call, 1200000) end

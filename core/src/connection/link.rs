@@ -18,7 +18,7 @@ use super::settings::Settings;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
 use crate::error::{Error, ErrorKind};
-use crate::script::Call;
+use crate::script::{Call, RENEW_FLAG};
 
 /// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
 const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
@@ -27,6 +27,8 @@ const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
 #[derive(Clone, Copy)]
 pub(super) enum Request<'a> {
     Script(&'a Call<'a>),
+    /// A copy of a call that may have been executed: the server is to keep its answer, whatever it is.
+    ScriptAgain(&'a Call<'a>),
     Durable(&'a Call<'a>, Durability),
     Plain(&'a Cmd),
 }
@@ -190,15 +192,16 @@ impl Link {
     pub(super) async fn send(&self, request: Request<'_>, asking: bool, until: Instant) -> Result<Value, Trouble> {
         match request {
             Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, until).await?.0),
-            Request::Script(call) => Ok(self.script(call, None, asking, until).await?.0),
+            Request::Script(call) => Ok(self.script(call, false, None, asking, until).await?.0),
+            Request::ScriptAgain(call) => Ok(self.script(call, true, None, asking, until).await?.0),
             Request::Durable(call, durability) => {
                 let Some(wait) = durability.wait_command() else {
-                    return Ok(self.script(call, None, asking, until).await?.0);
+                    return Ok(self.script(call, false, None, asking, until).await?.0);
                 };
                 if matches!(durability, Durability::Fsync { .. }) {
                     self.check_aof(until).await?;
                 }
-                let (value, confirmed) = self.script(call, Some(&wait), asking, until).await?;
+                let (value, confirmed) = self.script(call, false, Some(&wait), asking, until).await?;
                 self.check_confirmed(durability, confirmed)?;
                 Ok(value)
             }
@@ -216,16 +219,17 @@ impl Link {
     async fn script(
         &self,
         call: &Call<'_>,
+        again: bool,
         wait: Option<&Cmd>,
         asking: bool,
         until: Instant,
     ) -> Result<(Value, Option<Value>), Trouble> {
         let (mut value, mut waited) =
-            self.exchange(&script_command("EVALSHA", call.script.sha(), call), wait, asking, until).await?;
+            self.exchange(&script_command("EVALSHA", call.script.sha(), call, again), wait, asking, until).await?;
         if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
             // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
             (value, waited) =
-                self.exchange(&script_command("EVAL", &call.script.text, call), wait, asking, until).await?;
+                self.exchange(&script_command("EVAL", &call.script.text, call, again), wait, asking, until).await?;
         }
         Ok((self.answer_of(value)?, waited))
     }
@@ -340,12 +344,16 @@ fn words(words: &[&str]) -> Cmd {
     cmd
 }
 
-fn script_command(name: &str, script: &str, call: &Call<'_>) -> Cmd {
+fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool) -> Cmd {
     let bytes = script.len() + call.keys.total_bytes() + call.args.total_bytes() + 16;
     let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
     cmd.arg(name).arg(script).arg(call.keys.len());
-    for word in call.keys.iter().chain(call.args.iter()) {
+    for word in call.keys.iter() {
         cmd.arg(word);
+    }
+    for (at, word) in call.args.iter().enumerate() {
+        let keeps = again && call.is_numbered && at == RENEW_FLAG;
+        cmd.arg(if keeps { b"1" } else { word });
     }
     cmd
 }

@@ -31,7 +31,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) async fn send(&self, slot: u16, request: Request<'_>) -> Result<Value, Error> {
+    pub(super) async fn send(&self, slot: u16, mut request: Request<'_>) -> Result<Value, Error> {
         let started = Instant::now();
         // Waiting for replicas or a disk is asked for, and not a delay.
         let patience = self.dialer.settings.deadline + request.asked_wait();
@@ -52,6 +52,11 @@ impl Shared {
                 Err(trouble) => trouble,
             };
             may_have_run |= trouble.may_have_run;
+            if let Request::Script(call) = request
+                && may_have_run
+            {
+                request = Request::ScriptAgain(call);
+            }
             match &trouble.next {
                 Next::Ask { to } => ask.clone_from(to),
                 Next::GiveUp => return Err(*trouble.error),

@@ -74,14 +74,14 @@ impl History {
     }
 
     /// I6: a late copy of a call changes nothing once the call had its answer, whatever happened in between, not even where
-    /// there had been nothing to do. An empty reserve is not remembered: its late copy may lease jobs, and they come back.
+    /// there had been nothing to do. An empty reserve is remembered only if it asks for that.
     fn check_late(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
         let Some(call) = sent.command.call() else { return Ok(()) };
         let was_refused = answer.text().starts_with("levels") || answer.text().starts_with("format");
         let was_empty = matches!(answer, Answer::Reserved(reply) if reply.jobs.is_empty() && reply.settled.is_empty());
         let name = (call.client.clone(), call.slot, call.number);
         ensure!(!self.answered.contains(&name) || before == after, "I6: a late copy of an answered call did something");
-        if !was_refused && !was_empty {
+        if !was_refused && (!was_empty || call.renew) {
             self.answered.insert(name);
         }
         Ok(())

@@ -168,7 +168,7 @@ impl State {
         if !is_stopped && reserve.want == 0 && settled.contains('1') {
             self.note_freed();
         }
-        if !settled.is_empty() {
+        if !settled.is_empty() || reserve.call.renew {
             self.remember(&reserve.call, format!("{settled}  "));
         }
         let next_us = if is_stopped { Some(self.clock * 1000) } else { next_us };

@@ -67,4 +67,9 @@ pub(crate) struct Call<'a> {
     pub(crate) slot: u16,
     pub(crate) keys: ByteStrings,
     pub(crate) args: ByteStrings,
+    /// Has it a number, and so the flag that makes the server keep any answer?
+    pub(crate) is_numbered: bool,
 }
+
+/// Where the arguments of a numbered call have its flag `call_renew`.
+pub(crate) const RENEW_FLAG: usize = 3;

@@ -1,7 +1,7 @@
 //! What a script takes is declared once, here in Rust; the declaration makes the Lua header, so that a script's body uses
 //! names and a call with a missing or mistyped argument does not compile.
 
-use super::call::{ByteStrings, Call, Script};
+use super::call::{ByteStrings, Call, RENEW_FLAG, Script};
 use crate::keys::{Key, Levels, QueueKeys};
 
 /// Which clock the scripts read.
@@ -250,7 +250,9 @@ pub(crate) trait Declared {
         levels.append(&mut args);
         self.append_arguments(&mut args);
         items(&mut args);
-        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args }
+        let is_numbered =
+            Self::DECLARATION.arguments.get(RENEW_FLAG - 1).is_some_and(|(name, _)| *name == "call_renew");
+        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args, is_numbered }
     }
 }
 

@@ -17,7 +17,7 @@ mod workers;
 pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
 #[cfg(test)]
 pub(crate) use call::Script;
-pub(crate) use call::{ByteStrings, Call};
+pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys};
 pub(crate) use inspect::{Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply};
 pub(crate) use operate::{

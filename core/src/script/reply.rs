@@ -31,7 +31,8 @@ pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
 /// never renew, and its answers could end between a call and its repetition. In doubt false: that costs one `PEXPIRE`.
 pub(crate) fn was_kept(reply: &Value) -> bool {
     match reply {
-        Value::Array(items) => matches!(items.first(), Some(Value::BulkString(status)) if status == b"jobs"),
+        // A reserve that asked for it keeps any answer.
+        Value::Array(_) => true,
         Value::BulkString(text) => std::str::from_utf8(text).is_ok_and(|text| text.lines().any(is_kept_line)),
         _ => false,
     }
@@ -171,6 +172,6 @@ mod tests {
         }
         let reserve = |status: &str| Value::Array(vec![text(status), text("1"), text("5")]);
         assert!(was_kept(&reserve("jobs")));
-        assert!(!was_kept(&reserve("none")) && !was_kept(&reserve("paused")));
+        assert!(was_kept(&reserve("none")) && was_kept(&reserve("paused")));
     }
 }

@@ -235,9 +235,6 @@ final class Worker
 
     private function check(): void
     {
-        if ($this->queues === []) {
-            throw new InvalidArgumentException('a worker needs at least one queue');
-        }
         if (!($this->grace >= 0.0 && $this->grace <= 86400.0)) {
             throw new InvalidArgumentException('grace must be 0 to 86,400 seconds');
         }
@@ -247,9 +244,7 @@ final class Worker
         if ($this->memory !== null && $this->memory < 1) {
             throw new InvalidArgumentException('memory must be 1 MB or more, or null for no limit');
         }
-        foreach ($this->queues as $key => $value) {
-            $this->client->queue(is_int($value) ? (string) $key : $value); // refuses a wrong name
-        }
+        WorkerEngine::check($this->client, $this->queues);
     }
 
     private function work(WorkerEngine $engine): void
@@ -397,8 +392,9 @@ final class Worker
         }
         $wait = $engine->fail(...$failure);
         $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
-        $text = is_string($failure['error']) ? $failure['error'] : self::describe($thrown);
-        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$text}", $job, $thrown);
+        // What it says may hold the job's data.
+        $place = $thrown::class . " at {$thrown->getFile()}:{$thrown->getLine()}";
+        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$place}", $job, $thrown);
     }
 
     /** @param list<callable> $hooks */

@@ -83,12 +83,11 @@ class EventLoop:
                 result = await handler(job)
             place.keep(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
-            if place.leave():
-                runs.failed(job, error)
+            runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
         else:
             if place.leave():
                 runs.worked(job)
-        runs.settle(place, job)
+            runs.settle(place, job)
 
     def _ended(self, place: Executor, task: asyncio.Task[None]) -> None:
         if not task.cancelled():

@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from duly.errors import DulyError, LeaseLostError
-from duly.middleware import Failure, Middleware
+from duly.middleware import Failure, Middleware, class_and_place
 from duly.outcomes import Release, Retry
 
 if TYPE_CHECKING:
@@ -64,8 +64,12 @@ class Runs:
         if not job.settled:
             self._call(self._after, job)
 
-    def failed(self, job: Job, raised: BaseException) -> None:
-        """Note what becomes of a job whose run raised."""
+    def failed(self, job: Job, raised: BaseException) -> str:
+        """Note what becomes of a job whose run raised; give what `settle` is to log."""
+        self._note_failure(job, raised)
+        return "" if isinstance(raised, Release) else class_and_place(raised)
+
+    def _note_failure(self, job: Job, raised: BaseException) -> None:
         if job.settled:
             text = "job %s of queue %s was settled, and then its handler raised %s"
             log.error(text, job.id, job.queue.name, type(raised).__qualname__, extra=about(job))
@@ -100,21 +104,22 @@ class Runs:
             failure.error = text
             return job.fail(text)
 
-    def settle(self, place: Executor, job: Job) -> None:
-        """End the run, and log what becomes of the job."""
+    def settle(self, place: Executor, job: Job, why: str = "its handler said so") -> None:
+        """End the run, and log what becomes of the job, and why it failed."""
         told = place.end()
         if told is None:
             return
         what, after = told
-        where = (job.id, job.queue.name)
+        who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
+        fields = about(job)
         if what == "ack":
-            log.debug("job %s of queue %s is done", *where, extra=about(job))
+            log.debug(f"{who[0]} is done", *who[1:], extra=fields)
         elif what == "retry":
-            log.warning("job %s of queue %s failed, and runs again after %g s", *where, after, extra=about(job))
+            log.warning(f"{who[0]} failed, and runs again after %g s: %s", *who[1:], after, why, extra=fields)
         elif what == "failed":
-            log.error("job %s of queue %s failed for good", *where, extra=about(job))
+            log.error(f"{who[0]} failed for good: %s", *who[1:], why, extra=fields)
         else:
-            log.info("job %s of queue %s is given back for %g s by its handler", *where, after, extra=about(job))
+            log.info(f"{who[0]} is given back for %g s by its handler", *who[1:], after, extra=fields)
 
     def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
         for hook in hooks:

@@ -87,10 +87,9 @@ class Threads:
                     job = self._run(seat, place, job) if handler is None else place.done(handler(job))
                 seat.place = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
-                if place.leave() and job is not None:
-                    runs.failed(job, error)
+                goes_on = place.leave()
                 if job is not None:
-                    runs.settle(place, job)
+                    runs.settle(place, job, runs.failed(job, error) if goes_on else "")
 
     def _run(self, seat: _Seat, place: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
@@ -106,12 +105,11 @@ class Threads:
                 result = handler(job)
             place.keep(result)
         except BaseException as error:  # noqa: BLE001 - as above
-            if place.leave():
-                runs.failed(job, error)
+            runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
         else:
             if place.leave():
                 runs.worked(job)
-        runs.settle(place, job)
+            runs.settle(place, job)
         return place.next()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duly._core import Client, __version__
 from duly.app import App
 from duly.errors import DulyError
-from duly.supervisor import FAILED, OUT_OF_GRACE, STUCK, USAGE, Supervisor
+from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STUCK, USAGE, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,16 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    # To a supervisor in words that no handler says by chance, such as by `os._exit(1)`.
+    failed, usage = (FAILED, USAGE) if getattr(given, "supervised", None) is None else (FATAL[FAILED], FATAL[USAGE])
     try:
         status: int = given.run(given)
     except UsageError as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
-        return USAGE
+        return usage
     except DulyError as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201
-        return FAILED
+        return failed
     except BrokenPipeError:
-        return FAILED
+        return failed
     return status
 
 

@@ -102,6 +102,15 @@ def _describe(error: BaseException) -> str:
             return _describe(error.__cause__)
         return "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
     said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    # Without the lines of the worker that called the handler.
+    return "\n".join([said, *(f"  at {place}" for place in _places(error))])
+
+
+def class_and_place(error: BaseException) -> str:
+    """Give `ValueError at shop.py:12 in close`, for a log: what an exception says may hold a job's data."""
+    return " at ".join([type(error).__qualname__, *_places(error)[:1]])
+
+
+def _places(error: BaseException) -> list[str]:
+    """Where it was raised, and what called that, without the lines of the worker that called the handler."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
-    return "\n".join([said, *(f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in reversed(frames))])
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in reversed(frames)]

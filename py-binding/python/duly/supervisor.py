@@ -27,6 +27,8 @@ STUCK = 124
 """Exit status of a worker with a handler that had to end and could not be interrupted."""
 OUT_OF_GRACE = 142
 """Exit status of a worker whose grace ended before its handlers."""
+FATAL = {FAILED: 121, USAGE: 122}
+"""What a supervised process says for these two: a new one would end like it."""
 _BY_SIGNAL = 128
 
 _QUICK_S = 5.0
@@ -47,6 +49,7 @@ class _Place:
         self.process: subprocess.Popen[bytes] | None = None
         self.started = 0.0
         self.start_at = 0.0
+        self.reloads_since: float | None = None
         self.pause = _FIRST_PAUSE_S
 
 
@@ -80,8 +83,7 @@ class Supervisor:
                     self._start_missing(now)
                 elif not any(place.process for place in self._places):
                     return self._status
-                else:
-                    self._kill_late(now)
+                self._kill_late(now)
                 select.select([wakeup], [], [], self._sleep(now))
                 with _ignored(BlockingIOError):
                     os.read(wakeup, 4096)
@@ -98,8 +100,10 @@ class Supervisor:
             if place.process is None or (status := place.process.poll()) is None:
                 continue
             pid, place.process = place.process.pid, None
-            if status in (FAILED, USAGE):
-                self._status = status
+            fatal = next((word for word, said in FATAL.items() if said == status), None)
+            if fatal is not None and self._sources is None:
+                log.error("worker process %d met an error that no other process would be spared: all stop", pid)
+                status = fatal
                 self._stop(signal.SIGTERM)
             if self._stopping_since is not None:
                 # By SIGTERM itself ends only who was not ready for it, and so had no job.
@@ -108,6 +112,13 @@ class Supervisor:
                 )
                 continue
             lived = time.monotonic() - place.started
+            if place.reloads_since is not None:
+                place.reloads_since, place.pause, place.start_at = None, _FIRST_PAUSE_S, 0.0
+                continue
+            if self._sources is not None and status > 0 and lived < _QUICK_S:
+                log.error("worker process %d ended with status %d; waiting for a file to change", pid, status)
+                place.start_at = float("inf")
+                continue
             if status == 0:
                 place.pause, place.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
                 log.debug("worker process %d has run its jobs; another starts", pid)
@@ -133,9 +144,11 @@ class Supervisor:
                 place.process.send_signal(number)
 
     def _kill_late(self, now: float) -> None:
-        if self._stopping_since is not None and now - self._stopping_since > self._grace + _KILL_AFTER_GRACE_S:
-            log.error("worker processes that did not end within their grace are killed")
-            self._tell(signal.SIGKILL)
+        for place in self._places:
+            since = place.reloads_since if self._stopping_since is None else self._stopping_since
+            if place.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
+                log.error("worker process %d did not end within its grace and is killed", place.process.pid)
+                place.process.kill()
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
@@ -143,10 +156,10 @@ class Supervisor:
         self._sources = found
         log.info("a Python file has changed: the workers start again")
         for place in self._places:
+            place.start_at = 0.0
             if place.process is not None:
+                place.reloads_since = time.monotonic()
                 place.process.terminate()
-                place.process.wait()
-                place.process, place.start_at = None, 0.0
 
     def _sleep(self, now: float) -> float | None:
         """Seconds to the next thing to do besides signals and deaths; None if there is none."""
@@ -155,7 +168,8 @@ class Supervisor:
             moments.append(self._stopping_since + self._grace + _KILL_AFTER_GRACE_S + 0.1)
         elif self._sources is not None:
             moments.append(now + _LOOK_S)
-        return max(0.0, min(moments) - now) if moments else None
+        soonest = min(moments, default=float("inf"))
+        return None if soonest == float("inf") else max(0.0, soonest - now)
 
     @contextmanager
     def _wakeups(self) -> Iterator[int]:

@@ -177,14 +177,21 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
     keys.push(key.as_bytes());
     keys.push(format!("{key}:runs").as_bytes());
     args.push(value.as_bytes());
-    Call { script, queue: "q", slot: slot_of(key), keys, args }
+    Call { script, queue: "q", slot: slot_of(key), keys, args, is_numbered: false }
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
     let script = Script::new(text.to_owned());
     let mut keys = ByteStrings::default();
     keys.push(key.as_bytes());
-    let call = Call { script: &script, queue: "q", slot: slot_of(key), keys, args: ByteStrings::default() };
+    let call = Call {
+        script: &script,
+        queue: "q",
+        slot: slot_of(key),
+        keys,
+        args: ByteStrings::default(),
+        is_numbered: false,
+    };
     connection.run("push", &call).await
 }
 
