@@ -148,10 +148,17 @@ impl Client {
         durability: Durability,
     ) -> Result<redis::Value, Error> {
         let backend = self.backend(operation).await?;
-        let connection = &backend.connection;
-        match self.shared.confirmed(durability) {
-            connection::Durability::None => backend.kept_alive(|| connection.run(operation, call)).await,
-            durability => backend.kept_alive(|| connection.run_durably(operation, call, durability)).await,
+        let (connection, durability) = (&backend.connection, self.shared.confirmed(durability));
+        match (&backend.attached, durability) {
+            (None, connection::Durability::None) => connection.run(operation, call).await,
+            (None, durability) => connection.run_durably(operation, call, durability).await,
+            // On the heap, like all that is rare: this future is moved about on every call.
+            (Some(attached), connection::Durability::None) => {
+                Box::pin(kept_alive(attached, || connection.run(operation, call))).await
+            }
+            (Some(attached), durability) => {
+                Box::pin(kept_alive(attached, || connection.run_durably(operation, call, durability))).await
+            }
         }
     }
 
@@ -177,7 +184,12 @@ impl Client {
         cmd: redis::Cmd,
     ) -> Result<redis::Value, Error> {
         let backend = self.backend(operation).await?;
-        backend.kept_alive(|| backend.connection.command(operation, slot, cmd.clone())).await
+        match &backend.attached {
+            None => backend.connection.command(operation, slot, cmd).await,
+            Some(attached) => {
+                Box::pin(kept_alive(attached, || backend.connection.command(operation, slot, cmd.clone()))).await
+            }
+        }
     }
 
     /// This host's clock, for the parts of an id and an envelope that only inform. Nothing is decided by it.
@@ -222,36 +234,33 @@ impl Shared {
     }
 }
 
-impl Backend {
-    /// Makes a call, and starts an embedded server again that has died meanwhile or before: nobody else would.
-    async fn kept_alive<T, F>(&self, call: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let Some(attached) = &self.attached else { return call().await };
-        let keep_alive = async {
-            loop {
-                tokio::time::sleep(LOOK_AFTER_EMBEDDED).await;
-                // What is wrong is said by whoever finds no server at all.
-                let _ = attached.revive().await;
-            }
-        };
-        let answered = tokio::select! {
-            biased;
-            answered = call() => answered,
-            never = keep_alive => never,
-        };
-        match answered {
-            // A new client's first call does not try again: a wrong address is no outage. This address is right.
-            Err(error) if error.kind() == ErrorKind::Unreachable => {
-                attached.revive().await.map_err(|failure| match error.operation() {
-                    Some(operation) => failure.during(operation),
-                    None => failure,
-                })?;
-                call().await
-            }
-            answered => answered,
+/// Makes a call, and starts the embedded server again when it has died meanwhile or before: nobody else would.
+async fn kept_alive<T, F>(attached: &Attached, call: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let keep_alive = async {
+        loop {
+            tokio::time::sleep(LOOK_AFTER_EMBEDDED).await;
+            // What is wrong is said by whoever finds no server at all.
+            let _ = attached.revive().await;
         }
+    };
+    let answered = tokio::select! {
+        biased;
+        answered = call() => answered,
+        never = keep_alive => never,
+    };
+    match answered {
+        // A new client's first call does not try again: a wrong address is no outage. This address is right.
+        Err(error) if error.kind() == ErrorKind::Unreachable => {
+            attached.revive().await.map_err(|failure| match error.operation() {
+                Some(operation) => failure.during(operation),
+                None => failure,
+            })?;
+            call().await
+        }
+        answered => answered,
     }
 }
 
