@@ -455,7 +455,17 @@ impl Queue {
     }
 
     /// The same for leases given as (id, token).
-    pub(crate) async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
+    async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
+        self.extend_leases_until(leases, lease, &|_| false).await
+    }
+
+    /// The same, with the call made again after an error that passes, as long as `keep_trying` says.
+    pub(crate) async fn extend_leases_until(
+        &self,
+        leases: &[(String, u64)],
+        lease: Duration,
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+    ) -> Result<Vec<bool>, Error> {
         check_lease(lease).map_err(|error| error.during("extend").in_queue(self.name()))?;
         let mut held = Vec::with_capacity(leases.len());
         for batch in leases.chunks(MAX_BATCH) {
@@ -465,7 +475,8 @@ impl Queue {
                     out.push_display(token);
                 }
             };
-            let reply = self.run_plain("extend", Extend { lease_ms: whole_ms(lease) }, items).await?;
+            let declared = Extend { lease_ms: whole_ms(lease) };
+            let reply = self.run_plain_until("extend", declared, items, keep_trying).await?;
             let flags = script::text(reply).and_then(|text| script::flags(&text, batch.len()));
             held.extend(flags.map_err(|error| error.during("extend").in_queue(self.name()))?);
         }

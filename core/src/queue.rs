@@ -303,7 +303,18 @@ impl Queue {
         declared: D,
         items: impl Fn(&mut ByteStrings),
     ) -> Result<Value, Error> {
-        self.run_levels(operation, Durability::None, &declared, &items, &|_| false).await
+        self.run_plain_until(operation, declared, items, &|_| false).await
+    }
+
+    /// The same, with the call made again after an error that passes, as long as `keep_trying` says.
+    pub(crate) async fn run_plain_until<D: Declared>(
+        &self,
+        operation: &'static str,
+        declared: D,
+        items: impl Fn(&mut ByteStrings),
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+    ) -> Result<Value, Error> {
+        self.run_levels(operation, Durability::None, &declared, &items, keep_trying).await
     }
 
     async fn run_levels<D: Declared>(

@@ -3,7 +3,7 @@
 //! One lock, held for some dozen nanoseconds at a time; nothing waits under it.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,9 @@ pub(super) struct Desk {
     state: Mutex<State>,
     /// Wakes the fetch loop.
     for_fetcher: Notify,
+    /// One a queue: wakes who renews its leases, because one of them may be over.
+    for_renewal: Vec<Notify>,
+    lease: Duration,
     job_there: Condvar,
     job_there_async: Notify,
     event_there: Condvar,
@@ -94,6 +97,8 @@ struct Held {
     job: Arc<Job>,
     lane: usize,
     fetched_at: Instant,
+    /// Before this moment its lease cannot be over, whatever happened to this process or the network.
+    sure_until: Instant,
     run: Option<Running>,
 }
 
@@ -108,6 +113,8 @@ struct Running {
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) outcomes: Outcomes,
+    /// When the call that takes it along began: the leases that it brings begin then or later.
+    pub(super) asked_at: Option<Instant>,
     /// What the outcomes behind the acks are, in order.
     others: Vec<Told>,
 }
@@ -186,6 +193,8 @@ impl Desk {
                 report: WorkerReport::default(),
             }),
             for_fetcher: Notify::new(),
+            for_renewal: settings.queues.iter().map(|_| Notify::new()).collect(),
+            lease: settings.lease,
             job_there: Condvar::new(),
             job_there_async: Notify::new(),
             event_there: Condvar::new(),
@@ -342,7 +351,8 @@ impl Desk {
         let until = [
             state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
             state.timeouts.peek().map(|Reverse((at, ..))| *at),
-            state.hoarded_at(),
+            // Over and not given back: no executor is missing, a renewal is.
+            state.hoarded_at().map(|at| if at > now { at } else { now + HOARDED_AFTER }),
             match state.phase {
                 Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
                 _ => None,
@@ -369,7 +379,8 @@ impl Desk {
         let mut state = self.lock();
         state.calls += 1;
         state.asked += want;
-        let batch = state.lanes[lane].pop_front().unwrap_or_default();
+        let mut batch = state.lanes[lane].pop_front().unwrap_or_default();
+        batch.asked_at = Some(Instant::now());
         state.outcomes -= batch.outcomes.len();
         if state.outcomes == 0 {
             state.oldest_outcome = None;
@@ -409,8 +420,9 @@ impl Desk {
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told
     /// as failed: (id, token, reason).
-    pub(super) fn deliver(&self, lane: usize, jobs: Vec<Job>, undecodable: &[(String, u64, String)]) {
+    pub(super) fn deliver(&self, lane: usize, of: &Batch, jobs: Vec<Job>, undecodable: &[(String, u64, String)]) {
         let now = Instant::now();
+        let sure_until = of.asked_at.unwrap_or(now) + self.lease;
         let mut state = self.lock();
         for (id, token, reason) in undecodable {
             let batch = state.open_batch(lane);
@@ -421,11 +433,18 @@ impl Desk {
         let count = jobs.len();
         for job in jobs {
             if state.phase == Phase::Working {
-                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, run: None });
+                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, run: None });
             } else {
                 let _ = state.note(lane, &give_back(&job));
             }
         }
+        self.wake_executors(state, count);
+        if sure_until <= now {
+            self.for_renewal[lane].notify_one();
+        }
+    }
+
+    fn wake_executors(&self, state: MutexGuard<'_, State>, count: usize) {
         let threads = state.waiting_threads.min(count);
         let tasks = state.waiting_tasks.min(count);
         drop(state);
@@ -446,16 +465,40 @@ impl Desk {
         ours.map(|held| (held.job.id().to_owned(), held.job.token())).collect()
     }
 
-    /// These leases of a queue were lost.
-    pub(super) fn lost(&self, lane: usize, leases: &[(String, u64)]) {
+    /// Ready when a lease of this queue should be renewed before its turn.
+    pub(super) async fn needs_renewal(&self, lane: usize) {
+        self.for_renewal[lane].notified().await;
+    }
+
+    /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
+    pub(super) fn renewed(&self, lane: usize, leases: &[(String, u64)], kept: &[bool], asked_at: Instant) {
+        let now = Instant::now();
+        let sure_until = asked_at + self.lease;
+        let answers: HashMap<_, _> =
+            leases.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
         let mut state = self.lock();
+        let (mut sure_again, mut lost) = (0, 0);
         for place in 0..state.held.len() {
-            let is_lost = state.held[place].as_ref().is_some_and(|held| {
-                held.lane == lane && leases.iter().any(|(id, token)| *token == held.job.token() && id == held.job.id())
-            });
-            if is_lost {
-                state.interrupt(place, Interruption::LeaseLost, self);
+            let Some(held) = state.held[place].as_mut().filter(|held| held.lane == lane) else { continue };
+            match answers.get(held.job.id()) {
+                Some(&(token, true)) if token == held.job.token() => {
+                    sure_again += usize::from(held.sure_until <= now);
+                    held.sure_until = sure_until;
+                }
+                Some(&(token, false)) if token == held.job.token() => {
+                    lost += 1;
+                    state.interrupt(place, Interruption::LeaseLost, self);
+                }
+                _ => {}
             }
+        }
+        // Executors may be free by now because what waited for them was lost.
+        if lost > 0 && state.wake_to_refill() {
+            self.for_fetcher.notify_one();
+        }
+        self.wake_executors(state, sure_again);
+        if sure_again > 0 && sure_until <= now {
+            self.for_renewal[lane].notify_one();
         }
     }
 
@@ -606,8 +649,8 @@ impl State {
         if self.phase != Phase::Working {
             return Taken::Over;
         }
-        let Some(place) = self.fetched.pop_front() else { return Taken::None };
         let started = Instant::now();
+        let Some(place) = self.next_sure(started) else { return Taken::None };
         self.next_run += 1;
         let number = self.next_run;
         let Some(held) = self.held[place].as_mut() else { return Taken::None };
@@ -624,6 +667,14 @@ impl State {
             self.give_back_fetched();
         }
         Taken::Run(Run { job, number, place, started })
+    }
+
+    /// The first job whose lease is surely ours. While this process was frozen, or no renewal came through, another worker may
+    /// have run and acked what waited here: that waits on, until a renewal says whether it is ours.
+    fn next_sure(&mut self, now: Instant) -> Option<usize> {
+        let is_sure = |place: &usize| self.held[*place].as_ref().is_some_and(|held| held.sure_until > now);
+        let at = self.fetched.iter().position(is_sure)?;
+        self.fetched.remove(at)
     }
 
     fn hold(&mut self, held: Held) {

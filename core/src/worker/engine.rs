@@ -55,7 +55,7 @@ impl Engine {
             let ended = runtime.block_on(async {
                 tokio::select! {
                     ended = fetcher.run() => ended,
-                    never = renew::leases(&desk, &lanes, lease) => match never {},
+                    never = renew::leases(&desk, lanes, lease) => match never {},
                 }
             });
             // Also when it ends with an error or a panic nobody may wait for more.

@@ -231,7 +231,7 @@ impl Fetcher {
                     }
                 }
             }
-            self.desk.deliver(place, jobs, &undecodable);
+            self.desk.deliver(place, &batch, jobs, &undecodable);
         }
         Ok((place, granted))
     }

@@ -1,26 +1,50 @@
 //! Renews the leases of what a worker holds, three times a lease.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
 
 use super::desk::Desk;
+use crate::error::Error;
 use crate::queue::{MAX_BATCH, Queue};
 
-/// Never ends. Lost leases are told to the desk.
-pub(super) async fn leases(desk: &Desk, queues: &[Queue], lease: Duration) -> Infallible {
+/// Never ends. Kept and lost leases are told to the desk, and outages too: while all handlers are busy, nobody else calls.
+pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration) -> Infallible {
+    // Each queue by itself: one whose node is away must not hold up the others.
+    let mut lanes = JoinSet::new();
+    for (lane, queue) in queues.into_iter().enumerate() {
+        lanes.spawn(of_queue(Arc::clone(desk), lane, queue, lease));
+    }
+    match lanes.join_next().await {
+        Some(Ok(never)) => match never {},
+        Some(Err(panicked)) => resume_unwind(panicked.into_panic()),
+        None => pending().await,
+    }
+}
+
+async fn of_queue(desk: Arc<Desk>, lane: usize, queue: Queue, lease: Duration) -> Infallible {
     let every = lease / 3;
     let mut next = tokio::time::Instant::now() + every;
     loop {
-        tokio::time::sleep_until(next).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(next) => {}
+            () = desk.needs_renewal(lane) => {}
+        }
         next = tokio::time::Instant::now() + every;
-        for (lane, queue) in queues.iter().enumerate() {
-            for held in desk.leases(lane).chunks(MAX_BATCH) {
-                // An outage is not the end of a lease: whoever holds it when the server is back goes on.
-                let Ok(flags) = queue.extend_leases(held, lease).await else { continue };
-                let lost: Vec<_> = held.iter().zip(flags).filter(|(_, kept)| !kept).map(|(it, _)| it.clone()).collect();
-                if !lost.is_empty() {
-                    desk.lost(lane, &lost);
-                }
+        for held in desk.leases(lane).chunks(MAX_BATCH) {
+            let (asked_at, trouble) = (Instant::now(), OnceLock::new());
+            // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
+            // call is answered, not when there is nothing left to renew.
+            let keep_trying = |error: &Error| {
+                trouble.get_or_init(|| desk.trouble(error));
+                true
+            };
+            if let Ok(kept) = queue.extend_leases_until(held, lease, &keep_trying).await {
+                desk.renewed(lane, held, &kept, asked_at);
             }
         }
     }
