@@ -16,16 +16,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duly
+import pytest
 
 
 class Server:
     """A redis-server on a unix socket in a folder of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
         self._folder = tempfile.TemporaryDirectory(prefix="duly-")
         self.socket = Path(self._folder.name) / "redis.sock"
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
+
+    @property
+    def folder(self) -> Path:
+        return self.socket.parent
 
     @property
     def url(self) -> str:
@@ -35,7 +41,9 @@ class Server:
         program = os.environ.get("DULY_TEST_SERVER", "redis-server")
         command = [program, "--port", "0", "--unixsocket", str(self.socket), "--save", ""]
         self._process = subprocess.Popen(
-            [*command, "--dir", self._folder.name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--dir", self._folder.name, *self._arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         until(lambda: self._answers(), "redis-server does not answer")
 
@@ -100,6 +108,12 @@ def running(worker: duly.Worker) -> Iterator[list[duly.WorkerReport]]:
         worker.stop()
         thread.join(20)
     assert not thread.is_alive()
+
+
+def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    """Print figures of a test that passes, too."""
+    with capsys.disabled():
+        sys.stdout.write(f"\n{text}\n")
 
 
 def empty(queue: duly.Queue) -> bool:

@@ -1,0 +1,170 @@
+"""Workers in every language that note their runs on the server (see noting/worker.py), and what befalls them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from journal import Journal
+from support import Server, until
+
+HERE = Path(__file__).parent
+LEASE = 1.0
+RUST_WORKER = HERE.parent / "target/release/examples/noting_worker"
+COMMANDS: dict[str, tuple[list[str], int]] = {  # and how many handlers run at once
+    "python threads": ([sys.executable, str(HERE / "noting/worker.py"), "threads"], 3),
+    "python asyncio": ([sys.executable, str(HERE / "noting/worker.py"), "asyncio"], 5),
+    "php": (["php", str(HERE / "noting/worker.php")], 1),
+    "rust": ([str(RUST_WORKER)], 4),
+}
+
+
+def environment(server: Server) -> dict[str, str]:
+    scan = f":{HERE.parent / 'build/php.d'}"
+    return {**os.environ, "PHP_INI_SCAN_DIR": scan, "DULY_URL": server.url, "NOTING_LEASE": str(LEASE)}
+
+
+def what_is_missing() -> str | None:
+    """What `tools/build.sh` would build."""
+    if not RUST_WORKER.exists():
+        return f"{RUST_WORKER} is missing"
+    if not (HERE.parent / "build/php.d/duly.ini").exists():
+        return "build/php.d/duly.ini is missing"
+    return None
+
+
+class Worker:
+    """One place of the fleet: a process, and the next one when that has ended."""
+
+    def __init__(self, what: str, server: Server, log: Path) -> None:
+        self.what, self._server, self.log = what, server, log
+        self._command, self.concurrency = COMMANDS[what]
+        self.frozen_until: float | None = None
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, env=environment(self._server), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.told: signal.Signals | None = None
+        self.was_frozen = False
+
+    def tell(self, number: signal.Signals) -> None:
+        self.told = number
+        self.process.send_signal(number)
+
+    def freeze_in_handlers(self, journal: Journal) -> bool:
+        """Freeze it while every handler is between its two notes; gives up, unfrozen, if that does not happen soon.
+
+        A handler that is frozen just before its first note has started by its own lights and not by the journal's.
+        """
+        pid = self.process.pid
+        for _ in range(30):
+            os.kill(pid, signal.SIGSTOP)
+            until(lambda: self.process.poll() is not None or _is_stopped(pid), "it does not stop")
+            # Answered after all that the worker has sent, and what was executed is in the file by then.
+            self._server.cli("ping")
+            journal.read()
+            if journal.running[pid] == self.concurrency:
+                self.was_frozen = True
+                return True
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.003)
+        return False
+
+    def thaw(self) -> None:
+        self.frozen_until = None
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self) -> int:
+        if self.frozen_until is not None:
+            self.thaw()
+        if self.process.poll() is None:
+            self.tell(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+class Fleet:
+    """Workers to which things happen at random; the same things for the same seed, though not at the same moments."""
+
+    def __init__(self, server: Server, folder: Path, journal: Journal, chance: random.Random) -> None:
+        self._journal, self._chance = journal, chance
+        self.faults: Counter[str] = Counter()
+        self.workers = [Worker(what, server, folder / f"{what}.log") for what in COMMANDS]
+        self._next_fault = time.monotonic() + 1
+
+    def step(self) -> None:
+        """Replace what has ended, thaw what was frozen for long enough, and let the next thing happen if it is time."""
+        now = time.monotonic()
+        for worker in self.workers:
+            status = worker.process.poll()
+            if status is not None:
+                self._ended_as_told(worker, status)
+                worker.start()
+            elif worker.frozen_until is not None and now > worker.frozen_until:
+                if self._chance.random() < 0.2:
+                    worker.frozen_until = None
+                    worker.tell(signal.SIGKILL)
+                    self.faults["killed while frozen"] += 1
+                else:
+                    worker.thaw()
+        if now > self._next_fault:
+            self._next_fault = now + self._chance.uniform(0.05, 0.3)
+            self._befall(self._chance.choice(self.workers))
+
+    def _befall(self, worker: Worker) -> None:
+        what = self._chance.choices(["kill", "freeze", "stop"], [4, 4, 2])[0]
+        lasts = self._chance.uniform(1.3, 2.0) * LEASE
+        if worker.frozen_until is not None or worker.told is not None:
+            return
+        if what == "kill":
+            worker.tell(signal.SIGKILL)
+            self.faults["SIGKILL"] += 1
+        elif worker.process.pid not in self._journal.running:
+            pass  # it is just starting, and does not listen for signals yet
+        elif what == "stop":
+            worker.tell(signal.SIGTERM)
+            self.faults["SIGTERM"] += 1
+        # What a process was interrupted in when it came back does not note its end: such a one is not frozen again.
+        elif not worker.was_frozen and worker.freeze_in_handlers(self._journal):
+            worker.frozen_until = time.monotonic() + lasts
+            self.faults["SIGSTOP past the lease"] += 1
+
+    def _ended_as_told(self, worker: Worker, status: int) -> None:
+        if worker.told is None and status in (-signal.SIGKILL, -signal.SIGABRT):
+            self.faults["by the job"] += 1
+            return
+        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}.get(worker.told or signal.SIGINT)
+        # It may also have been told while a job killed it.
+        assert status in (expected, -signal.SIGKILL, -signal.SIGABRT), (worker.what, status, worker.log.read_text())
+
+    def end(self) -> None:
+        for worker in self.workers:
+            starting = worker.process.pid not in self._journal.running
+            status = worker.end()
+            assert status == 0 or (starting and status == -signal.SIGTERM), (
+                worker.what,
+                status,
+                worker.log.read_text(),
+            )
+
+    def kill(self) -> None:
+        for worker in self.workers:
+            worker.process.kill()
+            worker.process.wait()
+
+
+def _is_stopped(pid: int) -> bool:
+    """Is every thread of it?"""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return False  # a thread that has just ended; look again
+    return all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats)

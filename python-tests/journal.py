@@ -1,0 +1,163 @@
+"""What a server's append-only file says about a queue and its runs: one order of all that happened, kept by the server.
+
+It has each grant and end of a lease, each ack, and each note that a handler made (see noting/worker.py), so it proves
+what no worker's clock could: whether a run started after its job's ack.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Command = list[str]
+NOTE = re.compile(r'"data":"(start|end) (\S+) (\d+) (\d+)"')
+
+
+@dataclass
+class Life:
+    """One job, so far."""
+
+    token: int = 0  # of its last lease
+    is_leased: bool = False
+    ends_ms: list[int] = field(default_factory=list)  # of its leases, as granted and extended
+    attempts: int = 0
+    runs: list[int] = field(default_factory=list)  # their tokens
+    returns: dict[int, str] = field(default_factory=dict)  # token of a lease, and how the job came back from it
+    acked: bool = False
+    failed: bool = False
+
+
+class Journal:
+    """Reads on as the server writes; `wrong` lists what must never happen, as soon as it did."""
+
+    def __init__(self, file: Path, prefix: str = "duly:") -> None:
+        self._file = file.open("rb")
+        self._unread = b""
+        self._orders, self._notes = f"{prefix}{{orders}}:", f"{prefix}{{notes}}:"
+        self.lives: dict[str, Life] = {}
+        self.running: Counter[int] = Counter()  # runs under way, by pid
+        self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def close(self) -> None:
+        self._file.close()
+
+    def read(self) -> None:
+        """Read on, to where the server is now."""
+        data = self._unread + self._file.read()
+        position = 0
+        while (parsed := _command(data, position)) is not None:
+            command, position = parsed
+            self._happened(command)
+        self._unread = data[position:]
+
+    def _happened(self, command: Command) -> None:
+        match command:
+            case ["ZADD", key, *rest] if key == self._orders + "reserved":
+                for end, job in _pairs(rest[1:] if rest[0] == "XX" else rest):
+                    self._life(job).ends_ms.append(int(end))
+            case ["HSET", key, *rest] if key == self._orders + "leases":
+                for job, token in _pairs(rest):
+                    self._granted(job, int(token))
+            case ["HDEL", key, *jobs] if key == self._orders + "leases":
+                for job in jobs:
+                    self._life(job).is_leased = False
+            case ["HDEL", key, *jobs] if key == self._orders + "jobs":
+                for job in jobs:
+                    self._acked(job)
+            case ["HSET", key, job, note] if key == self._orders + "returned":
+                self._came_back(job, note)
+            case ["ZADD", key, _, job] if key == self._orders + "failed":
+                self._life(job).failed = True
+            case ["HSET", key, *rest] if key == self._notes + "jobs":
+                for _, record in _pairs(rest):
+                    self._noted(record)
+
+    def _granted(self, job: str, token: int) -> None:
+        """Take note of a new lease. Its token is the server's time in microseconds, or more than that."""
+        life = self._life(job)
+        if life.is_leased:
+            self.wrong.append(f"{job} was leased to two workers at once")
+        if token <= life.token:
+            self.wrong.append(f"{job} got the token {token} after {life.token}")
+        # The last of the ends is that of this lease: a script writes it before the token.
+        if life.returns.get(life.token) == "its lease ended" and token < life.ends_ms[-2] * 1000:
+            self.wrong.append(f"{job} was taken back before its lease was over")
+        if life.acked or life.failed:
+            self.wrong.append(f"{job} was leased after its end")
+        life.token, life.is_leased = token, True
+
+    def _came_back(self, job: str, note: str) -> None:
+        """Take note of `<attempts>;<returns>;<last error>`. A release keeps attempts and error."""
+        life = self._life(job)
+        attempts, _, error = note.split(";", 2)
+        ended = "lease ended" in error and int(attempts) > life.attempts
+        life.attempts = int(attempts)
+        life.returns[life.token] = "its lease ended" if ended else "it was given back"
+        self.counts["leases that ended"] += ended
+
+    def _acked(self, job: str) -> None:
+        life = self._life(job)
+        if life.acked or life.failed:
+            self.wrong.append(f"{job} was acked after its end")
+        if not life.runs or life.runs[-1] != life.token:
+            self.wrong.append(f"{job} was acked without a run under its last lease")
+        life.acked = True
+        self.counts["acked"] += 1
+
+    def _noted(self, record: str) -> None:
+        noted = NOTE.search(record)
+        assert noted is not None, record
+        what, job, token, pid = noted[1], noted[2], int(noted[3]), int(noted[4])
+        life = self._life(job)
+        holds = life.is_leased and life.token == token
+        if what == "end":
+            self.running[pid] -= 1
+            if not holds:
+                self.counts["runs that ended after their lease"] += 1
+            return
+        self.running[pid] += 1
+        self.counts["runs"] += 1
+        if life.acked:
+            self.counts["after ack"] += 1
+            self.wrong.append(f"{job} was run by {pid} after its ack")
+        elif not holds:
+            self.counts["without lease"] += 1
+            self.wrong.append(f"{job} was run by {pid} without its lease")
+        if token in life.runs:
+            self.wrong.append(f"{job} was run twice under one lease")
+        if life.runs:
+            came_back = life.returns.get(life.runs[-1])
+            if came_back is None:
+                self.wrong.append(f"{job} was run again by {pid} although its last run held the lease")
+            self.counts["duplicates" if came_back == "its lease ended" else "retries"] += 1
+        life.runs.append(token)
+
+    def _life(self, job: str) -> Life:
+        return self.lives.setdefault(job, Life())
+
+
+def _pairs(words: list[str]) -> list[tuple[str, str]]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _command(data: bytes, position: int) -> tuple[Command, int] | None:
+    """Give the command at this position and where the next one begins; nothing if it is not there as a whole."""
+    end = data.find(b"\r\n", position)
+    if end < 0:
+        return None
+    words = []
+    left = int(data[position + 1 : end])
+    position = end + 2
+    for _ in range(left):
+        end = data.find(b"\r\n", position)
+        if end < 0:
+            return None
+        length = int(data[position + 1 : end])
+        position = end + 2 + length + 2
+        if position > len(data):
+            return None
+        words.append(data[end + 2 : end + 2 + length].decode())
+    return words, position

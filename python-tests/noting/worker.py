@@ -1,0 +1,68 @@
+"""A worker that notes on the server when each run starts and ends: `worker.py threads|asyncio`.
+
+Its two siblings, `worker.php` and `core/examples/noting_worker.rs`, do the same. A note is a job of the queue `notes`,
+so the server's journal has it in one order with leases and acks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import duly
+import duly.aio
+
+LEASE = float(os.environ["NOTING_LEASE"])
+
+
+def note(what: str, job: duly.Job) -> str:
+    return f"{what} {job.id} {job.token} {os.getpid()}"
+
+
+def trouble(data: dict[str, Any], job: duly.Job) -> None:
+    match data["do"]:
+        case "fail once" if job.attempt == 1:
+            raise RuntimeError("once")
+        case "fail":
+            raise RuntimeError("always")
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_threads() -> duly.Worker:
+    client = duly.Client()  # DULY_URL says where
+    worker = duly.Worker(client, ["orders"], concurrency=3, lease=LEASE)
+    notes = client.queue("notes")
+
+    @worker.on("work")
+    def work(job: duly.Job) -> None:
+        notes.push(note("start", job))
+        time.sleep(job.data["seconds"])
+        notes.push(note("end", job))
+        trouble(job.data, job)
+
+    return worker
+
+
+def with_asyncio() -> duly.Worker:
+    worker = duly.Worker(duly.Client(), ["orders"], concurrency=5, lease=LEASE)
+    notes = duly.aio.Client().queue("notes")
+
+    @worker.on("work")
+    async def work(job: duly.Job) -> None:
+        await notes.push(note("start", job))
+        await asyncio.sleep(job.data["seconds"])
+        await notes.push(note("end", job))
+        trouble(job.data, job)
+
+    return worker
+
+
+logging.basicConfig(level=logging.WARNING, format="%(message)s")
+worker = in_threads() if sys.argv[1] == "threads" else with_asyncio()
+worker.run()  # until SIGTERM
