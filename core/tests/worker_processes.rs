@@ -1,0 +1,132 @@
+//! Worker processes that are frozen, or killed by the very job they run. The worker is this test program, started again.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+mod support;
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use duly::worker::{Context, Failure, Job, Worker, WorkerEvent};
+use duly::{Client, Millis, NewJob, ReserveOptions, RetryPolicy, State};
+use serde_json::Value;
+use support::Server;
+
+/// What a started worker does; its lines on standard output tell the test how far it is.
+#[tokio::test]
+async fn worker_process() {
+    let Ok(url) = std::env::var("DULY_TEST_URL") else { return };
+    let client = Client::builder().url(&url).build().unwrap();
+    let gate = client.queue("gate").unwrap();
+    let worker = Worker::builder(client)
+        .queue("orders", 1)
+        .lease(Duration::from_millis(400))
+        .handler("say", |job: Job<Value>, _: Context| async move {
+            println!("\nsaid {}", job.attempt());
+            Ok::<(), Failure>(())
+        })
+        .handler("wait", move |job: Job<Value>, _: Context| {
+            let gate = gate.clone();
+            async move {
+                println!("\nwaits {}", job.attempt());
+                while gate.reserve(&ReserveOptions::new()).await?.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Ok::<(), Failure>(())
+            }
+        })
+        .handler("poison", |job: Job<Value>, _: Context| async move {
+            println!("\npoisoned {}", job.attempt());
+            std::process::abort();
+            #[allow(unreachable_code)] // it says what the handler would give
+            Ok::<(), Failure>(())
+        })
+        .on_event(|event| {
+            if matches!(event, WorkerEvent::Interrupted { .. } | WorkerEvent::LeaseLost { .. }) {
+                println!("\nlost 1");
+            }
+        })
+        .build()
+        .unwrap();
+    let report = worker.run().await.unwrap();
+    println!("\nacked {}", report.acked);
+}
+
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(server: &Server) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "worker_process", "--nocapture", "--test-threads", "1"])
+            .env("DULY_TEST_URL", server.url())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The number behind this word, once the worker has said it.
+    fn heard(&mut self, word: &str) -> usize {
+        let said = self
+            .lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find_map(|line| line.strip_prefix(word).and_then(|number| number.trim().parse().ok()));
+        said.unwrap_or_else(|| panic!("the worker ended without saying '{word}'"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn job(name: &str) -> NewJob {
+    NewJob::new(&1).unwrap().name(name).retry(RetryPolicy::Fixed { delay: Millis::ZERO })
+}
+
+#[tokio::test]
+async fn a_frozen_worker_is_refused_and_goes_on() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(job("wait")).await.unwrap();
+    let mut zombie = Process::start(&server);
+    assert_eq!(zombie.heard("waits"), 1);
+    support::signal(zombie.child.id(), "-STOP");
+    let mine = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(20))).await.unwrap().remove(0);
+    assert_eq!(mine.attempt(), 2);
+    server.queue("gate").push(job("open")).await.unwrap();
+    support::signal(zombie.child.id(), "-CONT");
+    assert_eq!(zombie.heard("lost"), 1);
+    queue.push(job("say")).await.unwrap();
+    assert_eq!(zombie.heard("said"), 1);
+    mine.ack().await.unwrap();
+    support::signal(zombie.child.id(), "-TERM");
+    assert_eq!(zombie.heard("acked"), 1);
+}
+
+#[tokio::test]
+async fn a_job_that_kills_its_worker_ends_in_failed() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(job("poison").max_retries(2)).await.unwrap();
+    for attempt in 1..=3 {
+        let mut worker = Process::start(&server);
+        assert_eq!(worker.heard("poisoned"), attempt);
+        worker.child.wait().unwrap();
+    }
+    queue.push(job("say")).await.unwrap();
+    let mut worker = Process::start(&server);
+    assert_eq!(worker.heard("said"), 1);
+    support::eventually("it is given up", || async { queue.counts().await.unwrap().failed == 1 }).await;
+    let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
+    assert_eq!(failed[0].envelope.attempts, 3);
+}
