@@ -16,9 +16,11 @@ steps() {
     check 'runner: a failing check fails' ./tools/test.sh --self-check
     check 'rust: format' cargo fmt --all --check
     check 'rust: lint' cargo clippy --workspace --all-targets -- -D warnings
+    check 'rust: lint of traces' cargo clippy -p duly --features opentelemetry --all-targets -- -D warnings
     check 'rust: documentation' cargo doc --no-deps -p duly
     tests 'rust: units' cargo test -p duly --lib
     tests 'rust: integration' cargo test -p duly "${integration[@]}"
+    tests 'rust: traces' cargo test -p duly --features opentelemetry --lib --test telemetry -- telemetry span trace
     tests 'rust: conformance' cargo test -p duly --test conformance
     tests 'rust: examples in docs' cargo test -p duly --doc
     check 'build' ./tools/build.sh
@@ -40,7 +42,10 @@ steps() {
 integration=()
 for file in core/tests/*.rs; do
     name=$(basename "$file" .rs)
-    [ "$name" = conformance ] || integration+=(--test "$name")
+    case $name in
+        conformance | telemetry) ;; # steps of their own
+        *) integration+=(--test "$name") ;;
+    esac
 done
 
 files() { git ls-files --cached --others --exclude-standard -- "$1"; }

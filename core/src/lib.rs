@@ -105,6 +105,8 @@ mod script;
 mod seconds;
 mod session;
 mod several;
+#[cfg(feature = "opentelemetry")]
+mod telemetry;
 mod time;
 mod unclaimed;
 mod waiting;

@@ -243,6 +243,10 @@ impl NewJob {
         envelope.retry = self.retry;
         envelope.timeout = self.timeout;
         envelope.headers = self.headers;
+        #[cfg(feature = "opentelemetry")]
+        if self.imported.is_none() {
+            crate::telemetry::add_trace(&mut envelope.headers);
+        }
         if let Some(max_retries) = self.max_retries {
             envelope.max_attempts = max_retries;
         }

@@ -24,6 +24,7 @@ mod middleware;
 mod prefetch;
 mod renew;
 mod run;
+mod span;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::desk::Run;
 use super::engine::Engine;
@@ -15,7 +15,7 @@ use super::event::WorkerEvent;
 use super::executor::{Ended, Executor};
 use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
-use super::{WorkerBuilder, WorkerReport, WorkerSettings};
+use super::{WorkerBuilder, WorkerReport, WorkerSettings, span};
 use crate::client::Client;
 use crate::consume::Job;
 use crate::error::{Error, ErrorKind};
@@ -137,15 +137,8 @@ impl Shared {
     /// One executor.
     async fn serve(self: Arc<Self>, executor: Executor) {
         while let Some(run) = executor.next().await {
-            let job = &run.job;
-            let span = tracing::info_span!(
-                "duly.job",
-                queue = job.queue().name(),
-                id = job.id(),
-                name = job.envelope.name.as_deref(),
-                attempt = job.attempt()
-            );
-            let ended = self.run_one(&executor, &run).instrument(span.clone()).await;
+            let span = span::of_run(&run.job);
+            let ended = self.run_one(&executor, &run, &span).instrument(span.clone()).await;
             match executor.finish(&run, ended) {
                 Ok(next) => span.in_scope(|| told(next)),
                 Err(error) => {
@@ -157,7 +150,7 @@ impl Shared {
         }
     }
 
-    async fn run_one(&self, executor: &Executor, run: &Run) -> Ended {
+    async fn run_one(&self, executor: &Executor, run: &Run, span: &Span) -> Ended {
         let handled = async {
             for middleware in &self.middleware {
                 middleware.before(&run.job)?;
@@ -174,9 +167,13 @@ impl Shared {
             biased;
             handled = handled => handled,
             // What it says no longer counts.
-            _ = executor.interrupted(run) => return Ended::SettledByHandler,
+            _ = executor.interrupted(run) => {
+                span::interrupted(span);
+                return Ended::SettledByHandler;
+            }
         };
         if executor.was_interrupted(run).is_some() {
+            span::interrupted(span);
             return Ended::SettledByHandler;
         }
         match handled {
@@ -184,7 +181,10 @@ impl Shared {
                 self.middleware.iter().rev().for_each(|middleware| middleware.after(&run.job));
                 Ended::DONE
             }
-            Err(failure) => self.failed(&run.job, failure),
+            Err(failure) => {
+                span::failed(span, &failure);
+                self.failed(&run.job, failure)
+            }
         }
     }
 
