@@ -46,7 +46,7 @@ use crate::several::{MAX_WEIGHT, Selection};
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// The most handlers of one worker that run at once.
 pub const MAX_CONCURRENCY: usize = 10_000;
-const LONGEST_GRACE: Duration = Duration::from_hours(24);
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Shorter leases could not be renewed in time.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
