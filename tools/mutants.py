@@ -340,7 +340,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "local number = named and named.numbers[next_name]",
+        "local number = numbers_parked and numbers_parked[next_name]",
         "local number = nil",
         "what a limit of a name held back never runs",
     ),
