@@ -65,7 +65,7 @@ if known[7] then
   want = math.min(want, room)
 end
 -- Limits of names: what they leave is asked for where a job of such a name comes up.
-local named
+local named, numbers_parked
 if names then
   --- include: live_names
   if names == '?' or string.find(names, ';0;', 1, true) then
@@ -74,6 +74,7 @@ if names then
   end
   if names then
     --- include: names
+    numbers_parked = redis.call('EXISTS', parked) == 1 and named.numbers
   end
 end
 
@@ -99,16 +100,17 @@ if want > 0 and not paused then
     local next_name = 1
     repeat
       -- What limits of names held back is older than what is in the list.
-      local number = named and named.numbers[next_name]
+      local number = numbers_parked and numbers_parked[next_name]
       next_name = next_name + 1
       local looked_at, parked_bytes = 0, 0
       while granted < want and not left_behind do
         local asked = math.min(want - granted, READ_CHUNK)
         if number then asked = math.min(asked, named.room(number)) end
+        if asked == 0 then break end
         -- One more than asked for tells whether jobs are left behind.
         local entries = number and named.first(number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
         local length = #entries
-        if length == 0 or asked == 0 then break end
+        if length == 0 then break end
         local more = length > asked
         if more then
           entries[length] = nil

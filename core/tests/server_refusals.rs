@@ -11,7 +11,7 @@ use support::Server;
 use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
 /// Every command that a script calls.
-const NEEDED: [&str; 27] = [
+const NEEDED: [&str; 28] = [
     "EXISTS",
     "HDEL",
     "HEXISTS",
@@ -34,6 +34,7 @@ const NEEDED: [&str; 27] = [
     "TIME",
     "ZADD",
     "ZCARD",
+    "ZCOUNT",
     "ZRANGE",
     "ZRANGEBYSCORE",
     "ZREM",
