@@ -30,7 +30,7 @@ pub enum ErrorKind {
     NoResult,
     /// The server could not be reached, and nothing of this call was executed.
     Unreachable,
-    /// No answer came in time. The call may have been executed; sending the same call again is safe.
+    /// No answer came in time. The call may have been executed; a push with an id or a key can be repeated safely.
     Timeout,
     /// The server refused the user or the password, or one side's certificate is not to be trusted.
     AuthenticationFailed,

@@ -418,17 +418,7 @@ impl Run {
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
             Verb::SetLimits { concurrency, rate, names } => {
-                let mut limits = Limits::new();
-                limits.concurrency = concurrency;
-                limits.rate = match rate {
-                    Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
-                    None => None,
-                };
-                for (name, NameArguments { concurrency }) in names.unwrap_or_default() {
-                    let mut of_name = NameLimits::new();
-                    of_name.concurrency = concurrency;
-                    limits = limits.name(name, of_name);
-                }
+                let limits = new_limits(concurrency, rate, names.unwrap_or_default())?;
                 queue.set_limits(&limits).await.map(|()| Value::Null)?
             }
             Verb::Limits {} => limits(&queue).await?,
@@ -575,6 +565,25 @@ fn requeued(outcome: &Requeued) -> Value {
         Requeued::Absent => "absent",
         _ => "unknown",
     })
+}
+
+fn new_limits(
+    concurrency: Option<u32>,
+    rate: Option<(u32, f64)>,
+    names: BTreeMap<String, NameArguments>,
+) -> Result<Limits, Error> {
+    let mut limits = Limits::new();
+    limits.concurrency = concurrency;
+    limits.rate = match rate {
+        Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
+        None => None,
+    };
+    for (name, NameArguments { concurrency }) in names {
+        let mut of_name = NameLimits::new();
+        of_name.concurrency = concurrency;
+        limits = limits.name(name, of_name);
+    }
+    Ok(limits)
 }
 
 async fn limits(queue: &Queue) -> Result<Value, Error> {

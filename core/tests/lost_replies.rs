@@ -373,16 +373,15 @@ async fn settling_again_does_not_touch_the_next_lease_of_the_job() {
             async move { verb.run(&queue, &prepared).await }
         };
         let mut theirs = Vec::new();
-        let said = lose_reply(&proxy, run, async {
+        let meanwhile = async {
             match verb {
                 Verb::Ack => drop(other.push(new_job("a")).await.unwrap()),
                 Verb::FailForGood => drop(other.requeue(&["a".to_owned()]).await.unwrap()),
                 _ => {}
             }
             theirs = reserve(&other).await;
-        })
-        .await
-        .unwrap();
+        };
+        let said = Box::pin(lose_reply(&proxy, run, meanwhile)).await.unwrap();
         assert_eq!(said, answer, "{verb:?}");
         assert_eq!(other.counts().await.unwrap().reserved, 1, "{verb:?}");
         theirs[0].ack().await.unwrap();

@@ -178,7 +178,7 @@ fn out_of_time(trouble: Trouble, may_have_run: bool, deadline: Duration) -> Erro
         return Error::new(
             ErrorKind::Timeout,
             format!(
-                "no answer within {seconds} s; the call may have been executed, and sending the same call again is safe"
+                "no answer within {seconds} s; the call may have been executed (a push with an id or a key can be repeated safely)"
             ),
         )
         .caused_by(*trouble.error);

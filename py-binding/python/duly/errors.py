@@ -79,7 +79,7 @@ class UnreachableError(DulyError, ConnectionError):
 
 
 class DulyTimeoutError(DulyError, TimeoutError):
-    """No answer came in time. The call may have been executed; sending the same call again is safe."""
+    """No answer came in time. The call may have been executed; a push with an id or a key can be repeated safely."""
 
     kind = "timeout"
     transient = True
