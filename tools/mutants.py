@@ -733,8 +733,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "if #settled > 0 or call_renew == '1' then\n  --- include: room_first",
-        "if #settled > 0 or call_renew == '1' then",
+        "if is_kept then\n  --- include: room_first",
+        "if is_kept then",
         "a server without memory fails the reserve of a worker that lost its leases",
     ),
     ("reserve", "redis.call('HLEN', leases)\n", "", "a foreign type under `leases` loses the jobs that were popped"),

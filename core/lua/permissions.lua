@@ -8,7 +8,10 @@ local function try(...)
   local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
   local is_denied = err and (string.find(err, "can't run this command", 1, true) or string.find(err, 'permissions to run', 1, true))
-  if is_denied then denied[#denied + 1] = (...) end
+  if is_denied then
+    denied[#denied + 1] = (...)
+    denied[(...)] = true
+  end
   return not err
 end
 try('TIME')
@@ -47,7 +50,7 @@ if trims or removes or expires then
   redis.pcall('LREM', key, '0', 'm')
   redis.pcall('PEXPIRE', key, '0')
   redis.pcall('LTRIM', key, '1', '0')
-else
+elseif denied.LTRIM then
   denied[#denied + 1] = 'LPUSH'
   denied[#denied + 1] = 'RPUSH'
 end

@@ -238,12 +238,15 @@ if granted > 0 then
   return reply
 end
 
+-- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
+-- call was answered, or it would lease jobs to nobody.
+local is_kept = #settled > 0 or call_renew == '1'
 reply[1] = paused and 'paused' or 'none'
 if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
   --- include: wake_one
   reply[4] = 0
-  if #settled > 0 then
+  if is_kept then
     --- include: room_first
     answer(settled .. '  ')
   end
@@ -284,9 +287,7 @@ end
 if asked == 0 and string.find(settled, '1', 1, true) then
   --- include: place_freed
 end
--- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
--- call was answered, or it would lease jobs to nobody.
-if #settled > 0 or call_renew == '1' then
+if is_kept then
   --- include: room_first
   answer(settled .. '  ')
 end
