@@ -119,6 +119,8 @@ def test_the_end_of_the_grace_interrupts_and_gives_back(client: duly.Client, que
     assert (queue.counts().ready, queue.counts().reserved) == (2, 0)
 
 
+# Python itself drops what is raised in a callback of its own, such as that of a weak reference.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interruption_never_hits_another_run(client: duly.Client, queue: duly.Queue) -> None:
     """Handlers end just when their timeout does, so that the exception comes too late as often as not."""
     hit: list[str] = []

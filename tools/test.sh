@@ -16,7 +16,7 @@ steps() {
     check 'runner: a failing check fails' ./tools/test.sh --self-check
     check 'rust: format' cargo fmt --all --check
     check 'rust: lint' cargo clippy --workspace --all-targets -- -D warnings
-    check 'rust: lint of traces' cargo clippy -p duly --features opentelemetry --all-targets -- -D warnings
+    check 'rust: lint of traces' cargo clippy -p duly --features opentelemetry --lib --test telemetry -- -D warnings
     check 'rust: documentation' cargo doc --no-deps -p duly
     tests 'rust: units' cargo test -p duly --lib
     tests 'rust: integration' cargo test -p duly "${integration[@]}"

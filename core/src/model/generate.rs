@@ -358,8 +358,9 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         ],
     });
     let item = (0..4_usize, record(), when());
-    let run = (who(), item, reserve(), endings()).prop_map(|(who, item, reserve, endings)| {
-        vec![Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] }, reserve, Step::Settle { who, endings }]
+    let run = (who(), item, reserve(), endings(), 0..8_usize).prop_map(|(who, item, reserve, endings, pick)| {
+        let (push, wait) = (Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] }, Step::Await { pick });
+        vec![push, wait.clone(), reserve, Step::Settle { who, endings }, wait]
     });
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
