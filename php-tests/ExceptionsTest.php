@@ -131,7 +131,7 @@ final class ExceptionsTest extends ServerTestCase
         yield 'onDuplicate' => ["'refuse', 'keep' or 'replace'", fn ($q) => $q->push(1, onDuplicate: 'maybe')];
         yield 'header' => ['headers must be', fn ($q) => $q->push(1, headers: ['a' => 1])];
         yield 'key' => ['key must be text in UTF-8', fn ($q) => $q->push(1, key: "\xff")];
-        yield 'one of many' => ["push_many on queue 'q': id must be a string, not int", fn ($q) => $q->pushMany([
+        yield 'one of many' => ["pushMany on queue 'q': id must be a string, not int", fn ($q) => $q->pushMany([
             ['data' => 1, 'id' => 7],
         ])];
         yield 'wait' => ["wait must be seconds {$seconds}", fn ($q) => $q->reserve(wait: '5')];

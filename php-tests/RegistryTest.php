@@ -23,7 +23,7 @@ final class RegistryTest extends ServerTestCase
             $worker->run();
         ');
         $id = $this->queue->push(['secret' => 42], name: 'wait');
-        $runs = fn (): bool => ($this->queue->workers()[0] ?? null)?->running !== [] && $this->queue->workers() !== [];
+        $runs = fn (): bool => ($this->queue->workers()[0]->running ?? []) !== [];
         Server::until($runs, 'nobody says that it runs');
         [$worker] = $this->queue->workers();
         self::assertSame(['nightly', 'php', phpversion('duly')], [$worker->name, $worker->language, $worker->version]);

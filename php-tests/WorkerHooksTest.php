@@ -131,9 +131,10 @@ final class WorkerHooksTest extends ServerTestCase
         $worker->on('works', static fn () => null)->on('fails', static fn () => throw $error)->run();
         $context = ['queue' => 'q', 'id' => 'a', 'name' => 'works', 'attempt' => 1];
         $other = ['queue' => 'q', 'id' => 'b', 'name' => 'fails', 'attempt' => 1, 'exception' => $error];
+        $place = "{$error->getFile()}:{$error->getLine()}";
         self::assertSame([
             ['debug', "job 'a' of queue 'q' is done", $context],
-            ['error', "job 'b' of queue 'q' failed for good: DomainException at {$error->getFile()}:{$error->getLine()}", $other],
+            ['error', "job 'b' of queue 'q' failed for good: DomainException at {$place}", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
     }
