@@ -42,12 +42,15 @@ async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
     let (connection, other) = (connect(&server.url()), connect(&server.url()));
     // The first wait also connects.
     connection.wait_for_wake(0, b"w", Duration::from_millis(20)).await.unwrap();
-    for _ in 0..5 {
+    let mut late = Vec::new();
+    for _ in 0..12 {
         let started = Instant::now();
         assert!(!connection.wait_for_wake(0, b"w", Duration::from_millis(30)).await.unwrap());
-        let late = started.elapsed().checked_sub(Duration::from_millis(30)).unwrap();
-        assert!(late < Duration::from_millis(30), "late by {late:?}: the server's timer is 100 ms coarse");
+        late.push(started.elapsed().checked_sub(Duration::from_millis(30)).unwrap());
     }
+    // The server's timer is 100 ms coarse: by that one in three would be so early. A busy machine makes some late.
+    let in_time = late.iter().filter(|late| **late < Duration::from_millis(30)).count();
+    assert!(in_time >= 8, "{late:?}");
     eventually("nobody is blocked", || blocked(&server) == 0);
     server.cli(&["RPUSH", "w", "1"]);
     assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap());
