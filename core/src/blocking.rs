@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::ClientBuilder;
-use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::Error;
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::job::Job as AsyncJob;
 use crate::limits::Limits;
 use crate::name;
 use crate::new_job::NewJob;
@@ -28,8 +28,10 @@ use crate::operate::{Cancelled, Requeued};
 use crate::partitions::check_queue_or_part;
 use crate::queue::{PushSummary, Pushed};
 use crate::registry::WorkerInfo;
+use crate::reserve::ReserveOptions;
 use crate::retry::{Next, Outcome};
 use crate::runtime::{PerProcess, block_on};
+use crate::settle::Settlement;
 use crate::several::{QueueWeight, Selection};
 use crate::time::{Millis, When};
 

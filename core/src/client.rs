@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
@@ -16,7 +16,6 @@ use crate::name;
 use crate::queue::Queue;
 use crate::script::{Call, Clock};
 use crate::session::Session;
-use crate::time::Millis;
 
 /// What a key begins with unless the builder says otherwise.
 pub const DEFAULT_PREFIX: &str = "duly:";
@@ -191,13 +190,6 @@ impl Client {
             }
         }
     }
-
-    /// This host's clock, for the parts of an id and an envelope that only inform. Nothing is decided by it.
-    #[allow(clippy::unused_self)] // a correction by the server's clock would need the client
-    pub(crate) fn host_now(&self) -> Millis {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
-    }
 }
 
 impl std::fmt::Debug for Client {
@@ -220,9 +212,7 @@ impl Shared {
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
         Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached) })
     }
-}
 
-impl Shared {
     /// What to ask of the server, with the time that it has.
     fn confirmed(&self, durability: Durability) -> connection::Durability {
         let timeout = self.settings.command_timeout.min(self.settings.deadline);

@@ -1,6 +1,5 @@
 //! Looking at a queue without touching it.
 
-use crate::consume::decode;
 use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::{Error, ErrorKind};
@@ -11,6 +10,7 @@ use crate::name_limits;
 use crate::progress::Progress;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::CameBack;
+use crate::reserve::decode;
 use crate::script::{By, Counts as CountsScript, CountsReply, Find, FoundReply, Peek, PeekedReply};
 use crate::time::Millis;
 

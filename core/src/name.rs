@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// The longest queue name or key prefix, in bytes.
+/// The longest name of a queue or worker, and the longest key prefix, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 /// The longest job id that a user may bring, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 128;
@@ -60,6 +60,11 @@ pub fn check_key(key: &str) -> Result<(), Error> {
 /// A handler name: 1 to 128 bytes of UTF-8 without control characters.
 pub fn check_handler(name: &str) -> Result<(), Error> {
     check_text(name, MAX_HANDLER_BYTES, "a handler name must have 1 to 128 bytes of UTF-8 and no control characters")
+}
+
+/// A worker's name: 1 to 128 bytes of UTF-8 without control characters.
+pub fn check_worker(name: &str) -> Result<(), Error> {
+    check_text(name, MAX_NAME_BYTES, "a worker's name must have 1 to 128 bytes of UTF-8 and no control characters")
 }
 
 /// A priority: 0 (runs first) to 9.
@@ -124,6 +129,7 @@ mod tests {
             (check_id as fn(&str) -> Result<(), Error>, MAX_ID_BYTES),
             (check_key, MAX_KEY_BYTES),
             (check_handler, MAX_HANDLER_BYTES),
+            (check_worker, MAX_NAME_BYTES),
         ] {
             assert!(check("close:42 \u{8ba2}\u{5355}").is_ok());
             assert!(check(&"k".repeat(max)).is_ok());

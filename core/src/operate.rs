@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::inspect::State;
 use crate::keys::Key;
 use crate::name;
@@ -87,7 +88,7 @@ impl Queue {
         let too_far = match when {
             When::Now => false,
             When::After(delay) => delay > MAX_DELAY,
-            When::At(at) => at.saturating_sub(self.client.host_now()) > MAX_DELAY,
+            When::At(at) => at.saturating_sub(host::now()) > MAX_DELAY,
         };
         if too_far {
             return Err(Error::invalid("a due time must be at most 3153600000 seconds (100 years) away")

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::Client;
-use crate::consume::{Job, ReserveOptions, Settlement};
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::job::Job;
 use crate::limits::{Limits, Rate};
 use crate::name;
 use crate::name_limits::NameLimits;
@@ -16,6 +17,8 @@ use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
 use crate::registry::{WorkerInfo, merged};
+use crate::reserve::ReserveOptions;
+use crate::settle::Settlement;
 use crate::several::{QueueWeight, Selection, reserve_several};
 use crate::time::{Millis, When};
 
@@ -101,7 +104,7 @@ impl Partitions {
             return Ok((by_key.unwrap_or_else(|| self.place_of(id)), job));
         }
         loop {
-            let id = client.shared.ids.next(client.host_now())?;
+            let id = client.shared.ids.next(host::now())?;
             let place = self.place_of(id.as_str());
             if by_key.is_none_or(|by_key| by_key == place) {
                 return Ok((place, job.with_made_id(id)));

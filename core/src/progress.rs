@@ -1,9 +1,9 @@
 //! Progress: how far a run has come, told by its handler and shown to whoever looks at the job.
 
-use crate::consume::Job;
 use crate::envelope::cut;
 use crate::error::Error;
 use crate::inspect::{JobView, State};
+use crate::job::Job;
 use crate::queue::Queue;
 use crate::script::{ByteStrings, Digits, JobKeys, NoteProgress, ProgressOf, flags, noted, text as one_text};
 use crate::time::Millis;

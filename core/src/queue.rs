@@ -1,5 +1,5 @@
-//! A queue: what producers do with it. What workers, operators and onlookers do is in `consume.rs`, `operate.rs` and
-//! `inspect.rs`.
+//! A queue: what producers do with it. What workers, operators and onlookers do is in `reserve.rs`, `settle.rs` and
+//! `lease.rs`, `operate.rs`, and `inspect.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,14 +8,16 @@ use redis::Value;
 
 use crate::client::{self, Client};
 use crate::combine::Combiner;
-use crate::consume::{OneOutcome, ReserveOptions};
 use crate::durability::Durability;
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
 use crate::new_job::{NewJob, OnDuplicate, Prepared};
+use crate::reserve::ReserveOptions;
 use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
 use crate::session::{CallNumber, Session};
+use crate::settle::OneOutcome;
 use crate::unclaimed::Granted;
 
 /// The most jobs that one script call takes.
@@ -166,7 +168,7 @@ impl Queue {
 
     fn prepare(&self, job: NewJob) -> Result<Prepared, Error> {
         let client = &self.client.shared;
-        let now = self.client.host_now();
+        let now = host::now();
         let made_id = client.ids.next(now)?;
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
     }

@@ -7,11 +7,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::consume::{Job, MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions};
 use crate::error::{Error, ErrorKind};
+use crate::job::Job;
 use crate::keys::Key;
 use crate::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::queue::Queue;
+use crate::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions};
 use crate::script::{Outcomes, ReserveStatus};
 use crate::unclaimed::{Granted, Unclaimed};
 use crate::waiting::Waiting;

@@ -182,6 +182,11 @@ impl When {
     }
 }
 
+/// The milliseconds of a span as the scripts take them.
+pub(crate) fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

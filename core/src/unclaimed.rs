@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 
-use crate::consume::Job;
+use crate::job::Job;
 use crate::queue::Queue;
 use crate::script::{GrantedJob, Outcomes, Verb};
 

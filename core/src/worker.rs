@@ -7,12 +7,13 @@
 //! |---|---|
 //! | `engine.rs` | the handle, and the thread |
 //! | `fetch.rs` | the loop that calls the server |
-//! | `desk.rs` | what the loop and the executors share |
+//! | `desk.rs`, `desk/` | what the loop and the executors share |
 //! | `executor.rs` | a place where a handler runs |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | tells the queues that the worker is alive |
-//! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs` | the worker of Rust programs |
+//! | `event.rs` | what the engine tells its owner |
+//! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
 mod beat;
 mod builder;
@@ -40,8 +41,9 @@ pub use middleware::Middleware;
 pub use run::Worker;
 
 use crate::client::Client;
-use crate::consume::{DEFAULT_LEASE, check_lease};
 use crate::error::Error;
+use crate::lease::{DEFAULT_LEASE, check_lease};
+use crate::name;
 use crate::several::{MAX_WEIGHT, Selection};
 
 /// How long running handlers may go on after a stop unless the worker says otherwise.
@@ -117,9 +119,8 @@ impl WorkerSettings {
         if self.lease < SHORTEST_LEASE {
             return Err(Error::invalid("a worker's lease is at least 100 ms, to be renewed in time"));
         }
-        let is_name = |name: &str| (1..=128).contains(&name.len()) && !name.chars().any(char::is_control);
-        if !self.name.as_deref().is_none_or(is_name) {
-            return Err(Error::invalid("a worker's name has 1 to 128 bytes and no control characters"));
+        if let Some(name) = &self.name {
+            name::check_worker(name)?;
         }
         check_lease(self.lease)
     }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use super::{Client, Interrupt, Job, Queue};
 use crate::audit::{AuditOptions, AuditReport};
-use crate::consume::{Job as AsyncJob, ReserveOptions, Settlement};
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::inspect::{Counts, Found, JobView, State};
+use crate::job::Job as AsyncJob;
 use crate::limits::Limits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{PushSummary, Pushed};
 use crate::registry::WorkerInfo;
+use crate::reserve::ReserveOptions;
 use crate::runtime::{PerProcess, block_on};
+use crate::settle::Settlement;
 use crate::time::{Millis, When};
 
 /// A blocking queue in parts; see [`crate::Partitions`] for what that costs.

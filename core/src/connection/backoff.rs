@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::host;
+
 const SHORTEST: Duration = Duration::from_millis(50);
 /// So that who waits for a server goes on within a second of its return.
 const LONGEST: Duration = Duration::from_millis(750);
@@ -17,11 +19,6 @@ impl Backoff {
     pub(super) fn next(&mut self) -> Duration {
         let ceiling = SHORTEST.saturating_mul(1 << self.attempts.min(10)).min(LONGEST);
         self.attempts += 1;
-        ceiling.mul_f64(random_fraction())
+        ceiling.mul_f64(host::random_fraction())
     }
-}
-
-/// From 0 to 1. A machine without randomness still gets a middling wait.
-fn random_fraction() -> f64 {
-    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::time::whole_ms;
+
 /// What [`crate::Durability`] asks of the server, with the time that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Durability {
@@ -31,7 +33,7 @@ impl Durability {
             }
         };
         // Zero would mean "for ever" to the server.
-        cmd.arg(u64::try_from(self.timeout().as_millis()).unwrap_or(u64::MAX).clamp(1, 1 << 40));
+        cmd.arg(whole_ms(self.timeout()).clamp(1, 1 << 40));
         Some(cmd)
     }
 

@@ -54,6 +54,7 @@ pub(crate) struct Outcomes {
     keys: ByteStrings,
     keyed: bool,
     results: Vec<KeptResult>,
+    result_bytes: usize,
     others: ByteStrings,
 }
 
@@ -70,6 +71,7 @@ impl Outcomes {
     /// `result`: what is kept of it, and for how many milliseconds.
     pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>, result: Option<(u64, Data)>) {
         if let Some((ttl_ms, value)) = result {
+            self.result_bytes += value.as_bytes().len();
             self.results.push(KeptResult { place: self.ids.len(), ttl_ms, value });
         }
         self.ids.push(id.as_bytes());
@@ -107,6 +109,7 @@ impl Outcomes {
     pub(crate) fn take(&mut self, other: &Self) {
         let acks = self.ids.len();
         self.results.extend(other.results.iter().map(|kept| KeptResult { place: acks + kept.place, ..kept.clone() }));
+        self.result_bytes += other.result_bytes;
         self.ids.extend(&other.ids);
         self.tokens.extend(&other.tokens);
         self.keys.extend(&other.keys);
@@ -146,7 +149,7 @@ impl Outcomes {
 
     /// How large the results are together.
     pub(crate) fn result_bytes(&self) -> usize {
-        self.results.iter().map(|kept| kept.value.as_bytes().len()).sum()
+        self.result_bytes
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -4,15 +4,16 @@
 //! loop.
 
 use std::convert::Infallible;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::WorkerSettings;
 use super::desk::Desk;
 use crate::error::Error;
+use crate::host;
 use crate::id::IdGenerator;
 use crate::queue::Queue;
 use crate::registry::{MOST_RUNNING, WorkerInfo};
-use crate::time::Millis;
+use crate::time::whole_ms;
 
 /// As often as others look for dead workers, which is as long as a lease, but no busier and no lazier than this.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ pub(super) struct Presence {
 
 impl Presence {
     pub(super) fn new(queues: Vec<Queue>, settings: &WorkerSettings) -> Result<Self, Error> {
-        let now = host_now();
+        let now = host::now();
         let worker = WorkerInfo {
             id: IdGenerator::new().next(now)?.into(),
             host: host_name(),
@@ -49,14 +50,14 @@ impl Presence {
     /// Never ends.
     pub(super) async fn show(&self, desk: &Desk) -> Infallible {
         let life = self.every * PERIODS_OF_LIFE;
-        let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+        let life_ms = whole_ms(life);
         loop {
             for (lane, queue) in self.queues.iter().enumerate() {
-                let running = desk.running(lane, MOST_RUNNING, host_now());
+                let running = desk.running(lane, MOST_RUNNING, host::now());
                 // An outage is told by the fetch loop, and the next beat comes by itself.
                 let _ = queue.beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
             }
-            tokio::time::sleep(self.every.mul_f64(0.9 + 0.2 * spread())).await;
+            tokio::time::sleep(self.every.mul_f64(0.9 + 0.2 * host::random_fraction())).await;
         }
     }
 
@@ -69,16 +70,6 @@ impl Presence {
         };
         let _ = tokio::time::timeout(FAREWELL, leave).await;
     }
-}
-
-/// So that workers that were started together do not beat together.
-fn spread() -> f64 {
-    getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX))
-}
-
-fn host_now() -> Millis {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
 }
 
 fn host_name() -> String {

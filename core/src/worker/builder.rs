@@ -143,8 +143,5 @@ impl WorkerBuilder {
 }
 
 fn log(event: &WorkerEvent) {
-    match event {
-        WorkerEvent::Recovered { .. } | WorkerEvent::GivenBack { .. } => tracing::info!("{event}"),
-        event => tracing::warn!("{event}"),
-    }
+    if event.is_warning() { tracing::warn!("{event}") } else { tracing::info!("{event}") }
 }

@@ -155,7 +155,12 @@ impl Drop for Engine {
             return;
         }
         // The thread ends by itself; waiting for it here could hold up a runtime.
-        self.desk.abandon();
+        if self.is_told_to_stop.load(Ordering::Relaxed) {
+            // It gives back what it has; nobody is left who could run it.
+            self.desk.stop(Duration::ZERO);
+        } else {
+            self.desk.abandon();
+        }
     }
 }
 

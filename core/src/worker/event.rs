@@ -46,6 +46,20 @@ pub enum WorkerEvent {
         /// How many.
         jobs: usize,
     },
+    /// The worker was told to stop while jobs run: these may end first. Told once.
+    Stopping {
+        /// How many run.
+        running: usize,
+        /// How long they may run on.
+        grace: Duration,
+    },
+}
+
+impl WorkerEvent {
+    /// Should somebody look at it, or is it just good to know? The end of a trouble is told as loudly as its beginning.
+    pub fn is_warning(&self) -> bool {
+        !matches!(self, Self::GivenBack { .. } | Self::Stopping { .. })
+    }
 }
 
 impl fmt::Display for WorkerEvent {
@@ -69,6 +83,10 @@ impl fmt::Display for WorkerEvent {
             }
             Self::GivenBack { queue, jobs } => {
                 write!(f, "{jobs} jobs of queue {queue} are given back: those before them run long")
+            }
+            Self::Stopping { running, grace } => {
+                let (jobs, grace) = (if *running == 1 { "job" } else { "jobs" }, grace.as_secs_f64());
+                write!(f, "the worker stops: {running} {jobs} may run on for {grace} s; a second signal ends that now")
             }
         }
     }

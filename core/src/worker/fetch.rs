@@ -14,11 +14,12 @@ use super::WorkerSettings;
 use super::desk::{Batch, Desk, Step, Want};
 use crate::alarm;
 use crate::client::Client;
-use crate::consume::{Job, ReserveCall, decode};
-use crate::envelope::cut_error;
+
 use crate::error::{Error, ErrorKind};
+use crate::host;
 use crate::keys::Key;
 use crate::queue::Queue;
+use crate::reserve::ReserveCall;
 use crate::script::{self, ReserveReply, ReserveStatus};
 use crate::several::{Selection, weighted_order};
 
@@ -223,12 +224,9 @@ impl Fetcher {
         if granted > 0 {
             let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
             for job in &reply.jobs {
-                match decode(&job.id, &job.record, &job.came_back) {
-                    Ok((envelope, returns)) => jobs.push(Job::granted(envelope, returns, reply.token, &lane.for_jobs)),
-                    Err(error) => {
-                        let reason = format!("undecodable record: {error}");
-                        undecodable.push((job.id.clone(), reply.token, cut_error(&reason).to_owned()));
-                    }
+                match job.of_queue(&lane.for_jobs, reply.token) {
+                    Ok(job) => jobs.push(job),
+                    Err(reason) => undecodable.push((job.id.clone(), reply.token, reason)),
                 }
             }
             self.desk.deliver(place, &batch, jobs, &undecodable);
@@ -343,8 +341,7 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
     if granted > 0 {
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
     }
-    let spread = SPREAD.mul_f64(getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX)));
-    let again = LOOK_AGAIN.saturating_sub(spread);
+    let again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
     match (&reply.status, reply.next_in) {
         // It did a bounded amount of work and did not reach what is ready.
         (ReserveStatus::None, Some(Duration::ZERO)) => Duration::ZERO,

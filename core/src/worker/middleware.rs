@@ -1,8 +1,8 @@
 //! Code that runs around every handler.
 
 use super::handler::Failure;
-use crate::consume::Job;
 use crate::envelope::Envelope;
+use crate::job::Job;
 
 /// Hooks around the runs of a worker. All do nothing by default.
 ///

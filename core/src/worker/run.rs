@@ -17,8 +17,8 @@ use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
 use super::{WorkerBuilder, WorkerReport, WorkerSettings, span};
 use crate::client::Client;
-use crate::consume::Job;
 use crate::error::{Error, ErrorKind};
+use crate::job::Job;
 use crate::retry::Next;
 
 pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;

@@ -3,7 +3,7 @@
 use tracing::Span;
 
 use super::handler::Failure;
-use crate::consume::Job;
+use crate::job::Job;
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(super) fn of_run(job: &Job) -> Span {

@@ -1,0 +1,180 @@
+//! A reserved job: what its worker reads of it and says of it.
+
+use std::time::Duration;
+
+use crate::data::Data;
+use crate::envelope::Envelope;
+use crate::error::{Error, ErrorKind};
+use crate::queue::Queue;
+use crate::retry::{Next, Outcome, RetryPolicy};
+use crate::settle::Settlement;
+use crate::time::Millis;
+
+/// A reserved job: the envelope, and the lease under which it may be run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The whole package: id, data, name, headers, failures so far.
+    pub envelope: Envelope,
+    /// How often it came back from a worker before: failed, released, or its lease ended.
+    pub returns: u32,
+    token: u64,
+    queue: Queue,
+}
+
+impl Job {
+    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue) -> Self {
+        Self { envelope, returns, token, queue: queue.clone() }
+    }
+
+    /// The job's id.
+    pub fn id(&self) -> &str {
+        &self.envelope.id
+    }
+
+    /// Which run this is, 1 for the first: failures so far and one.
+    pub fn attempt(&self) -> u32 {
+        self.envelope.attempts.saturating_add(1)
+    }
+
+    /// The fencing token of this lease: larger than that of every earlier lease of this job. A database that remembers the
+    /// largest it has seen can refuse a worker that lost its lease without noticing.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// What becomes of it after this outcome, by the policy of its envelope (or of the one that a hook changed).
+    pub(crate) fn next_after(&self, outcome: Outcome, envelope: &Envelope) -> Next {
+        let default = RetryPolicy::default();
+        let policy = envelope.retry.as_ref().unwrap_or(&default);
+        outcome.next(policy, envelope.attempts, envelope.max_attempts, seed(self))
+    }
+
+    /// What would become of it after this outcome, changed by a failure hook or not. Nothing is sent.
+    ///
+    /// Errors: `InvalidArgument` and `TooLarge` for a change that cannot be stored.
+    pub fn what_becomes(&self, outcome: Outcome, changed: Option<&Envelope>) -> Result<Next, Error> {
+        let Some(changed) = changed else { return Ok(self.next_after(outcome, &self.envelope)) };
+        changed.check()?;
+        // What was pushed larger, by a client that may, can still fail.
+        if changed.data != self.envelope.data {
+            changed.data.check_size(self.queue.client.shared.max_data_bytes)?;
+        }
+        if changed.id != self.envelope.id
+            || changed.key != self.envelope.key
+            || changed.priority != self.envelope.priority
+        {
+            return Err(Error::invalid(
+                "a failure hook may change data, attempts, max_attempts and error, not id, key or priority",
+            ));
+        }
+        Ok(self.next_after(outcome, changed))
+    }
+
+    /// The queue that it came from.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Done: the job leaves the queue. Errors: `LeaseLost` when the lease is no longer ours; then another worker has the
+    /// job, or it was cancelled.
+    ///
+    /// A job that was pushed with a `result_ttl` leaves `null` as its result; [`Job::ack_with`] leaves another.
+    pub async fn ack(&self) -> Result<(), Error> {
+        self.settle(Outcome::Done, "").await.map(|_| ())
+    }
+
+    /// Done, and this is what it gives: kept for as long as the producer asked (`result_ttl`), or not at all if he did not.
+    ///
+    /// Errors: `LeaseLost`; `TooLarge` beyond the client's `max_data_bytes`, `InvalidArgument` for what is no JSON (nothing was
+    /// sent: the job is still ours).
+    pub async fn ack_with<T: serde::Serialize + ?Sized>(&self, result: &T) -> Result<(), Error> {
+        let result = self.result(result).map_err(|error| self.in_ack(error))?;
+        self.ack_with_data(result).await
+    }
+
+    /// The same with JSON that is ready.
+    pub async fn ack_with_data(&self, result: Option<Data>) -> Result<(), Error> {
+        let settlement = Settlement { result, ..Settlement::done(self) };
+        self.queue.settle_job(settlement).await.map(|_| ())
+    }
+
+    /// Does the producer want to have what it gives?
+    pub fn keeps_result(&self) -> bool {
+        self.envelope.result_ttl.is_some()
+    }
+
+    /// What it gives, as JSON; nothing if nobody wants it.
+    ///
+    /// Errors: `TooLarge`, `InvalidArgument`.
+    pub fn result<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<Option<Data>, Error> {
+        if !self.keeps_result() {
+            return Ok(None);
+        }
+        let result = Data::from_serialize(value, usize::MAX)?;
+        self.check_result(&result)?;
+        Ok(Some(result))
+    }
+
+    /// Refuses a result that is larger than data may be. Errors: `TooLarge`.
+    pub fn check_result(&self, result: &Data) -> Result<(), Error> {
+        let (size, most) = (result.as_bytes().len(), self.queue.client.shared.max_data_bytes);
+        if size > most {
+            let message = format!(
+                "the result has {size} bytes and the limit is {most} (max_data_bytes): store it elsewhere and give where it is"
+            );
+            return Err(self.in_ack(Error::new(ErrorKind::TooLarge, message)));
+        }
+        Ok(())
+    }
+
+    fn in_ack(&self, error: Error) -> Error {
+        error.during("ack").in_queue(self.queue.name()).of_job(self.id())
+    }
+
+    /// What is kept of it when it is done, and for how long.
+    pub(crate) fn kept_result(&self, result: Option<&Data>) -> Result<Option<(u64, Data)>, Error> {
+        let Some(ttl) = self.envelope.result_ttl else { return Ok(None) };
+        let result = result.cloned().unwrap_or_else(|| Data::trusted("null"));
+        self.check_result(&result)?;
+        // What others wrote may say 0; the server takes no such lifetime.
+        Ok(Some((ttl.get().max(1), result)))
+    }
+
+    /// Failed: the job's retry policy decides between another run later and `failed`. The text (cut to 8 KiB) is kept as
+    /// the last error. Errors: `LeaseLost`.
+    pub async fn fail(&self, error: &str) -> Result<Next, Error> {
+        self.settle(Outcome::FAILURE, error).await
+    }
+
+    /// Says what became of it, in full. Errors: `LeaseLost`.
+    pub async fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Error> {
+        self.queue.settle_job(Settlement { job: self, outcome, error, rewritten: None, result: None }).await
+    }
+
+    /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
+    ///
+    /// The changed envelope replaces the stored one before the outcome is decided. Errors: `LeaseLost`; `InvalidArgument`,
+    /// `TooLarge` (nothing was changed).
+    pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
+        let error = changed.error.clone();
+        let settlement = Settlement { job: self, outcome, error: &error, rewritten: Some(changed), result: None };
+        self.queue.settle_job(settlement).await
+    }
+
+    /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
+    pub async fn release(&self, after: Duration) -> Result<(), Error> {
+        let after =
+            Millis::from_duration(after).map_err(|error| error.during("release").in_queue(self.queue.name()))?;
+        self.settle(Outcome::Release { after }, "").await.map(|_| ())
+    }
+
+    /// Sets the lease to end this long from now. Errors: `LeaseLost`, also when it is over but nobody took the job yet.
+    pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
+        self.queue.extend_one(self, lease).await
+    }
+}
+
+/// Spreads jitter without another source of randomness: the token differs from lease to lease, the id from job to job.
+fn seed(job: &Job) -> u64 {
+    job.id().bytes().fold(job.token, |seed, byte| seed.wrapping_mul(0x0000_0100_0000_01b3) ^ u64::from(byte))
+}

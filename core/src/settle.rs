@@ -1,0 +1,168 @@
+//! Settling: what became of reserved jobs.
+
+use crate::data::Data;
+use crate::durability::Durability;
+use crate::envelope::{Envelope, cut_error};
+use crate::error::Error;
+use crate::job::Job;
+use crate::queue::{MAX_BATCH, Queue};
+use crate::record::Record;
+use crate::retry::{Next, Outcome};
+use crate::script::{self, Digits, Outcomes, Settle, Verb};
+use crate::session::CallNumber;
+use crate::time::Millis;
+
+/// A call that settles takes no more once it has so many bytes of results.
+pub(crate) const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
+
+/// What one caller settles.
+pub(crate) struct OneOutcome {
+    operation: &'static str,
+    outcome: Outcomes,
+}
+
+/// One job's outcome in a batch.
+#[derive(Debug, Clone)]
+pub struct Settlement<'a> {
+    /// The reserved job.
+    pub job: &'a Job,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The error text, empty when there is none.
+    pub error: &'a str,
+    /// The envelope as a failure hook changed it.
+    pub rewritten: Option<Envelope>,
+    /// What a job that is done gives; `null` if it is to be kept and nothing is said.
+    pub result: Option<Data>,
+}
+
+impl<'a> Settlement<'a> {
+    /// This job is done.
+    pub fn done(job: &'a Job) -> Self {
+        Self { job, outcome: Outcome::Done, error: "", rewritten: None, result: None }
+    }
+}
+
+impl Queue {
+    /// Settles any number of outcomes, up to 1,000 a script call; `true` where the lease was still ours.
+    ///
+    /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for rewritten
+    /// data. A lost lease is no error here.
+    pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
+        let mut settled = Vec::with_capacity(settlements.len());
+        for batch in settlements.chunks(MAX_BATCH) {
+            let mut outcomes = Outcomes::default();
+            let are_acks: Vec<bool> = batch
+                .iter()
+                .map(|one| add_outcome(&mut outcomes, one).map(|next| next == Next::Ack))
+                .collect::<Result<_, _>>()?;
+            let flags = self.settle_outcomes("settle", &outcomes).await?;
+            settled.extend(in_given_order(&are_acks, flags));
+        }
+        Ok(settled)
+    }
+
+    /// Acks any number of jobs; `true` where the lease was still ours.
+    pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
+        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
+        self.settle_all(&done).await
+    }
+
+    pub(crate) async fn settle_job(&self, settlement: Settlement<'_>) -> Result<Next, Error> {
+        let job = settlement.job;
+        let operation = match settlement.outcome {
+            Outcome::Done => "ack",
+            Outcome::Release { .. } => "release",
+            _ => "fail",
+        };
+        let mut outcomes = Outcomes::default();
+        let next = add_outcome(&mut outcomes, &settlement)
+            .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
+        let queue = self.clone();
+        let send = move |parts: Vec<OneOutcome>| {
+            let queue = queue.clone();
+            async move { queue.settle_together(&parts).await }
+        };
+        let settled = self.shared.settles.call(OneOutcome { operation, outcome: outcomes }, send).await;
+        if settled.map_err(|error| error.of_job(job.id()))? { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+    }
+
+    async fn settle_together(&self, mut parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
+        let mut settled = Vec::with_capacity(parts.len());
+        while !parts.is_empty() {
+            let mut bytes = 0;
+            let together = parts.iter().take_while(|part| {
+                let fits = bytes < MAX_RESULT_BYTES;
+                bytes += part.outcome.result_bytes();
+                fits
+            });
+            let (now, later) = parts.split_at(together.count());
+            settled.extend(self.settle_at_once(now).await?);
+            parts = later;
+        }
+        Ok(settled)
+    }
+
+    async fn settle_at_once(&self, parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
+        let operation = parts.first().map_or("settle", |part| part.operation);
+        let mut all = Outcomes::default();
+        for part in parts {
+            all.take(&part.outcome);
+        }
+        let are_acks: Vec<bool> = parts.iter().map(|part| part.outcome.ack_count() > 0).collect();
+        let flags = self.settle_outcomes(operation, &all).await?;
+        Ok(in_given_order(&are_acks, flags))
+    }
+
+    pub(crate) async fn settle_outcomes(
+        &self,
+        operation: &'static str,
+        outcomes: &Outcomes,
+    ) -> Result<Vec<bool>, Error> {
+        let declare = |call: &CallNumber<'_>| Settle {
+            call_slot: call.slot,
+            call_number: Digits(call.number),
+            call_renew: Digits(u64::from(call.renew)),
+            ack_count: outcomes.ack_count(),
+            keyed: outcomes.keyed(),
+            result_count: outcomes.result_keys(),
+        };
+        let reply = self.run_numbered(operation, Durability::None, declare, |out| outcomes.append(out)).await?;
+        let flags = script::text(reply).and_then(|text| script::flags(&text, outcomes.len()));
+        flags.map_err(|error| error.during(operation).in_queue(self.name()))
+    }
+}
+
+/// The script takes acks first, and so do its flags: puts them back into the order in which the outcomes were given.
+fn in_given_order(are_acks: &[bool], flags: Vec<bool>) -> Vec<bool> {
+    let acks = (0..are_acks.len()).filter(|&place| are_acks[place]);
+    let others = (0..are_acks.len()).filter(|&place| !are_acks[place]);
+    let mut in_order = vec![false; are_acks.len()];
+    for (place, flag) in acks.chain(others).zip(flags) {
+        in_order[place] = flag;
+    }
+    in_order
+}
+
+/// Lets the policy decide and writes down what the script is to do.
+pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
+    let Settlement { job, outcome, error, rewritten, result } = settlement;
+    let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
+    let next = job.what_becomes(*outcome, rewritten.as_ref())?;
+    let record = rewritten.as_ref().map(Record::encode);
+    let key = job.envelope.key.as_deref();
+    let error = cut_error(error);
+    let rewritten = record.as_deref().map(|record| (envelope.attempts, record));
+    let mut add = |verb, delay: Millis| {
+        outcomes.other(verb, job.id(), job.token(), key, delay.get(), error, rewritten);
+    };
+    match next {
+        Next::Ack => outcomes.ack(job.id(), job.token(), key, job.kept_result(result.as_ref())?),
+        Next::RetryAfter { after, attempts } => {
+            add(if attempts > envelope.attempts { Verb::Retry } else { Verb::Again }, after);
+        }
+        Next::Failed { .. } => add(Verb::Failed, Millis::ZERO),
+        Next::ReleaseAfter(after) => add(Verb::Release, after),
+    }
+    Ok(next)
+}

@@ -1,0 +1,184 @@
+//! What the fetch loop asks of the desk: when to call, how many jobs to ask for, and to take what came.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::outcomes::{Batch, OUTCOMES_A_CALL, give_back};
+use super::{Desk, Held, Phase, State};
+use crate::job::Job;
+
+/// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.
+const RIDE_WITHIN: Duration = Duration::from_millis(5);
+/// How many jobs or outcomes are worth a call while another one is under way.
+const WORTH_A_SECOND_CALL: usize = 50;
+
+/// What the fetch loop does next.
+pub(in crate::worker) enum Step {
+    Call { want: Want },
+    Sleep { until: Option<Instant>, want: Want },
+    Over,
+}
+
+/// How many jobs to ask for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Want {
+    /// With those that wait here for an executor.
+    pub(in crate::worker) jobs: usize,
+    /// Those that an executor takes at once.
+    pub(in crate::worker) free: usize,
+}
+
+impl Desk {
+    /// Would an executor take a job at once?
+    pub(in crate::worker) fn has_free_executor(&self) -> bool {
+        self.lock().want().free > 0
+    }
+
+    /// What to do now. `due`: may a queue have jobs that were not looked at?
+    pub(in crate::worker) fn next_step(&self, due: bool) -> Step {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.end_overdue(now, self);
+        if let Phase::Stopping { until, .. } = state.phase
+            && (state.running == 0 || now >= until)
+        {
+            state.interrupt_all(self);
+            if state.outcomes == 0 && state.calls == 0 {
+                self.end(state);
+                return Step::Over;
+            }
+        }
+        if state.phase == Phase::Over {
+            return Step::Over;
+        }
+        state.may_have_more = due;
+        state.give_back_hoarded(now, self);
+        let want = state.want();
+        let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
+        // Beside a call that is under way only what is worth one of its own.
+        let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
+        let leave_now = state.outcomes >= least && (state.fetched.is_empty() || state.outcomes >= OUTCOMES_A_CALL);
+        if leave_now || (ride_over && state.outcomes > 0) || (due && want.jobs >= least && state.is_low()) {
+            let concurrency = state.concurrency;
+            state.prefetch.grow(concurrency);
+            state.fetcher_is_awake = true;
+            return Step::Call { want: state.want() };
+        }
+        let until = [
+            state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
+            state.timeouts.peek().map(|Reverse((at, ..))| *at),
+            state.next_look_for_hoarded(now),
+            match state.phase {
+                Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
+                _ => None,
+            },
+        ];
+        let until = until.into_iter().flatten().min();
+        state.fetcher_is_awake = false;
+        state.fetcher_wakes_at = until;
+        Step::Sleep { until, want }
+    }
+
+    /// Waits until an executor or a stop wants something of the fetch loop.
+    pub(in crate::worker) async fn called(&self) {
+        self.for_fetcher.notified().await;
+    }
+
+    /// The fetch loop woke by itself.
+    pub(in crate::worker) fn awake(&self) {
+        self.lock().fetcher_is_awake = true;
+    }
+
+    /// A call to this queue that may bring `want` jobs: gives the outcomes for it.
+    pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize) -> Batch {
+        let mut state = self.lock();
+        state.calls += 1;
+        state.asked += want;
+        let mut batch = state.lanes[lane].pop_front().unwrap_or_default();
+        batch.asked_at = Some(Instant::now());
+        state.outcomes -= batch.outcomes.len();
+        if state.outcomes == 0 {
+            state.oldest_outcome = None;
+        }
+        batch
+    }
+
+    /// It was answered, or given up.
+    pub(in crate::worker) fn end_call(&self, want: usize) {
+        let mut state = self.lock();
+        state.calls -= 1;
+        state.asked -= want;
+    }
+
+    /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told
+    /// as failed: (id, token, reason).
+    pub(in crate::worker) fn deliver(
+        &self,
+        lane: usize,
+        of: &Batch,
+        jobs: Vec<Job>,
+        undecodable: &[(String, u64, String)],
+    ) {
+        let now = Instant::now();
+        let sure_until = of.asked_at.unwrap_or(now) + self.lease;
+        let mut state = self.lock();
+        for (id, token, reason) in undecodable {
+            state.note_undecodable(lane, id, *token, reason);
+        }
+        let count = jobs.len();
+        for job in jobs {
+            if state.phase == Phase::Working {
+                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, run: None });
+            } else {
+                let _ = state.note(lane, &give_back(&job));
+            }
+        }
+        self.wake_executors(state, count);
+        if sure_until <= now {
+            self.for_renewal[lane].notify_one();
+        }
+    }
+}
+
+impl State {
+    /// How many jobs to ask for.
+    fn want(&self) -> Want {
+        if self.phase != Phase::Working {
+            return Want { jobs: 0, free: 0 };
+        }
+        let here = self.fetched.len() + self.asked;
+        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
+        let jobs = room.min(usize::try_from(self.runs_left).unwrap_or(usize::MAX).saturating_sub(here));
+        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + here)) }
+    }
+
+    /// Do so few jobs wait that more should be fetched?
+    fn is_low(&self) -> bool {
+        2 * (self.fetched.len() + self.asked) <= self.prefetch.ahead()
+    }
+
+    pub(super) fn wake_to_refill(&mut self) -> bool {
+        let timer_too_late = self
+            .timeouts
+            .peek()
+            .is_some_and(|Reverse((at, ..))| self.fetcher_wakes_at.is_none_or(|wakes_at| *at < wakes_at));
+        let stopping = self.phase != Phase::Working;
+        self.wake_if(stopping || timer_too_late || (self.may_have_more && self.is_low() && self.want().jobs > 0))
+    }
+
+    pub(super) fn wake_for_outcome(&mut self) -> bool {
+        let stopping = self.phase != Phase::Working;
+        let no_timer = self
+            .oldest_outcome
+            .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
+        // Also without an outcome (interrupted, or settled by the handler): an executor that was busy is free now.
+        self.wake_if(stopping || self.fetched.is_empty() || no_timer)
+    }
+
+    pub(super) fn wake_if(&mut self, needed: bool) -> bool {
+        let wake = needed && !self.fetcher_is_awake;
+        self.fetcher_is_awake |= wake;
+        wake
+    }
+}

@@ -1,0 +1,195 @@
+//! What must end: runs whose timeout is over, jobs that were hoarded, and the worker.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::outcomes::{Batch, failure, give_back};
+use super::{Desk, Held, Phase, State};
+use crate::time::Millis;
+use crate::worker::event::{Interruption, WorkerEvent};
+
+/// Jobs that waited this long while all executors are busy are given back.
+const HOARDED_AFTER: Duration = Duration::from_millis(500);
+
+impl Desk {
+    /// Starts nothing more, gives back what waits, and lets what runs end within the grace.
+    pub(in crate::worker) fn stop(&self, grace: Duration) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let until = now + grace;
+        match &mut state.phase {
+            Phase::Over => return,
+            Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
+            phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
+        }
+        if state.running > 0 && !std::mem::replace(&mut state.stop_was_told, true) {
+            let running = state.running;
+            state.tell(WorkerEvent::Stopping { running, grace }, self);
+        }
+        state.give_back_fetched();
+        drop(state);
+        self.tell_executors();
+        self.for_fetcher.notify_one();
+    }
+
+    /// Is over at once: what was not told yet is left to the end of the leases.
+    pub(in crate::worker) fn abandon(&self) {
+        let mut state = self.lock();
+        state.interrupt_all(self);
+        self.end(state);
+        self.for_fetcher.notify_one();
+    }
+
+    pub(super) fn end(&self, mut state: MutexGuard<'_, State>) {
+        state.phase = Phase::Over;
+        drop(state);
+        self.over.notify_waiters();
+        self.tell_executors();
+    }
+
+    pub(in crate::worker) fn is_stopping(&self) -> bool {
+        self.lock().phase != Phase::Working
+    }
+
+    /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
+    /// tried to be told for the farewell; if there are none either, nobody waits for a server that does not answer.
+    pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
+        let state = self.lock();
+        match state.phase {
+            Phase::Working => false,
+            Phase::Stopping { since, until } => {
+                let nothing_to_tell = state.running == 0 && state.outcomes + batch.outcomes.len() == 0;
+                let last_run = state.last_end.map_or(since, |end| end.max(since));
+                let from = if state.running == 0 { last_run.min(until) } else { until };
+                (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell
+            }
+            Phase::Over => true,
+        }
+    }
+
+    /// Ready when the worker has said all it had to say.
+    pub(in crate::worker) async fn until_over(&self) {
+        loop {
+            let mut over = std::pin::pin!(self.over.notified());
+            over.as_mut().enable();
+            if self.lock().phase == Phase::Over {
+                return;
+            }
+            over.await;
+        }
+    }
+
+    /// The same for a thread; false when the time is over before.
+    pub(in crate::worker) fn over_within(&self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        let mut state = self.lock();
+        while state.phase != Phase::Over {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl State {
+    /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
+    pub(super) fn end_overdue(&mut self, now: Instant, desk: &Desk) {
+        while let Some(&Reverse((at, place, number))) = self.timeouts.peek() {
+            if is_running(&self.held, place, number) {
+                if at > now {
+                    return;
+                }
+                self.interrupt(place, Interruption::TimedOut, desk);
+            }
+            self.timeouts.pop();
+        }
+    }
+
+    /// Most runs end long before their timeout: what is left of them must not pile up.
+    pub(super) fn forget_old_timeouts(&mut self) {
+        if self.timeouts.len() > 100 + 4 * self.held.len() {
+            let held = &self.held;
+            self.timeouts.retain(|&Reverse((_, place, number))| is_running(held, place, number));
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, place: usize, why: Interruption, desk: &Desk) {
+        let Some(held) = self.held[place].as_mut() else { return };
+        let (job, lane) = (Arc::clone(&held.job), held.lane);
+        let Some(run) = &mut held.run else {
+            // It waits for an executor: only a lost lease ends that.
+            self.fetched.retain(|&waiting| waiting != place);
+            self.release_place(place);
+            return;
+        };
+        if std::mem::replace(&mut run.interrupted, true) {
+            return;
+        }
+        run.executor.interrupt(run.number, why);
+        let (executor, number) = (run.executor.tag, run.number);
+        match why {
+            Interruption::TimedOut => {
+                let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
+                let error = format!("ran longer than its timeout of {timeout} s");
+                let _ = self.note(lane, &failure(&job, &error));
+            }
+            Interruption::Stopped => {
+                let _ = self.note(lane, &give_back(&job));
+            }
+            Interruption::LeaseLost => self.report.lost += 1,
+        }
+        let (queue, id) = (job.queue().name().to_owned(), job.id().to_owned());
+        self.tell(WorkerEvent::Interrupted { queue, id, executor, run: number, why }, desk);
+    }
+
+    pub(super) fn interrupt_all(&mut self, desk: &Desk) {
+        for place in 0..self.held.len() {
+            if self.held[place].as_ref().is_some_and(|held| held.run.is_some()) {
+                self.interrupt(place, Interruption::Stopped, desk);
+            }
+        }
+    }
+
+    fn hoarded_at(&self) -> Option<Instant> {
+        let oldest = self.held[*self.fetched.front()?].as_ref()?;
+        Some(oldest.fetched_at + HOARDED_AFTER)
+    }
+
+    /// When to look at the hoarded again. If they are over and were not given back, no executor is missing, but a renewal.
+    pub(super) fn next_look_for_hoarded(&self, now: Instant) -> Option<Instant> {
+        self.hoarded_at().map(|at| if at > now { at } else { now + HOARDED_AFTER })
+    }
+
+    /// Jobs that were fetched ahead because others like them were short go back when these turn out to be long.
+    pub(super) fn give_back_hoarded(&mut self, now: Instant, desk: &Desk) {
+        if self.running < self.concurrency || self.hoarded_at().is_none_or(|at| at > now) {
+            return;
+        }
+        let mut given_back = BTreeMap::<String, usize>::new();
+        for held in self.fetched.iter().filter_map(|&place| self.held[place].as_ref()) {
+            *given_back.entry(held.job.queue().name().to_owned()).or_default() += 1;
+        }
+        self.give_back_fetched();
+        self.prefetch.forget();
+        for (queue, jobs) in given_back {
+            self.tell(WorkerEvent::GivenBack { queue, jobs }, desk);
+        }
+    }
+
+    pub(super) fn give_back_fetched(&mut self) {
+        for place in std::mem::take(&mut self.fetched) {
+            if let Some(held) = self.release_place(place) {
+                let _ = self.note(held.lane, &give_back(&held.job));
+            }
+        }
+    }
+}
+
+fn is_running(held: &[Option<Held>], place: usize, number: u64) -> bool {
+    held[place].as_ref().and_then(|held| held.run.as_ref()).is_some_and(|run| run.number == number)
+}

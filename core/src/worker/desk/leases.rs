@@ -1,0 +1,67 @@
+//! Leases of what waits and what runs.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::{Desk, Held};
+use crate::registry::RunningJob;
+use crate::time::Millis;
+use crate::worker::event::Interruption;
+
+impl Desk {
+    /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs.
+    pub(in crate::worker) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
+        let state = self.lock();
+        let ours = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        ours.map(|held| (held.job.id().to_owned(), held.job.token())).collect()
+    }
+
+    /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
+    pub(in crate::worker) fn running(&self, lane: usize, most: usize, now: Millis) -> Vec<RunningJob> {
+        let state = self.lock();
+        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        let told = |held: &Held| {
+            let ago = Millis::from_duration(held.run.as_ref()?.started.elapsed()).ok()?;
+            let id = held.job.id().to_owned();
+            Some(RunningJob { id, name: held.job.envelope.name.clone(), started_at: now.saturating_sub(ago) })
+        };
+        of_lane.filter_map(told).take(most).collect()
+    }
+
+    /// Ready when a lease of this queue should be renewed before its turn.
+    pub(in crate::worker) async fn needs_renewal(&self, lane: usize) {
+        self.for_renewal[lane].notified().await;
+    }
+
+    /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
+    pub(in crate::worker) fn renewed(&self, lane: usize, leases: &[(String, u64)], kept: &[bool], asked_at: Instant) {
+        let now = Instant::now();
+        let sure_until = asked_at + self.lease;
+        let answers: HashMap<_, _> =
+            leases.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
+        let mut state = self.lock();
+        let (mut sure_again, mut lost) = (0, 0);
+        for place in 0..state.held.len() {
+            let Some(held) = state.held[place].as_mut().filter(|held| held.lane == lane) else { continue };
+            match answers.get(held.job.id()) {
+                Some(&(token, true)) if token == held.job.token() => {
+                    sure_again += usize::from(held.sure_until <= now);
+                    held.sure_until = sure_until;
+                }
+                Some(&(token, false)) if token == held.job.token() => {
+                    lost += 1;
+                    state.interrupt(place, Interruption::LeaseLost, self);
+                }
+                _ => {}
+            }
+        }
+        // Executors may be free by now because what waited for them was lost.
+        if lost > 0 && state.wake_to_refill() {
+            self.for_fetcher.notify_one();
+        }
+        self.wake_executors(state, sure_again);
+        if sure_again > 0 && sure_until <= now {
+            self.for_renewal[lane].notify_one();
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Outcomes that wait for a call to ride along with.
+
+use std::time::Instant;
+
+use super::{Desk, State};
+use crate::error::Error;
+use crate::job::Job;
+use crate::queue::MAX_BATCH;
+use crate::retry::{Next, Outcome};
+use crate::script::{Outcomes, Verb};
+use crate::settle::{MAX_RESULT_BYTES, Settlement, add_outcome};
+use crate::time::Millis;
+use crate::worker::event::WorkerEvent;
+
+/// Outcomes that leave whether or not a fetch is due.
+pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
+
+/// Outcomes of one queue for one script call.
+#[derive(Default)]
+pub(in crate::worker) struct Batch {
+    pub(in crate::worker) outcomes: Outcomes,
+    /// When the call that takes it along began: the leases that it brings begin then or later.
+    pub(in crate::worker) asked_at: Option<Instant>,
+    /// What the outcomes behind the acks are, in order.
+    others: Vec<Told>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Failed,
+    Released,
+}
+
+impl Desk {
+    pub(in crate::worker) fn has_outcomes(&self, lane: usize) -> bool {
+        !self.lock().lanes[lane].is_empty()
+    }
+
+    /// The answer to a batch of outcomes: one flag each, acks first.
+    pub(in crate::worker) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
+        let mut state = self.lock();
+        let acks = batch.outcomes.ack_count();
+        for (place, &settled) in flags.iter().enumerate() {
+            if !settled {
+                state.report.lost += 1;
+                let id = batch.outcomes.id_at(place);
+                state.tell(WorkerEvent::LeaseLost { queue: queue.to_owned(), id }, self);
+            } else if place < acks {
+                state.report.acked += 1;
+            } else if batch.others.get(place - acks) == Some(&Told::Failed) {
+                state.report.failed += 1;
+            } else {
+                state.report.released += 1;
+            }
+        }
+    }
+}
+
+impl State {
+    /// Notes an outcome for the next call to its queue.
+    pub(super) fn note(&mut self, lane: usize, settlement: &Settlement<'_>) -> Result<Next, Error> {
+        let batch = self.open_batch(lane);
+        let next = add_outcome(&mut batch.outcomes, settlement)?;
+        match next {
+            Next::Ack => {}
+            Next::ReleaseAfter(_) => batch.others.push(Told::Released),
+            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push(Told::Failed),
+        }
+        self.count_outcome(Instant::now());
+        Ok(next)
+    }
+
+    /// Notes a job whose record cannot be decoded as failed.
+    pub(super) fn note_undecodable(&mut self, lane: usize, id: &str, token: u64, reason: &str) {
+        let batch = self.open_batch(lane);
+        batch.outcomes.other(Verb::Failed, id, token, None, 0, reason, None);
+        batch.others.push(Told::Failed);
+        self.count_outcome(Instant::now());
+    }
+
+    fn open_batch(&mut self, lane: usize) -> &mut Batch {
+        let batches = &mut self.lanes[lane];
+        let is_full =
+            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.result_bytes() >= MAX_RESULT_BYTES;
+        if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
+            batches.push_back(Batch::default());
+        }
+        let last = batches.len() - 1;
+        &mut batches[last]
+    }
+
+    fn count_outcome(&mut self, now: Instant) {
+        self.outcomes += 1;
+        self.oldest_outcome.get_or_insert(now);
+    }
+}
+
+pub(super) fn give_back(job: &Job) -> Settlement<'_> {
+    Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(job) }
+}
+
+pub(super) fn failure<'a>(job: &'a Job, error: &'a str) -> Settlement<'a> {
+    Settlement { outcome: Outcome::FAILURE, error, ..Settlement::done(job) }
+}

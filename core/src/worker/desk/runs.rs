@@ -1,0 +1,185 @@
+//! What executors ask of the desk: the next run, and to note what became of it.
+
+use std::cmp::Reverse;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::outcomes::failure;
+use super::{Desk, Phase, Running, State};
+use crate::error::Error;
+use crate::job::Job;
+use crate::retry::Next;
+use crate::settle::Settlement;
+use crate::worker::executor::{Ended, ExecutorShared};
+
+/// One run for an executor.
+#[derive(Debug)]
+pub struct Run {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Counts the runs of this worker.
+    pub number: u64,
+    place: usize,
+    started: Instant,
+}
+
+/// What an executor that asks gets.
+pub(in crate::worker) enum Taken {
+    Run(Run),
+    /// There is none just now.
+    None,
+    /// There will be none.
+    Over,
+}
+
+impl Desk {
+    /// The next run; a task that finds none is counted as waiting under the same lock, so that no job comes in between.
+    fn take_or_wait(&self, executor: &Arc<ExecutorShared>) -> Taken {
+        let mut state = self.lock();
+        let taken = state.take(executor);
+        match taken {
+            Taken::Run(_) => self.refill(state),
+            Taken::None => state.waiting_tasks += 1,
+            Taken::Over => {}
+        }
+        taken
+    }
+
+    /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
+    fn refill(&self, mut state: MutexGuard<'_, State>) {
+        let wake = state.wake_to_refill();
+        let was_last = state.runs_left == 0;
+        drop(state);
+        if was_last {
+            self.tell_executors();
+        }
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+    }
+
+    /// The next run, waited for by a thread.
+    pub(in crate::worker) fn take_within(&self, executor: &Arc<ExecutorShared>, wait: Duration) -> Taken {
+        let until = Instant::now() + wait;
+        let mut state = self.lock();
+        loop {
+            match state.take(executor) {
+                Taken::None => {}
+                taken => {
+                    self.refill(state);
+                    return taken;
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Taken::None;
+            }
+            state.waiting_threads += 1;
+            state = self.job_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_threads -= 1;
+        }
+    }
+
+    /// The next run, waited for by a task.
+    pub(in crate::worker) async fn take_async(&self, executor: &Arc<ExecutorShared>) -> Option<Run> {
+        loop {
+            // Registered before the look, so that what comes in between is not missed.
+            let mut there = std::pin::pin!(self.job_there_async.notified());
+            there.as_mut().enable();
+            match self.take_or_wait(executor) {
+                Taken::Run(run) => return Some(run),
+                Taken::Over => return None,
+                Taken::None => {}
+            }
+            there.await;
+            self.lock().waiting_tasks -= 1;
+        }
+    }
+
+    /// Notes what became of a run, for the next call. An outcome that makes no sense is noted as a plain failure, and
+    /// given as the error.
+    pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.prefetch.learn(now - run.started);
+        let Some(held) = state.release_place(run.place) else { return Ok(None) };
+        state.running -= 1;
+        state.last_end = Some(now);
+        let interrupted = held.run.is_none_or(|run| run.interrupted);
+        let told = match ended {
+            _ if interrupted => Ok(None),
+            Ended::SettledByHandler => Ok(None),
+            Ended::Outcome { outcome, error, rewritten, result } => {
+                let rewritten = rewritten.map(|changed| *changed);
+                let settlement = Settlement { job: &held.job, outcome, error: &error, rewritten, result };
+                match state.note(held.lane, &settlement) {
+                    Ok(next) => Ok(Some(next)),
+                    Err(refused) => {
+                        let error = if error.is_empty() { refused.to_string() } else { error };
+                        let _ = state.note(held.lane, &failure(&held.job, &error));
+                        Err(refused)
+                    }
+                }
+            }
+        };
+        // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
+        let wake = if matches!(told, Ok(None)) { state.wake_if(true) } else { state.wake_for_outcome() };
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+        told
+    }
+
+    pub(super) fn wake_executors(&self, state: MutexGuard<'_, State>, count: usize) {
+        let threads = state.waiting_threads.min(count);
+        let tasks = state.waiting_tasks.min(count);
+        drop(state);
+        for _ in 0..threads {
+            self.job_there.notify_one();
+        }
+        for _ in 0..tasks {
+            self.job_there_async.notify_one();
+        }
+    }
+
+    pub(super) fn tell_executors(&self) {
+        self.job_there.notify_all();
+        self.job_there_async.notify_waiters();
+        self.event_there.notify_all();
+    }
+}
+
+impl State {
+    fn take(&mut self, executor: &Arc<ExecutorShared>) -> Taken {
+        if self.phase != Phase::Working {
+            return Taken::Over;
+        }
+        let started = Instant::now();
+        let Some(place) = self.next_sure(started) else { return Taken::None };
+        self.next_run += 1;
+        let number = self.next_run;
+        let Some(held) = self.held[place].as_mut() else { return Taken::None };
+        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: false });
+        let job = Arc::clone(&held.job);
+        if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
+            self.timeouts.push(Reverse((until, place, number)));
+            self.forget_old_timeouts();
+        }
+        self.running += 1;
+        self.runs_left -= 1;
+        if self.runs_left == 0 {
+            self.phase = Phase::Stopping { since: started, until: started + self.grace };
+            self.give_back_fetched();
+        }
+        Taken::Run(Run { job, number, place, started })
+    }
+
+    /// The first job whose lease is surely ours. While this process was frozen, or no renewal came through, another worker may
+    /// have run and acked what waited here: that waits on, until a renewal says whether it is ours.
+    fn next_sure(&mut self, now: Instant) -> Option<usize> {
+        let is_sure = |place: &usize| self.held[*place].as_ref().is_some_and(|held| held.sure_until > now);
+        let at = self.fetched.iter().position(is_sure)?;
+        self.fetched.remove(at)
+    }
+}
