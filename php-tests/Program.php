@@ -59,6 +59,14 @@ final class Program
         proc_terminate($this->process, $signal);
     }
 
+    /** Waits until no signal to a process, this one or a child of its, is on the way: two that come at once are one. */
+    public static function untilSignalsHaveCome(int $pid): void
+    {
+        $status = fn (): string => (string) @file_get_contents("/proc/{$pid}/status");
+        $none = fn (): bool => preg_match('/^(Shd|Sig)Pnd:.*[1-9a-f]/m', $status()) === 0;
+        Server::until($none, 'a signal does not arrive');
+    }
+
     public function pid(): int
     {
         return proc_get_status($this->process)['pid'];

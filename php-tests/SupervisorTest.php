@@ -42,7 +42,7 @@ final class SupervisorTest extends ServerTestCase
             $program->hear('begin slow');
             $program->hear('begin other');
             $program->signal($signal);
-            usleep(300000);
+            $program->hear('stopping: jobs that run may end within 30 s');
             $this->client->queue('gate')->push(1);
             $this->client->queue('gate')->push(1);
             self::assertSame(0, $program->end());
@@ -57,7 +57,8 @@ final class SupervisorTest extends ServerTestCase
         $program = $this->supervise(self::HANDLER);
         $program->hear('begin slow');
         $program->signal(SIGTERM);
-        usleep(300000);
+        $program->hear('stopping');
+        Program::untilSignalsHaveCome($this->lastPid($program));
         $program->signal(SIGTERM);
         self::assertSame(128 + SIGTERM, $program->end(5));
 

@@ -104,7 +104,7 @@ final class WorkerTest extends ServerTestCase
             ');
             $program->hear('begin first');
             $program->signal($signal);
-            usleep(50000);
+            Program::untilSignalsHaveCome($program->pid());
             self::assertSame("begin first\n", $program->said());
             $this->client->queue('gate')->push(1);
             self::assertSame(0, $program->end());
@@ -139,7 +139,7 @@ final class WorkerTest extends ServerTestCase
         ', 'lease: 1');
         $program->hear('begin');
         $program->signal(SIGTERM);
-        usleep(100000);
+        Program::untilSignalsHaveCome($program->pid());
         $program->signal(SIGTERM);
         self::assertSame(128 + SIGTERM, $program->end());
         $job = $this->queue->reserve(wait: 5);

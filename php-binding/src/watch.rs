@@ -104,6 +104,9 @@ impl Watch {
     }
 
     fn keep(&self, event: WorkerEvent) {
+        if matches!(event, WorkerEvent::Stopping { .. }) {
+            return; // PHP would say it when its only job has ended
+        }
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.len() == MOST_EVENTS {
             events.pop_front();

@@ -354,10 +354,7 @@ fn why(interruption: Interruption) -> &'static str {
 }
 
 fn told(event: &WorkerEvent) -> BTreeMap<&'static str, String> {
-    let level = match event {
-        WorkerEvent::Recovered { .. } | WorkerEvent::GivenBack { .. } => "info",
-        _ => "warning",
-    };
+    let level = if event.is_warning() { "warning" } else { "info" };
     let mut told = BTreeMap::from([("level", level.to_owned()), ("text", event.to_string())]);
     if let WorkerEvent::LeaseLost { queue, id } | WorkerEvent::Interrupted { queue, id, .. } = event {
         told.insert("queue", queue.clone());

@@ -144,11 +144,11 @@ impl WorkerReport {
     }
 }
 
-/// What the engine tells of itself: `kind` is `trouble`, `recovered`, `lease_lost`, `interrupted`, `given_back` or `other`.
+/// What the engine tells of itself.
 #[pyclass(frozen, get_all, module = "duly._core")]
 pub(crate) struct WorkerEvent {
-    kind: &'static str,
     text: String,
+    is_warning: bool,
     queue: Option<String>,
     id: Option<String>,
     /// Of an interruption: which executor, which run of it, and `timeout`, `lease_lost` or `stopped`.
@@ -160,24 +160,27 @@ pub(crate) struct WorkerEvent {
 impl WorkerEvent {
     fn new(event: &duly::worker::WorkerEvent) -> Self {
         use duly::worker::WorkerEvent as Event;
-        let told =
-            |kind| Self { kind, text: event.to_string(), queue: None, id: None, executor: None, run: None, why: None };
+        let told = Self {
+            text: event.to_string(),
+            is_warning: event.is_warning(),
+            queue: None,
+            id: None,
+            executor: None,
+            run: None,
+            why: None,
+        };
         match event {
-            Event::Trouble { .. } => told("trouble"),
-            Event::Recovered { .. } => told("recovered"),
-            Event::LeaseLost { queue, id } => {
-                Self { queue: Some(queue.clone()), id: Some(id.clone()), ..told("lease_lost") }
-            }
+            Event::LeaseLost { queue, id } => Self { queue: Some(queue.clone()), id: Some(id.clone()), ..told },
             Event::Interrupted { queue, id, executor, run, why, .. } => Self {
                 queue: Some(queue.clone()),
                 id: Some(id.clone()),
                 executor: Some(*executor),
                 run: Some(*run),
                 why: Some(word(*why)),
-                ..told("interrupted")
+                ..told
             },
-            Event::GivenBack { queue, .. } => Self { queue: Some(queue.clone()), ..told("given_back") },
-            _ => told("other"),
+            Event::GivenBack { queue, .. } => Self { queue: Some(queue.clone()), ..told },
+            _ => told,
         }
     }
 }

@@ -30,7 +30,8 @@ final class Supervisor
     private array $pause = [];
     private bool $everReady = false;
     private int $signals = 0;
-    private ?float $killAt = null;
+    /** When they were told to stop, the last time. */
+    private ?float $toldAt = null;
     private int $code = 0;
 
     /**
@@ -63,10 +64,10 @@ final class Supervisor
             usleep(self::LOOK_US);
             $this->listen();
             $this->reap();
-            if ($this->killAt !== null && microtime(true) > $this->killAt) {
+            if ($this->isKillTime()) {
                 ($this->say)('some workers do not end: they are killed, their jobs come back when their leases end');
                 $this->signalAll(SIGKILL);
-                $this->killAt = null;
+                $this->toldAt = null;
             }
         }
         return $this->code;
@@ -80,9 +81,24 @@ final class Supervisor
     private function onSignal(): void
     {
         $this->signals++;
+        $this->stop();
+        if ($this->signals === 1) {
+            $this->listen();
+            ($this->say)("stopping: jobs that run may end within {$this->grace} s; a second signal ends that now");
+        }
+    }
+
+    private function stop(): void
+    {
         // Children are in groups of their own: Ctrl-C in a terminal reaches them only through this.
         $this->signalAll(SIGTERM);
-        $this->killAt = microtime(true) + ($this->signals === 1 ? $this->grace : 0.0) + self::MARGIN_S;
+        $this->toldAt = microtime(true);
+    }
+
+    private function isKillTime(): bool
+    {
+        $grace = $this->signals === 1 ? $this->grace : 0.0;
+        return $this->toldAt !== null && microtime(true) > $this->toldAt + $grace + self::MARGIN_S;
     }
 
     private function signalAll(int $signal): void
@@ -180,7 +196,8 @@ final class Supervisor
         if ($code === Command::WRONG_USE && !$this->everReady) {
             // What was wrong the child has said; the others will say the same.
             $this->code = $code;
-            $this->onSignal();
+            $this->signals++;
+            $this->stop();
             return;
         }
         if ($code === 0) {

@@ -748,11 +748,11 @@ class WorkerEvent:
     """What the engine tells of itself."""
 
     @property
-    def kind(self) -> str:
-        """One of trouble, recovered, lease_lost, interrupted, given_back, other."""
-
-    @property
     def text(self) -> str: ...
+    @property
+    def is_warning(self) -> bool:
+        """Whether somebody should look at it, or it is just good to know."""
+
     @property
     def queue(self) -> str | None: ...
     @property

@@ -263,7 +263,7 @@ class _Watch(threading.Thread):
         job = None if place is None else place.job
         if job is not None and job.id == event.id:
             fields = about(job)
-        (log.info if event.kind == "given_back" else log.warning)("%s", event.text, extra=fields)
+        (log.warning if event.is_warning else log.info)("%s", event.text, extra=fields)
         self._ending.cut_short |= event.why == "stopped"
         if place is not None and job is not None and self._patience is not None:
             self._interrupted[place.number] = (job, time.monotonic() + self._patience)
