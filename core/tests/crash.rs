@@ -4,12 +4,11 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use duly::{Client, ErrorKind, Job, ReserveOptions, State};
 use support::Server;
+use support::process::Process;
 use support::verbs::new_job;
 
 /// What a started worker does; its lines on standard output tell the test how far it is.
@@ -41,44 +40,6 @@ async fn worker_process() {
     }
 }
 
-struct Worker {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Worker {
-    fn start(server: &Server, role: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker_process", "--nocapture", "--test-threads", "1"])
-            .env("DULY_TEST_WORKER", role)
-            .env("DULY_TEST_URL", server.url())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// The number behind this word, once the worker has said it.
-    fn heard(&mut self, word: &str) -> usize {
-        let said = self
-            .lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find_map(|line| line.strip_prefix(word).and_then(|number| number.trim().parse().ok()));
-        said.unwrap_or_else(|| panic!("the worker ended without saying '{word}'"))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 async fn reserve_all(server: &Server, count: usize) -> Vec<Job> {
     let queue = server.queue("orders");
     let mut jobs = Vec::new();
@@ -97,7 +58,7 @@ async fn jobs_of_a_killed_worker_all_run_again_with_one_failure_more() {
     for n in 0..5 {
         queue.push(new_job(&n.to_string())).await.unwrap();
     }
-    let mut worker = Worker::start(&server, "holds");
+    let mut worker = Process::start(&server, "holds");
     assert_eq!(worker.heard("reserved"), 5);
     worker.child.kill().unwrap();
     let jobs = reserve_all(&server, 5).await;
@@ -118,7 +79,7 @@ async fn jobs_of_a_killed_worker_all_run_again_with_one_failure_more() {
 async fn a_frozen_worker_that_wakes_up_after_its_lease_is_refused_everything() {
     let server = Server::start();
     server.queue("orders").push(new_job("a")).await.unwrap();
-    let mut worker = Worker::start(&server, "comes too late");
+    let mut worker = Process::start(&server, "comes too late");
     assert_eq!(worker.heard("reserved"), 1);
     support::signal(worker.child.id(), "-STOP");
     let mine = reserve_all(&server, 1).await.remove(0);
@@ -135,7 +96,7 @@ async fn a_job_that_kills_its_workers_ends_in_failed_after_its_retries() {
     let queue = server.queue("orders");
     queue.push(new_job("poison").max_retries(2)).await.unwrap();
     for _ in 0..3 {
-        let mut worker = Worker::start(&server, "dies of it");
+        let mut worker = Process::start(&server, "dies of it");
         assert_eq!(worker.heard("reserved"), 1);
         worker.child.wait().unwrap();
     }

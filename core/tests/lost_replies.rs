@@ -42,7 +42,7 @@ async fn every_verb_whose_reply_is_lost_is_done_once_and_answers_as_the_first_ti
     let server = Server::start();
     let direct = server.client();
     let (proxy, client) = behind(&server).await;
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
         let prepared = verb.prepare(&undisturbed).await;
         let expected = verb.run(&undisturbed, &prepared).await.unwrap();
@@ -68,7 +68,7 @@ async fn every_verb_whose_request_is_lost_is_done_once() {
     let server = Server::start();
     let direct = server.client();
     let (proxy, client) = behind(&server).await;
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
         let prepared = verb.prepare(&undisturbed).await;
         let expected = verb.run(&undisturbed, &prepared).await.unwrap();
@@ -87,7 +87,7 @@ async fn every_verb_whose_request_is_lost_is_done_once() {
 async fn a_late_copy_of_a_call_does_nothing_once_the_call_was_answered() {
     let server = Server::start();
     let direct = server.client();
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         // A proxy each: what is held back belongs to one connection.
         let (proxy, client) = behind(&server).await;
         let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();

@@ -123,7 +123,7 @@ async fn each_verb_works_after_a_restart_between_two_calls() {
     let mut server = Server::start_with(&AOF);
     let client = server.client();
     let mut prepared = Vec::new();
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         prepared.push(verb.prepare(&client.queue(&format!("{verb:?}")).unwrap()).await);
     }
     let before = server.dump(":call:");
@@ -138,7 +138,7 @@ async fn each_verb_works_after_a_restart_between_two_calls() {
 #[tokio::test]
 async fn scripts_forgotten_before_every_call_change_no_answer() {
     let server = Server::start();
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         let (plain, flushed) = (server.queue(&format!("plain-{verb:?}")), server.queue(&format!("flushed-{verb:?}")));
         let prepared = verb.prepare(&plain).await;
         let expected = verb.run(&plain, &prepared).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
         .build()
         .unwrap();
     let mut tasks = Vec::new();
-    for verb in verbs::ALL {
+    for &verb in verbs::ALL {
         let queue = client.queue(&format!("{verb:?}")).unwrap();
         tasks.push((verb, queue.clone(), verb.prepare(&queue).await));
     }

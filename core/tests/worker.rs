@@ -124,15 +124,22 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     queue.push(job("short")).await.unwrap();
     let (stopper, started) = (Arc::clone(&stop), Arc::new(Notify::new()));
     let endless_started = Arc::clone(&started);
+    let told = Arc::new(Notify::new());
+    let telling = Arc::clone(&told);
     let worker = worker(&client)
         .concurrency(2)
         .grace(Duration::from_millis(200))
+        .on_event(move |event| {
+            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 0.2 s") && !event.is_warning() {
+                telling.notify_one();
+            }
+        })
         .handler("short", move |_: Job<Value>, _| {
-            let (stop, started) = (Arc::clone(&stopper), Arc::clone(&endless_started));
+            let (stop, started, told) = (Arc::clone(&stopper), Arc::clone(&endless_started), Arc::clone(&told));
             async move {
                 started.notified().await;
                 stop.notify_one();
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                told.notified().await;
                 Ok::<(), String>(())
             }
         })
@@ -146,6 +153,25 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     assert_eq!((counts.ready, counts.reserved), (2, 0));
     let jobs = queue.reserve(&ReserveOptions::new().max(2)).await.unwrap();
     assert!(jobs.iter().all(|job| job.attempt() == 1));
+}
+
+#[tokio::test]
+async fn an_engine_that_is_dropped_after_its_stop_still_gives_back_what_it_has() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    for _ in 0..20 {
+        queue.push(job("any")).await.unwrap();
+        let settings = duly::worker::WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let engine = duly::worker::Engine::start(&client, settings).unwrap();
+        let executor = engine.executor();
+        let run = executor.next().await.unwrap();
+        engine.stop();
+        drop(engine);
+        // Long before the lease of ten seconds ends, and no failure was counted.
+        let again = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
+        assert_eq!((again.len(), again[0].attempt(), again[0].id()), (1, 1, run.job.id()));
+        again[0].ack().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -25,18 +25,35 @@ async fn next(executor: &duly::worker::Executor) -> Run {
     tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap()
 }
 
+/// A worker that has fetched five jobs and begun one, and whose calls get no answer since.
+struct CutOff {
+    server: Server,
+    proxy: Proxy,
+    queue: duly::Queue,
+    engine: Engine,
+    executor: duly::worker::Executor,
+    run: Run,
+}
+
+impl CutOff {
+    async fn new() -> Self {
+        let server = Server::start();
+        let proxy = Proxy::before(server.port()).await;
+        let queue = server.queue("orders");
+        queue.push_many((0..5).map(|n| NewJob::new(&n).unwrap()), |_| {}).await.unwrap();
+        let engine = engine(&proxy.builder().build().unwrap());
+        let executor = engine.executor();
+        let run = next(&executor).await;
+        support::eventually("all are fetched", || async { queue.counts().await.unwrap().reserved == 5 }).await;
+        proxy.next(Fault::LoseRequest);
+        proxy.happened().await;
+        Self { server, proxy, queue, engine, executor, run }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_ran_while_it_was_cut_off_is_not_started() {
-    let server = Server::start();
-    let proxy = Proxy::before(server.port()).await;
-    let queue = server.queue("orders");
-    queue.push_many((0..5).map(|n| NewJob::new(&n).unwrap()), |_| {}).await.unwrap();
-    let engine = engine(&proxy.builder().build().unwrap());
-    let executor = engine.executor();
-    let run = next(&executor).await;
-    support::eventually("all are fetched", || async { queue.counts().await.unwrap().reserved == 5 }).await;
-    proxy.next(Fault::LoseRequest);
-    proxy.happened().await;
+    let CutOff { server: _server, proxy, queue, engine, executor, run } = CutOff::new().await;
 
     let mut acked = 0;
     while acked < 5 {
@@ -55,16 +72,7 @@ async fn what_others_ran_while_it_was_cut_off_is_not_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_took_while_it_was_cut_off_is_started_when_a_renewal_says_that_it_is_ours() {
-    let server = Server::start();
-    let proxy = Proxy::before(server.port()).await;
-    let queue = server.queue("orders");
-    queue.push_many((0..5).map(|n| NewJob::new(&n).unwrap()), |_| {}).await.unwrap();
-    let engine = engine(&proxy.builder().build().unwrap());
-    let executor = engine.executor();
-    let run = next(&executor).await;
-    support::eventually("all are fetched", || async { queue.counts().await.unwrap().reserved == 5 }).await;
-    proxy.next(Fault::LoseRequest);
-    proxy.happened().await;
+    let CutOff { server, proxy, queue, engine: _engine, executor, run } = CutOff::new().await;
     // On the server they stay ours, which the worker cannot know.
     for view in queue.peek(State::Reserved, 0, 10).await.unwrap() {
         server.redis_cli(&["zadd", "duly:{orders}:reserved", "9999999999999", &view.envelope.id]);

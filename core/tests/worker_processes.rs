@@ -4,14 +4,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use duly::worker::{Context, Failure, Job, Worker, WorkerEvent};
 use duly::{Client, Millis, NewJob, ReserveOptions, RetryPolicy, State};
 use serde_json::Value;
 use support::Server;
+use support::process::Process;
 
 /// What a started worker does; its lines on standard output tell the test how far it is.
 #[tokio::test]
@@ -53,42 +52,6 @@ async fn worker_process() {
     println!("\nacked {}", report.acked);
 }
 
-struct Process {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Process {
-    fn start(server: &Server) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker_process", "--nocapture", "--test-threads", "1"])
-            .env("DULY_TEST_URL", server.url())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    /// The number behind this word, once the worker has said it.
-    fn heard(&mut self, word: &str) -> usize {
-        let said = self
-            .lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find_map(|line| line.strip_prefix(word).and_then(|number| number.trim().parse().ok()));
-        said.unwrap_or_else(|| panic!("the worker ended without saying '{word}'"))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn job(name: &str) -> NewJob {
     NewJob::new(&1).unwrap().name(name).retry(RetryPolicy::Fixed { delay: Millis::ZERO })
 }
@@ -98,7 +61,7 @@ async fn a_frozen_worker_is_refused_and_goes_on() {
     let server = Server::start();
     let queue = server.queue("orders");
     queue.push(job("wait")).await.unwrap();
-    let mut zombie = Process::start(&server);
+    let mut zombie = Process::start(&server, "");
     assert_eq!(zombie.heard("waits"), 1);
     support::signal(zombie.child.id(), "-STOP");
     let mine = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(20))).await.unwrap().remove(0);
@@ -119,12 +82,12 @@ async fn a_job_that_kills_its_worker_ends_in_failed() {
     let queue = server.queue("orders");
     queue.push(job("poison").max_retries(2)).await.unwrap();
     for attempt in 1..=3 {
-        let mut worker = Process::start(&server);
+        let mut worker = Process::start(&server, "");
         assert_eq!(worker.heard("poisoned"), attempt);
         worker.child.wait().unwrap();
     }
     queue.push(job("say")).await.unwrap();
-    let mut worker = Process::start(&server);
+    let mut worker = Process::start(&server, "");
     assert_eq!(worker.heard("said"), 1);
     support::eventually("it is given up", || async { queue.counts().await.unwrap().failed == 1 }).await;
     let failed = queue.peek(State::Failed, 0, 10).await.unwrap();

@@ -10,72 +10,22 @@ use serde_json::json;
 
 use super::eventually;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    Push,
-    PushDelayed,
-    PushKeyed,
-    PushReplacing,
-    PushBatch,
-    Reserve,
-    Ack,
-    AckWithResult,
-    Fail,
-    FailForGood,
-    Release,
-    Extend,
-    Cancel,
-    CancelKey,
-    CancelReserved,
-    Reschedule,
-    RescheduleReady,
-    Requeue,
-    PurgeReady,
-    PurgeDelayed,
-    PurgeFailed,
-    Pause,
-    Resume,
-    Promote,
-    Reclaim,
-    KeepFailed,
-    SetLimits,
+macro_rules! verbs {
+    ($($verb:ident)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Verb { $($verb),* }
+
+        use Verb::{$($verb),*};
+
+        pub const ALL: &[Verb] = &[$($verb),*];
+    };
 }
 
-use Verb::{
-    Ack, AckWithResult, Cancel, CancelKey, CancelReserved, Extend, Fail, FailForGood, KeepFailed, Pause, Promote,
-    PurgeDelayed, PurgeFailed, PurgeReady, Push, PushBatch, PushDelayed, PushKeyed, PushReplacing, Reclaim, Release,
-    Requeue, Reschedule, RescheduleReady, Reserve, Resume, SetLimits,
-};
-
-pub const ALL: [Verb; 27] = [
-    Push,
-    PushDelayed,
-    PushKeyed,
-    PushReplacing,
-    PushBatch,
-    Reserve,
-    Ack,
-    AckWithResult,
-    Fail,
-    FailForGood,
-    Release,
-    Extend,
-    Cancel,
-    CancelKey,
-    CancelReserved,
-    Reschedule,
-    RescheduleReady,
-    Requeue,
-    PurgeReady,
-    PurgeDelayed,
-    PurgeFailed,
-    Pause,
-    Resume,
-    Promote,
-    Reclaim,
-    KeepFailed,
-    SetLimits,
-];
+verbs! {
+    Push PushDelayed PushKeyed PushReplacing PushBatch Reserve Ack AckWithResult Fail FailForGood
+    Release Extend Cancel CancelKey CancelReserved Reschedule RescheduleReady Requeue PurgeReady
+    PurgeDelayed PurgeFailed Pause Resume Promote Reclaim KeepFailed SetLimits
+}
 
 /// What a prepared verb works on.
 #[derive(Default)]
