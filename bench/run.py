@@ -66,6 +66,8 @@ worker.rate        jobs/s of one worker process (concurrency 1) whose handlers d
                    with its start.
 worker.idle_*      push to handler, 300 jobs one at a time. lateness: start less due time of 500 jobs over 5 s;
                    loaded: beside a stream at half of the worker's rate. due_same_second: 20,000 jobs due at once.
+                   floor_idle: LPUSH until the BLPOP of another connection has returned. floor_lateness: a sleep and
+                   a PING, less the moment at which both should be done.
 worker.recovery    kill -9 of a worker with 100 leases of 1 s, until another has started all of them.
 worker.reconnect   from the moment a restarted server answers until a job pushed then starts.
 idle200            commands a second that 200 idle workers cause together."""
@@ -122,6 +124,7 @@ def main() -> int:
                 bench.run("php", [php, "bench/skin.php"], place, f".{place}")
         if "workers" in parts:
             bench.run("floor of a worker", [rust, "combined"])
+            bench.run("floor of latencies", [rust, "waits"])
             os.sched_setaffinity(0, cpus)
             languages = {
                 "rust": [rust, "worker"],

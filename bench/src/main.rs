@@ -11,6 +11,7 @@ mod floor;
 mod memory;
 mod server;
 mod stall;
+mod waits;
 mod worker;
 
 use server::{Failure, Server};
@@ -20,7 +21,7 @@ const RUNS: usize = 5;
 
 /// The parts, and what they measure.
 const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time), \
-                     combined (the floor of a worker)";
+                     combined (the floor of a worker's rate), waits (the floor of its latencies)";
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +42,9 @@ fn main() -> Result<(), Failure> {
     if part == "alone" {
         // The blocking facade brings its own runtime.
         alone::through_the_facade(&mut server)?;
+    }
+    if part == "waits" {
+        return waits::measure(&mut server);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
