@@ -314,6 +314,38 @@ async fn a_zombie_is_refused_and_harms_nothing() {
     assert_eq!((report.acked, report.lost), (0, 1));
 }
 
+#[tokio::test]
+async fn a_server_that_was_emptied_is_not_told_of_once_a_job() {
+    const JOBS: usize = 200;
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut settings = duly::worker::WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+    settings.concurrency = JOBS;
+    let engine = duly::worker::Engine::start(&client, settings).unwrap();
+    queue.push_many((0..JOBS).map(|_| job("any")), |_| {}).await.unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..JOBS {
+        let executor = engine.executor();
+        let run = tokio::time::timeout(Duration::from_secs(10), executor.next()).await.unwrap().unwrap();
+        runs.push((executor, run));
+    }
+    server.redis_cli(&["FLUSHALL"]);
+    for (executor, run) in &runs {
+        executor.finish(run, duly::worker::Ended::DONE).unwrap();
+    }
+    let (mut lines, mut lost) = (0, 0);
+    while lost < JOBS {
+        lines += 1;
+        lost += match engine.event().await {
+            WorkerEvent::LeaseLost { .. } => 1,
+            WorkerEvent::LeasesLost { jobs, .. } => usize::try_from(jobs).unwrap(),
+            other => panic!("{other}"),
+        };
+    }
+    assert!(lines < JOBS / 2, "{lines} lines");
+    assert_eq!((lost, engine.report().lost), (JOBS, JOBS as u64));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
     // More than a worker fetches in one call.

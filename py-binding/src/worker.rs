@@ -179,7 +179,9 @@ impl WorkerEvent {
                 why: Some(word(*why)),
                 ..told
             },
-            Event::GivenBack { queue, .. } => Self { queue: Some(queue.clone()), ..told },
+            Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } => {
+                Self { queue: Some(queue.clone()), ..told }
+            }
             _ => told,
         }
     }

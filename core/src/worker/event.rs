@@ -26,6 +26,13 @@ pub enum WorkerEvent {
         /// The job's id.
         id: String,
     },
+    /// The same of more jobs at once than are told one by one: somebody emptied the server, or it forgot what it had.
+    LeasesLost {
+        /// The queue's name.
+        queue: String,
+        /// How many jobs, besides those that were told.
+        jobs: u64,
+    },
     /// A run must end now: what its handler still does is of no use.
     Interrupted {
         /// The queue's name.
@@ -72,6 +79,9 @@ impl fmt::Display for WorkerEvent {
                     f,
                     "the lease of job {id} of queue {queue} was over before it was settled: another worker may run it"
                 )
+            }
+            Self::LeasesLost { queue, jobs } => {
+                write!(f, "so were the leases of {jobs} more jobs of queue {queue}: was the server emptied?")
             }
             Self::Interrupted { queue, id, why, .. } => {
                 let why = match why {

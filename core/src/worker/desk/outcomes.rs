@@ -15,6 +15,9 @@ use crate::worker::event::WorkerEvent;
 /// Outcomes that leave whether or not a fetch is due.
 pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
 
+/// Leases that were lost together are told of one by one up to so many.
+const MOST_TOLD_SINGLY: u64 = 10;
+
 /// Outcomes of one queue for one script call.
 #[derive(Default)]
 pub(in crate::worker) struct Batch {
@@ -40,11 +43,14 @@ impl Desk {
     pub(in crate::worker) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
         let acks = batch.outcomes.ack_count();
+        let mut lost = 0;
         for (place, &settled) in flags.iter().enumerate() {
             if !settled {
-                state.report.lost += 1;
-                let id = batch.outcomes.id_at(place);
-                state.tell(WorkerEvent::LeaseLost { queue: queue.to_owned(), id }, self);
+                lost += 1;
+                if lost <= MOST_TOLD_SINGLY {
+                    let id = batch.outcomes.id_at(place);
+                    state.tell(WorkerEvent::LeaseLost { queue: queue.to_owned(), id }, self);
+                }
             } else if place < acks {
                 state.report.acked += 1;
             } else if batch.others.get(place - acks) == Some(&Told::Failed) {
@@ -52,6 +58,10 @@ impl Desk {
             } else {
                 state.report.released += 1;
             }
+        }
+        state.report.lost += lost;
+        if let Some(jobs) = lost.checked_sub(MOST_TOLD_SINGLY).filter(|&jobs| jobs > 0) {
+            state.tell(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
     }
 }
