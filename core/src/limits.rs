@@ -113,7 +113,8 @@ impl Queue {
     /// use std::time::Duration;
     ///
     /// queue.set_limits(&duly::Limits::new().concurrency(5).rate(100, Duration::from_secs(1))).await?;
-    /// queue.set_limits(&duly::Limits::new().name("mail.send", duly::NameLimits::new().concurrency(5))).await?;
+    /// let mail = duly::NameLimits::new().concurrency(5).rate(100, Duration::from_secs(60));
+    /// queue.set_limits(&duly::Limits::new().name("mail.send", mail)).await?;
     /// # Ok(())
     /// # }
     /// ```

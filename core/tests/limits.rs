@@ -252,6 +252,7 @@ async fn who_waits_for_the_rate_of_a_name_is_there_in_time() {
     // Two looks a round and one more where it was a little early or a lease ended meanwhile.
     let calls = calls(&server) - calls_before;
     assert!(calls <= 4 * ROUNDS, "{calls} calls");
+    assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
 }
 
 fn calls(server: &Server) -> u32 {

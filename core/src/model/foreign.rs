@@ -501,3 +501,18 @@ fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
     let Some(Contents::Sorted(places)) = stage.contents(Key::Places) else { panic!("no places") };
     assert_eq!(places.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["j0", "j1", "j2"]);
 }
+
+#[test]
+fn an_ack_that_frees_a_place_is_done_whatever_is_parked() {
+    let mut stage = Stage::new();
+    stage.server.set_clock(&stage.keys, START);
+    let call = stage.call();
+    let both = Limits { jobs: 1, per_us: 1_000_000, ..most(2) };
+    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), both)] }).unwrap();
+    stage.push("a", None, Due::Now);
+    let token = stage.lease_one(1000);
+    stage.server.command(&["SET", &stage.key(Key::Parked), "foreign"]);
+    let done = Outcome { id: "a".to_owned(), token, key: None, became: Became::Done(None) };
+    let call = stage.call();
+    assert_eq!(stage.send(Command::Settle { call, outcomes: vec![done] }), Ok(Answer::Text("1".to_owned())));
+}

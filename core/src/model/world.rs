@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveStatus};
+use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
@@ -370,22 +370,9 @@ impl World<'_> {
             let is_held =
                 !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
             let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
-            let next_start = after.next_start_us().map(|at| at.div_ceil(1000));
-            let waits_for_name = !was_answered && reserve.want > 0 && reply.jobs.is_empty() && next_start.is_some();
-            let promised_for_name = reply.promised > 0 && Some(reply.promised) == next_start;
-            let is_rated = |id: &str| {
-                let number = after.number_of(id);
-                number.is_some_and(|number| after.meta.name_rates.contains_key(&number))
-            };
-            let started_rated = reply.jobs.iter().filter(|job| is_rated(&job.id)).count();
-            let is_met_twice = |limit: &NameLimit| {
-                let running = after.places_of(limit.number);
-                let seen = after.meta.name_rates.get(&limit.number).copied();
-                let rate = limit.limits.rate(seen, after.clock);
-                limit.limits.concurrency > 0
-                    && running == limit.limits.concurrency
-                    && rate.is_some_and(|rate| rate.starts() == 0)
-            };
+            if !was_answered {
+                events.extend(events_of_name_rates(before, reserve, reply, after));
+            }
             events.extend([
                 ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
                 ("a replay left out a job that was lost", was_answered && reply.token > 0 && reply.jobs.is_empty()),
@@ -405,13 +392,6 @@ impl World<'_> {
                     "a waiter promised to come back for the rate",
                     is_held && reply.promised > 0 && after.room().places != Some(0),
                 ),
-                ("the rate of a name held a job back", waits_for_name),
-                ("a waiter promised to come back for the rate of a name", waits_for_name && promised_for_name),
-                (
-                    "the rate of a name let several start at once",
-                    after.meta.name_rates != before.meta.name_rates && started_rated > 1,
-                ),
-                ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
                 ("the rate let several start at once", reply.jobs.len() > 1 && before.room().starts.is_some()),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
                 ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
@@ -585,4 +565,38 @@ impl World<'_> {
         words.extend(all.iter().map(String::as_str));
         self.server.command(&words);
     }
+}
+
+/// What rates of names did to a reserve that was executed.
+fn events_of_name_rates(
+    before: &State,
+    reserve: &ReserveCall,
+    reply: &ReserveReply,
+    after: &State,
+) -> [(&'static str, bool); 4] {
+    let next_start = after.next_start_us().map(|at| at.div_ceil(1000));
+    let waits_for_name = reserve.want > 0 && reply.jobs.is_empty() && next_start.is_some();
+    let promised_for_name = reply.promised > 0 && Some(reply.promised) == next_start;
+    let is_rated = |id: &str| {
+        let number = after.number_of(id);
+        number.is_some_and(|number| after.meta.name_rates.contains_key(&number))
+    };
+    let started_rated = reply.jobs.iter().filter(|job| is_rated(&job.id)).count();
+    let is_met_twice = |limit: &NameLimit| {
+        let running = after.places_of(limit.number);
+        let seen = after.meta.name_rates.get(&limit.number).copied();
+        let rate = limit.limits.rate(seen, after.clock);
+        limit.limits.concurrency > 0
+            && running == limit.limits.concurrency
+            && rate.is_some_and(|rate| rate.starts() == 0)
+    };
+    [
+        ("the rate of a name held a job back", waits_for_name),
+        ("a waiter promised to come back for the rate of a name", waits_for_name && promised_for_name),
+        (
+            "the rate of a name let several start at once",
+            after.meta.name_rates != before.meta.name_rates && started_rated > 1,
+        ),
+        ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
+    ]
 }
