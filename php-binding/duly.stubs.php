@@ -352,7 +352,7 @@ namespace Duly {
          *
          * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place.
          * What was set before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at
-         * once after a rest. Limits of a name, one of the two or both, hold back jobs of that name only: others pass by.
+         * once after a rest. Limits of a name, one of them or both, hold back jobs of that name only: others pass by.
          *
          * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
          * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names such as
