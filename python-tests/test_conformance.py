@@ -193,11 +193,11 @@ def shown(value: Any) -> Any:
         return {**{name: getattr(value, name) for name in names}, "totals": totals}
     if isinstance(value, duly.Limits):
         rate = list(value.rate) if value.rate else None
-        names = {
+        of_names = {
             name: {word: list(limit) if isinstance(limit, tuple) else limit for word, limit in limits.items()}
             for name, limits in value.names.items()
         }
-        return {"concurrency": value.concurrency, "rate": rate, "names": names}
+        return {"concurrency": value.concurrency, "rate": rate, "names": of_names}
     return value
 
 

@@ -71,11 +71,11 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a rate undoes the limit of places",
     ),
     ("names", "if most == '0' then most_of[number] = math.huge end", "", "jobs of a name with a rate have no places"),
-    ("name_rooms", "rate and starts_left(rate) or math.huge", "math.huge", "rates of names limit nothing"),
+    ("name_rooms", "rate and rate.left or math.huge", "math.huge", "rates of names limit nothing"),
     (
         "name_rooms",
         "most == 0 or most == math.huge",
-        "most == math.huge or rates[number] or most == 0",
+        "most == math.huge or rates and rates[number] or most == 0",
         "a rate undoes the limit of places of its name",
     ),
     (
@@ -116,7 +116,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "name_rooms",
-        "if #rated == 0 or not is_some_parked() then return next_start end",
+        "if not is_some_parked() then return next_start end",
         "",
         "a foreign type under `parked` fails an ack that is done",
     ),
@@ -223,8 +223,18 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("settle", "--- include: place_freed", "", "a place that is given back stays empty for a second"),
     ("reserve", "want = math.min(want, room)", "", "limits limit nothing"),
     ("reserve", "if charge_rate then charge_rate(granted) end", "", "starts are not counted against the rate"),
-    ("reserve", "if named then named.charge_rates() end", "", "starts are not counted against the rate of their name"),
-    ("reserve", "named.note_late()", "", "the end of a slower rate of a name moves on with the clock"),
+    (
+        "reserve",
+        "if named and named.rates then named.charge_rates() end",
+        "",
+        "starts are not counted against the rate of their name",
+    ),
+    (
+        "reserve",
+        "if named.rates then named.note_late() end",
+        "",
+        "the end of a slower rate of a name moves on with the clock",
+    ),
     (
         "reserve",
         "if granted == room then opens",
@@ -239,20 +249,20 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "left_behind and now_us or named and named.next_start() or math.huge",
+        "left_behind and now_us or named and named.rates and named.next_start() or math.huge",
         "left_behind and now_us or math.huge",
         "nobody comes back when the rate of a name lets the next job start",
     ),
     (
         "reserve",
-        "if asked > 0 and named and not paused then opens = named.next_start() end",
+        "if asked > 0 and named and named.rates and not paused then opens = named.next_start() end",
         "",
         "a waiter is not told when the rate of a name lets the next job start",
     ),
     (
         "reserve",
-        "asked > 0 and named and not paused",
-        "asked > 0 and named",
+        "asked > 0 and named and named.rates and not paused",
+        "asked > 0 and named and named.rates",
         "a paused queue has its waiters come back for the rate of a name",
     ),
     (

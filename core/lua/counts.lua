@@ -27,7 +27,7 @@ if names then
   --- include: names
   for at, number in ipairs(named.numbers) do
     name_counts[at] = redis.call('ZCOUNT', places, number, number)
-    name_rates[at] = named.rates[number] and redis.call('HGET', meta, 'rate_at:' .. number) or ''
+    name_rates[at] = named.rates and named.rates[number] and redis.call('HGET', meta, 'rate_at:' .. number) or ''
     for digit in string.gmatch(passed_levels, '%d') do
       local id = named.first(number, digit, 1)[1]
       local record = id and redis.call('HGET', jobs, id)

@@ -74,7 +74,7 @@ if names then
   end
   if names then
     --- include: names, name_rooms
-    named.note_late()
+    if named.rates then named.note_late() end
     numbers_parked = redis.call('EXISTS', parked) == 1 and named.numbers
   end
 end
@@ -222,10 +222,10 @@ if granted > 0 then
     timer = 0
   end
   if charge_rate then charge_rate(granted) end
-  if named then named.charge_rates() end
+  if named and named.rates then named.charge_rates() end
   -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which a rate lets the next
   -- one start, somebody must promise to come back.
-  local opens = left_behind and now_us or named and named.next_start() or math.huge
+  local opens = left_behind and now_us or named and named.rates and named.next_start() or math.huge
   if granted == room then opens = places_left > granted and math.max(opens, opens_us()) or math.huge end
   local wake_next = opens <= now_us or opens < math.huge and (timer <= now or math.ceil(opens / 1000) < timer)
   if wait_ms > 0 and not wake_next then
@@ -257,7 +257,7 @@ end
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local opens = math.huge
-if asked > 0 and named and not paused then opens = named.next_start() end
+if asked > 0 and named and named.rates and not paused then opens = named.next_start() end
 if asked > 0 and room == 0 and not paused then
   -- A limit holds back what is due and what is ready.
   local some_wait = next_due and tonumber(next_due) <= now

@@ -2,16 +2,19 @@
 -- only the rate limits, here as many as there are; and 0 without a rate where the limits were taken away.
 do
   --- include: parked
-  local numbers, number_of, most_of, rates = {}, {}, {}, {}
+  local numbers, number_of, most_of, rates = {}, {}, {}, nil
   for number, most, rate, name in string.gmatch(names, '(%d+);(%d+)([:%d]*);([^\n]*)') do
     number = tonumber(number)
     numbers[#numbers + 1] = number
     number_of[name] = number
     most_of[number] = tonumber(most)
-    local jobs, us = string.match(rate, '^:([1-9]%d*):([1-9]%d*)$')
-    if jobs then
-      rates[number] = { jobs = tonumber(jobs), us = tonumber(us) }
-      if most == '0' then most_of[number] = math.huge end
+    if rate ~= '' then
+      local jobs, us = string.match(rate, '^:([1-9]%d*):([1-9]%d*)$')
+      if jobs then
+        rates = rates or {}
+        rates[number] = { jobs = tonumber(jobs), us = tonumber(us) }
+        if most == '0' then most_of[number] = math.huge end
+      end
     end
   end
   named = { numbers = numbers, number_of = number_of, most_of = most_of, rates = rates, first = first_parked }

@@ -9,7 +9,7 @@ if (known[7] or names) and known[4] ~= '1' then
     local named
     --- include: clock, names, name_rooms
     some_wait = named.takeable()
-    local opens = math.ceil(named.next_start() / 1000)
+    local opens = named.rates and math.ceil(named.next_start() / 1000) or math.huge
     if opens < math.huge and not some_wait then
       local timer = tonumber(redis.call('HGET', meta, 'timer') or 0)
       some_wait = timer <= now or opens < timer
