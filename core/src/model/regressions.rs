@@ -241,3 +241,10 @@ fn a_waiter_is_told_when_the_rate_of_the_queue_lets_a_parked_job_start() {
         reserve(1, MANY_BYTES),
     ]);
 }
+
+#[test]
+fn nobody_comes_back_to_a_paused_queue_for_the_rate_of_a_name() {
+    let pause = Step::Pause { who: ME, pause: true };
+    let look = || wait(false, Vec::new());
+    holds(&[of_mail(0, 1, 10_000), push_mail(2), look(), reserve(1, MANY_BYTES), pause, look()]);
+}
