@@ -352,10 +352,11 @@ namespace Duly {
          *
          * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place.
          * What was set before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at
-         * once after a rest. A limit of a name holds back jobs of that name only: others pass by.
+         * once after a rest. Limits of a name, one of them or both, hold back jobs of that name only: others pass by.
          *
          * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
-         * @param array<string, array{concurrency: int}>|null $names such as `['mail.send' => ['concurrency' => 5]]`
+         * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names such as
+         *     `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`
          *
          * @throws Exception\ExceptionInterface
          */
@@ -671,7 +672,7 @@ namespace Duly {
         public readonly ?int $concurrency;
         /** @var array{float, float}|null how many jobs start in how many seconds */
         public readonly ?array $rate;
-        /** @var array<string, array{concurrency: int}> the limits of single job names */
+        /** @var array<string, array{concurrency?: int, rate?: array{float, float}}> the limits of single job names */
         public readonly array $names;
     }
 

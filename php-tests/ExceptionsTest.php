@@ -149,6 +149,8 @@ final class ExceptionsTest extends ServerTestCase
         $names = static fn (mixed $names): \Closure => fn ($q) => $q->setLimits(names: $names);
         yield 'limits of names' => ['names is an array such as', $names(['mail' => 5])];
         yield 'kind of limit' => ['names is an array such as', $names(['mail' => ['most' => 1]])];
+        yield 'rate of a name' => ['names is an array such as', $names(['mail' => ['rate' => 5]])];
+        yield 'half a rate' => ['rate is a list of two', $names(['mail' => ['rate' => [5]]])];
         $negative = $names(['mail' => ['concurrency' => -1]]);
         yield 'limit of a name' => ['concurrency must be a whole number from', $negative];
         yield 'age' => ['age: seconds must be 0 or more', fn ($q) => $q->keepFailed(1, -1)];

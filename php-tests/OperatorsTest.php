@@ -30,6 +30,23 @@ final class OperatorsTest extends ServerTestCase
         self::assertSame($id, $this->queue->reserve()->id);
     }
 
+    public function testAWaitEndsWhenTheRateOfANameLetsTheNextJobStart(): void
+    {
+        $this->queue->setLimits(names: ['mail' => ['concurrency' => 9, 'rate' => [1, 0.3]]]);
+        self::assertSame(['mail' => ['concurrency' => 9, 'rate' => [1.0, 0.3]]], $this->queue->limits()->names);
+        for ($n = 0; $n < 5; $n++) {
+            $this->queue->push($n, name: 'mail');
+        }
+        $began = microtime(true);
+        self::assertNotNull($this->queue->reserve());
+        for ($n = 0; $n < 4; $n++) {
+            self::assertNotNull($this->queue->reserve(wait: 5));
+        }
+        // Who only looks again now and then takes 0.8 s for each.
+        self::assertLessThan(2.8, microtime(true) - $began);
+        self::assertGreaterThanOrEqual(1.19, microtime(true) - $began);
+    }
+
     public function testFailedJobsGoRoundAgain(): void
     {
         foreach (['a', 'b', 'c'] as $id) {

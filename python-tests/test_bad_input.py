@@ -64,6 +64,7 @@ NUMBERS: dict[str, tuple[Call, str]] = {
         lambda _client, queue: queue.set_limits(names={"a": {"concurrency": 0}}),
         "concurrency must be a whole number from 1 to",
     ),
+    "rate of a name": (lambda _client, queue: queue.set_limits(names={"a": {"rate": 5}}), "rate is a pair"),
     "data bytes": (lambda client, _queue: type(client)(max_data_bytes=-1), "max_data_bytes must be a whole number"),
     "delay": (lambda _client, queue: queue.push(1, delay=10**400), "delay is a number beyond every limit"),
     "lease": (lambda _client, queue: queue.reserve(lease=0), "a lease lasts 1 ms to 24 h, not 0 s"),

@@ -193,7 +193,11 @@ def shown(value: Any) -> Any:
         return {**{name: getattr(value, name) for name in names}, "totals": totals}
     if isinstance(value, duly.Limits):
         rate = list(value.rate) if value.rate else None
-        return {"concurrency": value.concurrency, "rate": rate, "names": value.names}
+        of_names = {
+            name: {word: list(limit) if isinstance(limit, tuple) else limit for word, limit in limits.items()}
+            for name, limits in value.names.items()
+        }
+        return {"concurrency": value.concurrency, "rate": rate, "names": of_names}
     return value
 
 
@@ -245,9 +249,17 @@ def make_queue(run: Run, name: str) -> None:
     run.client.queue(name)
 
 
-def set_limits(run: Run, rate: tuple[int, float] | None = None, **arguments: Any) -> None:
+def set_limits(
+    run: Run,
+    rate: tuple[int, float] | None = None,
+    names: dict[str, dict[str, Any]] | None = None,
+    **arguments: Any,
+) -> None:
     # JSON has no pairs.
-    run.queue.set_limits(rate=None if rate is None else (rate[0], rate[1]), **arguments)
+    for limits in (names or {}).values():
+        if "rate" in limits:
+            limits["rate"] = tuple(limits["rate"])
+    run.queue.set_limits(rate=None if rate is None else (rate[0], rate[1]), names=names, **arguments)
 
 
 VERBS: dict[str, Callable[..., Any]] = {

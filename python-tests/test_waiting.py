@@ -46,6 +46,18 @@ def test_a_wait_ends_when_a_job_comes(queue: duly.Queue) -> None:
     assert found[0] is not None
 
 
+def test_a_wait_ends_when_the_rate_of_a_name_lets_the_next_job_start(queue: duly.Queue) -> None:
+    queue.set_limits(names={"mail": {"rate": (1, 0.3)}})
+    for _ in range(5):
+        queue.push(1, name="mail")
+    began = time.monotonic()
+    assert queue.reserve() is not None
+    for _ in range(4):
+        assert queue.reserve(wait=5) is not None
+    # Who only looks again now and then takes 0.8 s for each.
+    assert 1.2 <= time.monotonic() - began < 2.8
+
+
 def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, queue: duly.Queue) -> None:
     waiting = program("""
         import os, signal, threading, time

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
 --          head record of each level's list and of what each name has parked, stats, limits, what the rate has seen, limits
---          of names, how many jobs of each have a place}.
+--          of names, how many jobs of each have a place, what the rate of each has seen or ''}.
 -- Cost:    O(levels), and O(levels) a name with a limit.
 --- include: clock
 local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'rate_at', 'names')
@@ -21,12 +21,13 @@ for digit in string.gmatch(passed_levels, '%d') do
     oldest[#oldest + 1] = record
   end
 end
-local names, name_counts = known[6], {}
+local names, name_counts, name_rates = known[6], {}, {}
 if names then
   local named
   --- include: names
   for at, number in ipairs(named.numbers) do
     name_counts[at] = redis.call('ZCOUNT', places, number, number)
+    name_rates[at] = named.rates and named.rates[number] and redis.call('HGET', meta, 'rate_at:' .. number) or ''
     for digit in string.gmatch(passed_levels, '%d') do
       local id = named.first(number, digit, 1)[1]
       local record = id and redis.call('HGET', jobs, id)
@@ -44,5 +45,5 @@ local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
-  totals.err and {} or totals, known[4] or '', known[5] or '', names or '', name_counts,
+  totals.err and {} or totals, known[4] or '', known[5] or '', names or '', name_counts, name_rates,
 }

@@ -7,8 +7,9 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
--- ARGV from first_item: (name, the most) each.
+-- ARGV from first_item: (name, `<most>` or `<most>:<jobs>:<us>`) each.
 local live, is_new
+local unrated = {}
 --- include: live_names
 if names or first_item < #ARGV then
   redis.call('HLEN', jobs)
@@ -23,6 +24,7 @@ end
 --- include: first_use
 if live then
   write_names(live[1])
+  if #unrated > 0 then redis.call('HDEL', meta, unpack(unrated)) end
   --- include: count_reserved
 end
 if limits == '' then

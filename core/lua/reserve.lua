@@ -73,7 +73,8 @@ if names then
     if names ~= known[8] then write_names(names) end
   end
   if names then
-    --- include: names
+    --- include: names, name_rooms
+    if named.rates then named.note_late() end
     numbers_parked = redis.call('EXISTS', parked) == 1 and named.numbers
   end
 end
@@ -220,13 +221,13 @@ if granted > 0 then
     redis.call('HDEL', meta, 'timer')
     timer = 0
   end
-  local wake_next = left_behind
   if charge_rate then charge_rate(granted) end
-  if wake_next and granted == room then
-    -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which the rate lets the
-    -- next one start, somebody must promise to come back.
-    wake_next = places_left > granted and (timer <= now or math.ceil(opens_us() / 1000) < timer)
-  end
+  if named and named.rates then named.charge_rates() end
+  -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which a rate lets the next
+  -- one start, somebody must promise to come back.
+  local opens = left_behind and now_us or named and named.rates and named.next_start() or math.huge
+  if granted == room then opens = places_left > granted and math.max(opens, opens_us()) or math.huge end
+  local wake_next = opens <= now_us or opens < math.huge and (timer <= now or math.ceil(opens / 1000) < timer)
   if wait_ms > 0 and not wake_next then
     local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
     wake_next = next_due and (timer <= now or tonumber(next_due) < timer)
@@ -256,13 +257,15 @@ end
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 local opens = math.huge
+if asked > 0 and named and named.rates and not paused then opens = named.next_start() end
 if asked > 0 and room == 0 and not paused then
   -- A limit holds back what is due and what is ready.
   local some_wait = next_due and tonumber(next_due) <= now
   if some_wait then next_due = nil end
   for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
   some_wait = some_wait or named and named.takeable()
-  if places_left > 0 and some_wait then opens = opens_us() end
+  if some_wait then opens = now_us end
+  opens = places_left > 0 and math.max(opens, opens_us()) or math.huge
 end
 -- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides.
 local next_us = math.min(math.ceil(math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))) * 1000, opens)

@@ -158,7 +158,7 @@ impl Queue {
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
             held: limits::held_back(&reply.limits, reply.reserved, reply.now)
-                .or_else(|| name_limits::all_held_back(&reply.names, &reply.name_counts)),
+                .or_else(|| name_limits::all_held_back(&reply)),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
         })
     }
@@ -199,7 +199,7 @@ impl Queue {
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
         let mut job = JobView::new(state, &found.job);
         self.add_progress("find", std::slice::from_mut(&mut job)).await?;
-        let by_name = || name_limits::held_back(&found.names, found.name_count?);
+        let by_name = || name_limits::held_back(&found);
         let held_back = || limits::held_back(&found.limits, found.reserved, found.now).or_else(by_name);
         let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
         let why = why(&job, now, held);

@@ -8,27 +8,12 @@ use crate::durability::Durability;
 use crate::error::Error;
 use crate::name_limits::{self, NameLimits};
 use crate::queue::Queue;
+use crate::rate::Rate;
 use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Held, Limit};
 use crate::session::CallNumber;
-use crate::time::Millis;
 
 /// The most that a limit of concurrency can be.
 pub const MAX_CONCURRENCY: u32 = 1_000_000;
-/// The most jobs of a rate.
-pub const MAX_RATE_JOBS: u32 = 1_000_000;
-/// The longest time of a rate.
-pub const MAX_RATE_PER: Duration = Duration::from_secs(24 * 3600);
-/// Jobs times microseconds: what the script can count exactly is 2^53.
-const MAX_PRODUCT: u128 = 9_000_000_000_000_000;
-
-/// So many jobs may start in so much time, and as many at once after a rest: a token bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// How many: 1 to 1,000,000.
-    pub jobs: u32,
-    /// In which time: 1 ms to 24 h, by the server's clock.
-    pub per: Duration,
-}
 
 /// The limits of a queue; none unless set.
 ///
@@ -81,17 +66,7 @@ impl Limits {
             return Err(Error::invalid("a limit of concurrency is 1 to 1000000 jobs: use pause to stop a queue"));
         }
         name_limits::check(&self.names)?;
-        let Some(Rate { jobs, per }) = self.rate else { return Ok(()) };
-        if jobs == 0 || jobs > MAX_RATE_JOBS {
-            return Err(Error::invalid("a rate is 1 to 1000000 jobs in a time: use pause to stop a queue"));
-        }
-        if per < Duration::from_millis(1) || per > MAX_RATE_PER {
-            return Err(Error::invalid("the time of a rate is 1 ms to 24 h: say 1 job in an hour as (1, 3600)"));
-        }
-        if u128::from(jobs) * per.as_micros() > MAX_PRODUCT {
-            return Err(Error::invalid("so many jobs in so long a time: say the rate for a shorter time"));
-        }
-        Ok(())
+        self.rate.map_or(Ok(()), Rate::check).map_err(Error::invalid)
     }
 
     /// As `meta.limits` holds those of the queue: `<concurrency>;<jobs>;<microseconds>`, 0 for none; empty without any.
@@ -107,26 +82,18 @@ impl Limits {
     fn read(text: &str) -> Self {
         let numbers: Option<Vec<u64>> = text.split(';').map(|part| part.parse().ok()).collect();
         let Some([most, jobs, per_us]) = numbers.as_deref() else { return Self::default() };
-        let some = |number: u64| u32::try_from(number).ok().filter(|&number| number > 0);
-        let rate = some(*jobs).map(|jobs| Rate { jobs, per: Duration::from_micros(*per_us) });
-        Self { concurrency: some(*most), rate, names: BTreeMap::new() }
+        let concurrency = u32::try_from(*most).ok().filter(|&most| most > 0);
+        Self { concurrency, rate: Rate::read(*jobs, *per_us), names: BTreeMap::new() }
     }
 }
 
-/// Which limit keeps jobs back just now, as a sentence; see `lua/lib/limits.lua`.
+/// Which limit keeps jobs back just now, as a sentence.
 pub(crate) fn held_back(held: &Held, reserved: i64, now_ms: i64) -> Option<String> {
     let limits = Limits::read(&held.limits);
     if let Some(most) = limits.concurrency.filter(|&most| reserved >= i64::from(most)) {
         return Some(format!("the queue's concurrency limit of {most} is reached"));
     }
-    let rate = limits.rate?;
-    let (at, rest) = held.rate_at.split_once(';')?;
-    let (at, rest) = (at.parse::<i128>().ok()?, rest.parse::<i128>().ok()?);
-    let (jobs, per) = (i128::from(rate.jobs), i128::try_from(rate.per.as_micros()).ok()?);
-    let clock_us = i128::from(now_ms) * 1000;
-    let left_us = at.min(clock_us + per) + (rest + per + jobs - 1) / jobs - per - clock_us;
-    let left = Duration::from_micros(u64::try_from(left_us).ok().filter(|&us| us > 0)?);
-    let left = Millis::from_duration(left).ok()?;
+    let left = limits.rate?.next_start_in(&held.rate_at, now_ms)?;
     Some(format!("the queue's rate limit lets the next job start in {left} s"))
 }
 
@@ -138,15 +105,16 @@ impl Queue {
     /// start counts when the job is reserved. What was set before is replaced; [`Limits::new`] takes all limits away. What
     /// started lately still counts when the limits are set again. Errors: `InvalidArgument`.
     ///
-    /// A limit of a name holds back jobs of that name only: others pass by. It counts the jobs that are reserved when it is
-    /// set, up to 1,000 of the queue; what a limit held back that is taken away comes back by itself.
+    /// Limits of a name hold back jobs of that name only: others pass by. Its concurrency counts the jobs that are reserved when
+    /// it is set, up to 1,000 of the queue; what limits held back that are taken away comes back by itself.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
     /// use std::time::Duration;
     ///
     /// queue.set_limits(&duly::Limits::new().concurrency(5).rate(100, Duration::from_secs(1))).await?;
-    /// queue.set_limits(&duly::Limits::new().name("mail.send", duly::NameLimits::new().concurrency(5))).await?;
+    /// let mail = duly::NameLimits::new().concurrency(5).rate(100, Duration::from_secs(60));
+    /// queue.set_limits(&duly::Limits::new().name("mail.send", mail)).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -181,6 +149,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::rate::{MAX_RATE_JOBS, MAX_RATE_PER};
 
     #[test]
     fn limits_come_back_as_they_were_written() {
@@ -224,9 +193,7 @@ mod tests {
         assert_eq!(held_back(&held("", ""), 9, 0), None);
         assert_eq!(held_back(&held("5;0;0", ""), 4, 0), None);
         assert!(held_back(&held("5;0;0", ""), 5, 0).unwrap().ends_with("limit of 5 is reached"));
-        // Two a second, and both have started at 10 s.
         assert!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_000).unwrap().ends_with("in 0.5 s"));
-        assert!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_499).unwrap().ends_with("in 0.001 s"));
         assert_eq!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_500), None);
     }
 }

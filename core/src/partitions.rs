@@ -10,12 +10,13 @@ use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::inspect::{Counts, Found, JobView, State};
 use crate::job::Job;
-use crate::limits::{Limits, Rate};
+use crate::limits::Limits;
 use crate::name;
 use crate::name_limits::NameLimits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
+use crate::rate::Rate;
 use crate::registry::{WorkerInfo, merged};
 use crate::reserve::ReserveOptions;
 use crate::settle::Settlement;
@@ -324,7 +325,7 @@ impl Partitions {
         let parts = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
         let shares = Limits {
             concurrency: limits.concurrency.map(|most| most / parts),
-            rate: limits.rate.map(|rate| Rate { jobs: rate.jobs / parts, ..rate }),
+            rate: rate_by(limits.rate, |jobs| jobs / parts),
             names: names_by(&limits.names, |most| most / parts),
         };
         for part in self.parts() {
@@ -340,7 +341,7 @@ impl Partitions {
         let parts = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
         Ok(Limits {
             concurrency: share.concurrency.map(|most| most.saturating_mul(parts)),
-            rate: share.rate.map(|rate| Rate { jobs: rate.jobs.saturating_mul(parts), ..rate }),
+            rate: rate_by(share.rate, |jobs| jobs.saturating_mul(parts)),
             names: names_by(&share.names, |most| most.saturating_mul(parts)),
         })
     }
@@ -434,7 +435,12 @@ fn names_by(names: &BTreeMap<String, NameLimits>, share: impl Fn(u32) -> u32) ->
     let of = |limits: &NameLimits| {
         let mut limits = limits.clone();
         limits.concurrency = limits.concurrency.map(&share);
+        limits.rate = rate_by(limits.rate, &share);
         limits
     };
     names.iter().map(|(name, limits)| (name.clone(), of(limits))).collect()
+}
+
+fn rate_by(rate: Option<Rate>, share: impl Fn(u32) -> u32) -> Option<Rate> {
+    rate.map(|rate| Rate { jobs: share(rate.jobs), ..rate })
 }

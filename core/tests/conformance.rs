@@ -56,6 +56,7 @@ fn even_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>
 #[serde(deny_unknown_fields)]
 struct NameArguments {
     concurrency: Option<u32>,
+    rate: Option<(u32, f64)>,
 }
 
 /// A step's verb and arguments, once its references are replaced. An unknown verb or argument does not decode.
@@ -573,14 +574,13 @@ fn new_limits(
     names: BTreeMap<String, NameArguments>,
 ) -> Result<Limits, Error> {
     let mut limits = Limits::new();
+    let new_rate = |(jobs, per)| Ok::<_, Error>(Rate { jobs, per: span(per)? });
     limits.concurrency = concurrency;
-    limits.rate = match rate {
-        Some((jobs, per)) => Some(Rate { jobs, per: span(per)? }),
-        None => None,
-    };
-    for (name, NameArguments { concurrency }) in names {
+    limits.rate = rate.map(new_rate).transpose()?;
+    for (name, NameArguments { concurrency, rate }) in names {
         let mut of_name = NameLimits::new();
         of_name.concurrency = concurrency;
+        of_name.rate = rate.map(new_rate).transpose()?;
         limits = limits.name(name, of_name);
     }
     Ok(limits)
@@ -588,9 +588,15 @@ fn new_limits(
 
 async fn limits(queue: &Queue) -> Result<Value, Error> {
     let limits = queue.limits().await?;
-    let rate = limits.rate.map(|rate| json!([rate.jobs, rate.per.as_secs_f64()]));
-    let of = |limits: &NameLimits| json!({ "concurrency": limits.concurrency });
-    let names: serde_json::Map<_, _> = limits.names.iter().map(|(name, limits)| (name.clone(), of(limits))).collect();
+    let shown = |rate: Rate| json!([rate.jobs, rate.per.as_secs_f64()]);
+    let rate = limits.rate.map(shown);
+    let of = |limits: &NameLimits| {
+        let concurrency = limits.concurrency.map(|most| ("concurrency", json!(most)));
+        let limits = concurrency.into_iter().chain(limits.rate.map(|rate| ("rate", shown(rate))));
+        limits.collect::<HashMap<_, _>>()
+    };
+    let names: serde_json::Map<_, _> =
+        limits.names.iter().map(|(name, limits)| (name.clone(), json!(of(limits)))).collect();
     Ok(json!({ "concurrency": limits.concurrency, "rate": rate, "names": names }))
 }
 

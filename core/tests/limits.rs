@@ -112,10 +112,20 @@ async fn several_workers_together_keep_to_the_limit_and_a_killed_one_gives_its_p
 
 #[tokio::test]
 async fn several_workers_together_keep_to_the_rate() {
+    keep_to_the_rate(Limits::new().rate(20, Duration::from_millis(400))).await;
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_rate_of_a_name() {
+    let rate = NameLimits::new().rate(20, Duration::from_millis(400));
+    keep_to_the_rate(Limits::new().name("work", rate)).await;
+}
+
+/// 20 in 400 ms.
+async fn keep_to_the_rate(limits: Limits) {
     let server = Server::start();
     let queue = server.queue("orders");
-    let (jobs, per) = (20, Duration::from_millis(400));
-    queue.set_limits(&Limits::new().rate(jobs, per)).await.unwrap();
+    queue.set_limits(&limits).await.unwrap();
     push(&queue, 80).await;
     let began = Instant::now();
     let (_, starts) = work_off(&server, &queue, Duration::from_millis(1)).await;
@@ -215,6 +225,68 @@ async fn several_workers_together_keep_to_the_limits_of_names_and_a_killed_one_g
     // 30 rounds of 5 ms, after the dead one's lease: nobody waits a second for a place that is free.
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
+}
+
+/// What a killed process started counts, the job comes back, and who waits is there when the rate lets the next one start: not
+/// when it happens to look again, and without asking in between.
+#[tokio::test]
+async fn who_waits_for_the_rate_of_a_name_is_there_in_time() {
+    const ROUNDS: u32 = 6;
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let per = Duration::from_millis(300);
+    queue.set_limits(&Limits::new().name("work", NameLimits::new().rate(1, per))).await.unwrap();
+    push(&queue, 9).await;
+    let began = Instant::now();
+    kill_a_holder(&server, 1);
+    let killed = Instant::now();
+    let calls_before = calls(&server);
+    for _ in 0..ROUNDS {
+        let jobs = queue.reserve(&ReserveOptions::new().max(9).wait(Duration::from_secs(5))).await.unwrap();
+        assert_eq!(jobs.len(), 1, "one start in a time");
+    }
+    assert!(began.elapsed() >= per * ROUNDS, "{:?}", began.elapsed());
+    // Who only looks again now and then takes 0.8 s for each.
+    let took = killed.elapsed();
+    assert!(took < Duration::from_millis(700) * ROUNDS, "{took:?}");
+    // Two looks a round and one more where it was a little early or a lease ended meanwhile.
+    let calls = calls(&server) - calls_before;
+    assert!(calls <= 4 * ROUNDS, "{calls} calls");
+    assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
+}
+
+fn calls(server: &Server) -> u32 {
+    let stats = server.redis_cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+    line.split(',').next().unwrap().parse().unwrap()
+}
+
+/// Who frees the place wakes somebody who promises to be there when the rate opens.
+#[tokio::test]
+async fn a_place_that_is_freed_before_the_rate_opens_is_taken_when_it_does() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let both = NameLimits::new().concurrency(1).rate(1, Duration::from_millis(500));
+    queue.set_limits(&Limits::new().name("work", both)).await.unwrap();
+    push(&queue, 2).await;
+    let began = Instant::now();
+    let first = queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(60))).await.unwrap().remove(0);
+    let waiter = server.queue("orders");
+    let waiting =
+        tokio::spawn(async move { waiter.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap() });
+    // It waits for a place, of which nobody knows when it will be free.
+    while parked(&server) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    first.ack().await.unwrap();
+    assert_eq!(waiting.await.unwrap().len(), 1);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+fn parked(server: &Server) -> usize {
+    server.redis_cli(&["ZCARD", "duly:{orders}:parked"]).trim().parse().unwrap()
 }
 
 /// Taking a limit away brings everything back, also while workers are busy, and leaves nothing behind on the server.

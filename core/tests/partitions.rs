@@ -90,7 +90,7 @@ async fn verbs_for_all_jobs_reach_every_part() {
 async fn each_part_keeps_to_its_share_of_the_limits() {
     let server = Server::start();
     let queue = server.client().partitioned_queue("orders", 3).unwrap();
-    let mail = |most| NameLimits::new().concurrency(most);
+    let mail = |most| NameLimits::new().concurrency(most).rate(2 * most, Duration::from_secs(1));
     let limits = Limits::new().concurrency(6).rate(30, Duration::from_secs(60)).name("mail", mail(3));
     queue.set_limits(&limits).await.unwrap();
     assert_eq!(queue.limits().await.unwrap(), limits);

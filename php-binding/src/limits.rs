@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use duly::{NameLimits, Rate};
-use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::convert::IntoZval;
+use ext_php_rs::flags::{ClassFlags, DataType};
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -20,15 +21,40 @@ record! {
         /// How many jobs start in how many seconds.
         rate: Option<Vec<f64>>,
         /// The limits of single job names.
-        names: BTreeMap<String, BTreeMap<String, i64>>,
+        names: BTreeMap<String, BTreeMap<String, NameLimit>>,
     }
+}
+
+/// One limit of a name.
+#[derive(Clone)]
+pub enum NameLimit {
+    Concurrency(i64),
+    Rate(Vec<f64>),
+}
+
+impl IntoZval for NameLimit {
+    const TYPE: DataType = DataType::Mixed;
+    const NULLABLE: bool = false;
+
+    fn set_zval(self, zv: &mut Zval, persistent: bool) -> ext_php_rs::error::Result<()> {
+        match self {
+            Self::Concurrency(most) => most.set_zval(zv, persistent),
+            Self::Rate(rate) => rate.set_zval(zv, persistent),
+        }
+    }
+}
+
+fn shown(rate: Rate) -> Vec<f64> {
+    vec![f64::from(rate.jobs), rate.per.as_secs_f64()]
 }
 
 impl From<duly::Limits> for Limits {
     fn from(limits: duly::Limits) -> Self {
-        let rate = limits.rate.map(|rate| vec![f64::from(rate.jobs), rate.per.as_secs_f64()]);
+        let rate = limits.rate.map(shown);
         let of = |limits: NameLimits| {
-            limits.concurrency.map(|most| ("concurrency".to_owned(), i64::from(most))).into_iter().collect()
+            let most = limits.concurrency.map(|most| ("concurrency".to_owned(), NameLimit::Concurrency(most.into())));
+            let rate = limits.rate.map(|rate| ("rate".to_owned(), NameLimit::Rate(shown(rate))));
+            most.into_iter().chain(rate).collect()
         };
         let names = limits.names.into_iter().map(|(name, limits)| (name, of(limits))).collect();
         Self { concurrency: limits.concurrency.map(i64::from), rate, names }
@@ -44,21 +70,24 @@ pub fn limits_of(
     let mut limits = duly::Limits::new();
     let most = duly::MAX_CONCURRENCY.into();
     limits.concurrency = concurrency.map(|number| whole("concurrency", number, most)).transpose()?;
-    if let Some(rate) = rate {
-        let wrong = || Fault::invalid("rate is a list of two: how many jobs, in how many seconds, such as [100, 1.0]");
-        let pair: Vec<&Zval> = values(rate).collect();
-        let [jobs, per] = pair.as_slice() else { return Err(wrong()) };
-        let jobs = whole("the jobs of a rate", jobs.long().ok_or_else(wrong)?, duly::MAX_RATE_JOBS.into())?;
-        limits.rate = Some(Rate { jobs, per: millis("the time of a rate", per)?.to_duration() });
-    }
+    limits.rate = rate.map(rate_of).transpose()?;
     if let Some(names) = names {
         limits.names = names_of(names)?;
     }
     Ok(limits)
 }
 
+fn rate_of(given: &ZendHashTable) -> Result<Rate, Fault> {
+    let wrong = || Fault::invalid("rate is a list of two: how many jobs, in how many seconds, such as [100, 1.0]");
+    let pair: Vec<&Zval> = values(given).collect();
+    let [jobs, per] = pair.as_slice() else { return Err(wrong()) };
+    let jobs = whole("the jobs of a rate", jobs.long().ok_or_else(wrong)?, duly::MAX_RATE_JOBS.into())?;
+    Ok(Rate { jobs, per: millis("the time of a rate", per)?.to_duration() })
+}
+
 fn names_of(given: &ZendHashTable) -> Result<BTreeMap<String, NameLimits>, Fault> {
-    let wrong = || Fault::invalid("names is an array such as ['mail.send' => ['concurrency' => 5]]");
+    let wrong =
+        || Fault::invalid("names is an array such as ['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]");
     let mut names = BTreeMap::new();
     // Not the table's own iterator: it panics at a key that is not UTF-8.
     let mut members = Iter::new(given);
@@ -70,14 +99,16 @@ fn names_of(given: &ZendHashTable) -> Result<BTreeMap<String, NameLimits>, Fault
         let mut limits = NameLimits::new();
         let mut words = Iter::new(value.dereference().array().ok_or_else(wrong)?);
         while let Some((word, value)) = words.next_zval() {
-            if word.string().as_deref() != Some("concurrency") {
-                return Err(wrong());
-            }
             let value = value.dereference();
-            if !value.is_null() {
-                let number = if value.is_long() { value.long() } else { None };
-                let most = whole("concurrency", number.ok_or_else(wrong)?, duly::MAX_CONCURRENCY.into())?;
-                limits.concurrency = Some(most);
+            match word.string().as_deref() {
+                Some("concurrency" | "rate") if value.is_null() => {}
+                Some("concurrency") => {
+                    let number = if value.is_long() { value.long() } else { None };
+                    let most = whole("concurrency", number.ok_or_else(wrong)?, duly::MAX_CONCURRENCY.into())?;
+                    limits.concurrency = Some(most);
+                }
+                Some("rate") => limits.rate = Some(rate_of(value.array().ok_or_else(wrong)?)?),
+                _ => return Err(wrong()),
             }
         }
         names.insert(name, limits);

@@ -1,6 +1,7 @@
 //! `duly.Limits`: how much of a queue may run at once and start in a time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use duly::{NameLimits, Rate};
 use pyo3::prelude::*;
@@ -17,13 +18,37 @@ pub(crate) struct Limits {
     /// How many jobs start in how many seconds.
     rate: Option<(u32, f64)>,
     /// The limits of single job names.
-    names: BTreeMap<String, BTreeMap<&'static str, u32>>,
+    names: BTreeMap<String, BTreeMap<&'static str, NameLimit>>,
+}
+
+/// One limit of a name.
+#[derive(Clone, IntoPyObject)]
+enum NameLimit {
+    Concurrency(u32),
+    Rate((u32, f64)),
+}
+
+impl fmt::Debug for NameLimit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Concurrency(most) => most.fmt(out),
+            Self::Rate(rate) => rate.fmt(out),
+        }
+    }
+}
+
+fn shown(rate: Rate) -> (u32, f64) {
+    (rate.jobs, rate.per.as_secs_f64())
 }
 
 impl From<duly::Limits> for Limits {
     fn from(limits: duly::Limits) -> Self {
-        let rate = limits.rate.map(|rate| (rate.jobs, rate.per.as_secs_f64()));
-        let of = |limits: NameLimits| limits.concurrency.map(|most| ("concurrency", most)).into_iter().collect();
+        let rate = limits.rate.map(shown);
+        let of = |limits: NameLimits| {
+            let concurrency = limits.concurrency.map(|most| ("concurrency", NameLimit::Concurrency(most)));
+            let rate = limits.rate.map(|rate| ("rate", NameLimit::Rate(shown(rate))));
+            concurrency.into_iter().chain(rate).collect()
+        };
         let names = limits.names.into_iter().map(|(name, limits)| (name, of(limits))).collect();
         Self { concurrency: limits.concurrency, rate, names }
     }
@@ -47,32 +72,36 @@ pub(crate) fn limits_of(
     let mut limits = duly::Limits::new();
     limits.concurrency =
         concurrency.map(|most| convert::whole("concurrency", most, 1..=duly::MAX_CONCURRENCY.into())).transpose()?;
-    if let Some(rate) = rate {
-        let (jobs, per): (Bound<'_, PyAny>, Bound<'_, PyAny>) = rate
-            .extract()
-            .map_err(|_| invalid("rate is a pair: how many jobs, in how many seconds, such as (100, 1.0)"))?;
-        let jobs = convert::whole("the jobs of a rate", &jobs, 1..=duly::MAX_RATE_JOBS.into())?;
-        limits.rate = Some(Rate { jobs, per: convert::duration("the time of a rate", &per)? });
-    }
+    limits.rate = rate.map(rate_of).transpose()?;
     if let Some(names) = names {
         limits.names = names_of(names)?;
     }
     Ok(limits)
 }
 
+fn rate_of(given: &Bound<'_, PyAny>) -> Result<Rate, Failure> {
+    let (jobs, per): (Bound<'_, PyAny>, Bound<'_, PyAny>) = given
+        .extract()
+        .map_err(|_| invalid("rate is a pair: how many jobs, in how many seconds, such as (100, 1.0)"))?;
+    let jobs = convert::whole("the jobs of a rate", &jobs, 1..=duly::MAX_RATE_JOBS.into())?;
+    Ok(Rate { jobs, per: convert::duration("the time of a rate", &per)? })
+}
+
 fn names_of(given: &Bound<'_, PyAny>) -> Result<BTreeMap<String, NameLimits>, Failure> {
-    let refused = || invalid("names is a dict such as {'mail.send': {'concurrency': 5}}");
+    let refused = || invalid("names is a dict such as {'mail.send': {'concurrency': 5, 'rate': (100, 60.0)}}");
     let mut names = BTreeMap::new();
     for (name, given) in given.cast::<PyDict>().map_err(|_| refused())?.iter() {
         let name = convert::text("a name", name.cast::<PyString>().map_err(|_| refused())?)?;
         let mut limits = NameLimits::new();
         for (word, value) in given.cast::<PyDict>().map_err(|_| refused())?.iter() {
-            if !word.eq("concurrency")? {
+            let given = Some(&value).filter(|value| !value.is_none());
+            if word.eq("concurrency")? {
+                let whole = |most| convert::whole("concurrency", most, 1..=duly::MAX_CONCURRENCY.into());
+                limits.concurrency = given.map(whole).transpose()?;
+            } else if word.eq("rate")? {
+                limits.rate = given.map(rate_of).transpose()?;
+            } else {
                 return Err(refused().into());
-            }
-            if !value.is_none() {
-                let range = 1..=duly::MAX_CONCURRENCY.into();
-                limits.concurrency = Some(convert::whole("concurrency", &value, range)?);
             }
         }
         names.insert(name, limits);

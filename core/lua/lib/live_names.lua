@@ -13,7 +13,7 @@ local function live_names(listed)
     end
   else
     for line in string.gmatch(listed, '[^\n]+') do
-      local number, most = string.match(line, '^(%d+);(%d+);')
+      local number, most = string.match(line, '^(%d+);([%d:]+);')
       if most ~= '0' or is_used(number) then live[#live + 1] = line end
     end
   end

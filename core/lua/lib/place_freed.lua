@@ -1,4 +1,5 @@
--- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may.
+-- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may. Where the
+-- rate of its name lets it start later, somebody must promise to come back for that.
 if (known[7] or names) and known[4] ~= '1' then
   local some_wait = false
   if known[7] and string.byte(known[7]) ~= 48 then
@@ -6,8 +7,13 @@ if (known[7] or names) and known[4] ~= '1' then
   end
   if names and not some_wait then
     local named
-    --- include: names
+    --- include: clock, names, name_rooms
     some_wait = named.takeable()
+    local opens = named.rates and math.ceil(named.next_start() / 1000) or math.huge
+    if opens < math.huge and not some_wait then
+      local timer = tonumber(redis.call('HGET', meta, 'timer') or 0)
+      some_wait = timer <= now or opens < timer
+    end
   end
   if some_wait then
     --- include: wake_one

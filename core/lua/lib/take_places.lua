@@ -10,6 +10,7 @@ for k = 1, fit do
   elseif own and records[k] and named.most_of[own] > 0 then
     place_pairs[#place_pairs + 1] = own
     place_pairs[#place_pairs + 1] = entries[k]
+    if named.rates then named.note_start(own) end
   end
 end
 if #full > 0 then

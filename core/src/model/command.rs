@@ -66,7 +66,7 @@ pub(super) enum Command {
     Reclaim { cap: usize },
     Pause { call: CallId, pause: bool },
     Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
-    Limit { call: CallId, limits: Option<Limits>, names: Vec<(String, u64)> },
+    Limit { call: CallId, limits: Option<Limits>, names: Vec<(String, Limits)> },
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },

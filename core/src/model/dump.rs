@@ -6,6 +6,7 @@ use redis::Value;
 
 use crate::keys::{Key, Levels, QueueKeys};
 
+use super::rate;
 use super::server::Server;
 use super::state::{State, delayed_member};
 
@@ -86,7 +87,9 @@ impl State {
         let limits = meta.limits.map(|limits| ("limits".to_owned(), limits.text()));
         let names = meta.names.as_ref().map(|names| ("names".to_owned(), names.text()));
         let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
-        add_hash(&mut dump, "meta", fields.chain(levels).chain(limits).chain(names).chain(rate_at).collect());
+        let name_rates = meta.name_rates.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
+        let texts = levels.into_iter().chain(limits).chain(names).chain(rate_at).chain(name_rates);
+        add_hash(&mut dump, "meta", fields.chain(texts).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {
             add_list(&mut dump, &format!("ready:{level}"), list.iter().map(|entry| entry.id.clone()).collect());

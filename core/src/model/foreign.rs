@@ -5,6 +5,7 @@ use crate::script::{By, Due, IfHeld, Verb};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
+use super::limits::Limits;
 use super::server::{Server, queue_keys};
 use super::state::{Record, Returned};
 
@@ -27,6 +28,10 @@ fn record(key: Option<&str>) -> Record {
         name: Some("mail".to_owned()),
         body: "{}".to_owned(),
     }
+}
+
+fn most(concurrency: u64) -> Limits {
+    Limits { concurrency, ..Limits::default() }
 }
 
 impl Stage {
@@ -69,7 +74,8 @@ impl Stage {
         self.server.set_clock(&self.keys, START);
         if self.is_limited {
             let call = self.call();
-            self.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 3)] }).unwrap();
+            let both = Limits { jobs: 100, per_us: 1_000_000, ..most(3) };
+            self.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), both)] }).unwrap();
         }
         for (id, key) in [("plain", None), ("failed", Some("f"))] {
             self.push(id, key, Due::Now);
@@ -162,7 +168,7 @@ impl Stage {
             Command::Pause { call: self.call(), pause: true },
             Command::Pause { call: self.call(), pause: false },
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
-            Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), 1)] },
+            Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), most(1))] },
             Command::Limit { call: self.call(), limits: None, names: Vec::new() },
         ]
     }
@@ -458,7 +464,7 @@ fn names_do_not_outgrow_their_numbers() {
     stage.push("a", None, Due::Now);
     let limit = |stage: &mut Stage, name: &str| {
         let call = stage.call();
-        stage.send(Command::Limit { call, limits: None, names: vec![(name.to_owned(), 1)] })
+        stage.send(Command::Limit { call, limits: None, names: vec![(name.to_owned(), most(1))] })
     };
     // Of all numbers but one a job still runs.
     let (names, places) = (stage.key(Key::Meta), stage.key(Key::Places));
@@ -491,7 +497,22 @@ fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
         stage.lease_one(1000 + place);
     }
     let call = stage.call();
-    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), 9)] }).unwrap();
+    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(9))] }).unwrap();
     let Some(Contents::Sorted(places)) = stage.contents(Key::Places) else { panic!("no places") };
     assert_eq!(places.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["j0", "j1", "j2"]);
+}
+
+#[test]
+fn an_ack_that_frees_a_place_is_done_whatever_is_parked() {
+    let mut stage = Stage::new();
+    stage.server.set_clock(&stage.keys, START);
+    let call = stage.call();
+    let both = Limits { jobs: 1, per_us: 1_000_000, ..most(2) };
+    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), both)] }).unwrap();
+    stage.push("a", None, Due::Now);
+    let token = stage.lease_one(1000);
+    stage.server.command(&["SET", &stage.key(Key::Parked), "foreign"]);
+    let done = Outcome { id: "a".to_owned(), token, key: None, became: Became::Done(None) };
+    let call = stage.call();
+    assert_eq!(stage.send(Command::Settle { call, outcomes: vec![done] }), Ok(Answer::Text("1".to_owned())));
 }

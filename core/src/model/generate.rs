@@ -163,7 +163,7 @@ pub(super) enum Step {
     Limit {
         who: Who,
         limits: Option<Limits>,
-        names: Vec<(&'static str, u64)>,
+        names: Vec<(&'static str, Limits)>,
     },
     Counts,
     Peek {
@@ -450,6 +450,8 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
                 last,
                 limit(after),
                 wait(2),
+                Step::TakeWakes,
+                wait(1),
                 reserve,
             ]
         },
@@ -462,16 +464,30 @@ pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(some, 1..most).prop_map(|phrases| phrases.into_iter().flatten().collect())
 }
 
-/// Limits that are met: few places, and rates of a few jobs in about as much time as a step advances the clock.
+/// A few jobs in about as much time as a step advances the clock.
+const RATES: [(u64, u64); 5] = [(1, 10_000), (2, 7_000), (3, 100_000), (7, 1_000_000), (1, 86_400_000_000)];
+
+/// Limits that are met: few places, and such rates.
 fn limits() -> impl Strategy<Value = Option<Limits>> {
-    let concurrency = select(vec![0, 0, 1, 2, 5]);
-    let rate = select(vec![(0, 0), (0, 0), (1, 10_000), (2, 7_000), (3, 100_000), (7, 1_000_000), (1, 86_400_000_000)]);
-    let some = (concurrency, rate).prop_map(|(concurrency, (jobs, per_us))| Limits { concurrency, jobs, per_us });
-    prop_oneof![3 => some.prop_map(|limits| Some(limits).filter(|limits| *limits != Limits::default())), 1 => Just(None)]
+    let rate = prop_oneof![2 => Just((0, 0)), 5 => select(RATES.to_vec())];
+    let some = limits_of(vec![0, 0, 1, 2, 5], rate);
+    prop_oneof![3 => some.prop_map(|limits| Some(limits).filter(|limits| !limits.is_none())), 1 => Just(None)]
 }
 
-fn names_limits() -> impl Strategy<Value = Vec<(&'static str, u64)>> {
-    let one = |name, most: Vec<u64>| prop::option::weighted(0.6, (Just(name), select(most)));
+fn limits_of(most: Vec<u64>, rate: impl Strategy<Value = (u64, u64)>) -> impl Strategy<Value = Limits> {
+    (select(most), rate).prop_map(|(concurrency, (jobs, per_us))| Limits { concurrency, jobs, per_us })
+}
+
+fn names_limits() -> impl Strategy<Value = Vec<(&'static str, Limits)>> {
+    let one = |name, most: Vec<u64>| {
+        let both = limits_of(most.clone(), select(RATES.to_vec()));
+        let limits = prop_oneof![
+            3 => limits_of(most, Just((0, 0))),
+            2 => limits_of(vec![0], select(RATES.to_vec())),
+            1 => both,
+        ];
+        prop::option::weighted(0.6, (Just(name), limits)).boxed()
+    };
     (one("mail", vec![1, 1, 2, 3]), one("n;2{", vec![1, 2]), one("none", vec![1]), one("other", vec![1, 100]))
         .prop_map(|(first, second, third, fourth)| [first, second, third, fourth].into_iter().flatten().collect())
 }

@@ -7,6 +7,7 @@ use crate::script::{ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
+use super::names::NameLimit;
 use super::state::{Place, State};
 
 /// What only the past can tell.
@@ -23,6 +24,9 @@ pub(super) struct History {
     /// When jobs started under the rate that is set, in ms.
     starts: Vec<u64>,
     limits: Option<Limits>,
+    /// The same of each name, by its number.
+    name_starts: BTreeMap<u64, Vec<u64>>,
+    names: Vec<NameLimit>,
     clock: u64,
 }
 
@@ -66,6 +70,16 @@ impl History {
         );
         if [before.meta.limits, after.meta.limits] != [self.limits; 2] || before.clock < self.clock {
             self.starts.clear();
+        }
+        for limits in [before.known_names(), after.known_names()] {
+            if limits != self.names || before.clock < self.clock {
+                let names = &self.names;
+                self.name_starts.retain(|number, _| {
+                    let of = |limits: &[NameLimit]| limits.iter().find(|limit| limit.number == *number).cloned();
+                    of(limits) == of(names) && before.clock >= self.clock
+                });
+                self.names = limits.to_vec();
+            }
         }
         (self.limits, self.clock) = (after.meta.limits, after.clock);
         if let Answer::Reserved(reply) = answer {
@@ -131,6 +145,13 @@ impl History {
             self.check_limits(before, reply, after)?;
         }
         let is_held = after.room().is_none();
+        let next_start = after.next_start_us().filter(|_| !is_again && !is_held && reply.status == ReserveStatus::None);
+        let next_start =
+            next_start.filter(|_| reserve.want > 0).map(|at| Duration::from_micros(at - after.clock * 1000));
+        ensure!(
+            next_start.is_none_or(|next| reply.next_in.is_some_and(|told| told <= next)),
+            "a worker is not told when the rate of a name lets the next job start: {reply:?}"
+        );
         let is_idle = !is_held && reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
         ensure!(
             !is_idle || !is_ready || reply.next_in == Some(Duration::ZERO),
@@ -145,19 +166,21 @@ impl History {
             let number = after.places.get(&job.id);
             let Some(limit) = after.known_names().iter().find(|limit| Some(&limit.number) == number) else { continue };
             let running = after.places_of(limit.number);
-            ensure!(limit.most == 0 || running <= limit.most, "{running} jobs of one name run at once: {limit:?}");
+            let most = limit.limits.concurrency;
+            ensure!(most == 0 || running <= most, "{running} jobs of one name run at once: {limit:?}");
+        }
+        for limit in after.known_names() {
+            let of_name = reply.jobs.iter().filter(|job| after.number_of(&job.id) == Some(limit.number));
+            let starts = self.name_starts.entry(limit.number).or_default();
+            starts.extend(of_name.map(|_| before.clock));
+            check_rate(limit.limits, starts, after.clock)?;
         }
         let Some(limits) = after.meta.limits else { return Ok(()) };
         let most = usize::try_from(limits.concurrency).unwrap();
         let is_within = limits.concurrency == 0 || reply.jobs.is_empty() || after.leases.len() <= most;
         ensure!(is_within, "{} jobs run at once under a limit of {most}", after.leases.len());
         self.starts.extend(reply.jobs.iter().map(|_| before.clock));
-        for (first, since) in self.starts.iter().enumerate() {
-            let started = (self.starts.len() - first) as u64;
-            let most = limits.jobs + limits.jobs * (after.clock - since) * 1000 / limits.per_us.max(1);
-            ensure!(limits.jobs == 0 || started <= most, "{started} jobs started in {} ms", after.clock - since);
-        }
-        Ok(())
+        check_rate(limits, &self.starts, after.clock)
     }
 
     /// Every job that was pushed is there, or left in one of the ways to leave.
@@ -168,6 +191,16 @@ impl History {
         ensure!(stat("pushed") == live + gone, "{} were pushed, {live} are there, {gone} have left", stat("pushed"));
         Ok(())
     }
+}
+
+/// In no span of time more than the rate and its burst.
+fn check_rate(limits: Limits, starts: &[u64], clock: u64) -> Result<(), String> {
+    for (first, since) in starts.iter().enumerate().filter(|_| limits.jobs > 0) {
+        let started = (starts.len() - first) as u64;
+        let most = limits.jobs + limits.jobs * (clock - since) * 1000 / limits.per_us;
+        ensure!(started <= most, "{started} jobs started in {} ms under {limits:?}", clock - since);
+    }
+    Ok(())
 }
 
 /// I1: every job is in exactly one place, and every entry that counts has a job.
@@ -190,7 +223,7 @@ fn check_names(after: &State) -> Result<(), String> {
     ensure!(after.places.keys().all(|id| after.leases.contains_key(id)), "a place without a lease: {:?}", after.places);
     for id in after.leases.keys() {
         let Some(number) = after.number_of(id) else { continue };
-        let is_limited = after.known_names().iter().any(|limit| limit.number == number && limit.most > 0);
+        let is_limited = after.known_names().iter().any(|limit| limit.number == number && !limit.limits.is_none());
         let has_place = after.places.get(id) == Some(&number);
         ensure!(!is_limited || has_place, "{id} runs and has no place of its name {number}");
     }
@@ -198,6 +231,12 @@ fn check_names(after: &State) -> Result<(), String> {
     let is_lost = after.names() == Some(super::names::Names::Lost);
     let mut numbers = after.parked.values().map(|parked| &parked.number).chain(after.places.values());
     ensure!(is_lost || numbers.all(is_listed), "the limit of a parked or running job was forgotten");
+    let is_rated = |number: &u64| after.known_names().iter().any(|l| l.number == *number && l.limits.jobs > 0);
+    ensure!(
+        after.meta.name_rates.keys().all(is_rated),
+        "what a rate has seen outlived it: {:?}",
+        after.meta.name_rates
+    );
     Ok(())
 }
 

@@ -1,9 +1,10 @@
-//! The limits of a queue, in exact fractions.
+//! The limits of a queue.
 
 use crate::keys::Levels;
 use crate::script::Held;
 
 use super::command::{Answer, CallId, Refused};
+use super::rate::{self, Rate, RateAt};
 use super::state::State;
 
 /// At most `concurrency` jobs reserved at once; `jobs` starts in `per_us`. 0 is no limit.
@@ -17,6 +18,14 @@ pub(super) struct Limits {
 impl Limits {
     pub(super) fn text(self) -> String {
         format!("{};{};{}", self.concurrency, self.jobs, self.per_us)
+    }
+
+    pub(super) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    pub(super) fn rate(self, seen: Option<RateAt>, clock: u64) -> Option<Rate> {
+        (self.jobs > 0).then(|| Rate::new(self.jobs, self.per_us, seen, clock))
     }
 }
 
@@ -47,46 +56,27 @@ impl State {
     pub(super) fn room(&self) -> Room {
         let limits = self.meta.limits.unwrap_or_default();
         let places = limits.concurrency.saturating_sub(self.leases.len() as u64);
-        let burst = (self.now_us() + u128::from(limits.per_us)) * u128::from(limits.jobs);
-        let starts = || u64::try_from(burst.saturating_sub(self.arrival()) / u128::from(limits.per_us)).unwrap();
-        Room { places: (limits.concurrency > 0).then_some(places), starts: (limits.jobs > 0).then(starts) }
+        Room { places: (limits.concurrency > 0).then_some(places), starts: self.rate().map(Rate::starts) }
     }
 
-    fn now_us(&self) -> u128 {
-        u128::from(self.clock) * 1000
+    fn rate(&self) -> Option<Rate> {
+        self.meta.limits.and_then(|limits| limits.rate(self.meta.rate_at, self.clock))
     }
 
-    /// When the next job would start if all came evenly, in parts of a microsecond: as many as the rate has jobs.
-    fn arrival(&self) -> u128 {
-        let limits = self.meta.limits.unwrap_or_default();
-        let (jobs, now) = (u128::from(limits.jobs), self.now_us());
-        let (at, rest) = self.meta.rate_at.unwrap_or_default();
-        let arrival = u128::from(at) * jobs + u128::from(rest).min(jobs - 1);
-        arrival.max(now * jobs)
-    }
-
-    /// What a slower rate or another clock left behind never means more than that a burst has just started.
+    /// Each reserve writes down what is too late, of the queue's rate.
     pub(super) fn forget_other_rates(&mut self) {
-        let limits = self.meta.limits.unwrap_or_default();
-        let full = self.clock * 1000 + limits.per_us;
-        if limits.jobs > 0 && self.meta.rate_at.is_some_and(|(at, _)| at > full) {
-            self.meta.rate_at = Some((full, 0));
-        }
+        let corrected = self.rate().and_then(|rate| rate.corrected(self.meta.rate_at?));
+        self.meta.rate_at = corrected.or(self.meta.rate_at);
     }
 
     /// The first microsecond at which the rate lets a job start.
     pub(super) fn opens_us(&self) -> u64 {
-        let limits = self.meta.limits.unwrap_or_default();
-        let (jobs, per) = (u128::from(limits.jobs), u128::from(limits.per_us));
-        u64::try_from((self.arrival() + per).div_ceil(jobs) - per).unwrap()
+        self.rate().unwrap().opens_us()
     }
 
     pub(super) fn charge_rate(&mut self, started: usize) {
-        let limits = self.meta.limits.unwrap_or_default();
-        if limits.jobs > 0 {
-            let (jobs, arrival) =
-                (u128::from(limits.jobs), self.arrival() + started as u128 * u128::from(limits.per_us));
-            self.meta.rate_at = Some((u64::try_from(arrival / jobs).unwrap(), u64::try_from(arrival % jobs).unwrap()));
+        if let Some(rate) = self.rate() {
+            self.meta.rate_at = Some(rate.seen_after(started as u64));
         }
     }
 
@@ -94,7 +84,8 @@ impl State {
     pub(super) fn note_freed(&mut self) {
         let is_limited = self.meta.limits.is_some_and(|limits| limits.concurrency > 0);
         let some_wait = is_limited && self.ready.values().any(|list| !list.is_empty());
-        if !self.meta.paused && (some_wait || self.is_some_takeable()) {
+        let later = || self.next_start_us().is_some_and(|next| !self.is_awaited(next.div_ceil(1000)));
+        if !self.meta.paused && (some_wait || self.is_some_takeable() || later()) {
             self.wake_one();
         }
     }
@@ -104,7 +95,7 @@ impl State {
         passed: Levels,
         call: &CallId,
         limits: Option<Limits>,
-        names: &[(String, u64)],
+        names: &[(String, Limits)],
     ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
@@ -130,6 +121,6 @@ impl State {
     }
 
     pub(super) fn rate_text(&self) -> Option<String> {
-        self.meta.rate_at.map(|(at, rest)| format!("{at};{rest}"))
+        self.meta.rate_at.map(rate::text)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::limits::Limits;
+use super::rate::{self, Rate};
 use super::state::State;
 
 /// The places of a name's order in which jobs are parked: they begin in the middle.
@@ -11,12 +13,20 @@ const MOST_NUMBERS: u64 = 200;
 /// How many of the jobs that run when a limit is set are counted.
 const MOST_COUNTED: usize = 1000;
 
-/// At most so many jobs of this name at once; `most` 0: the limit was taken away, but not all of its jobs are gone.
+/// The limits of a name; none: they were taken away, but not all of its jobs are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NameLimit {
     pub(super) number: u64,
-    pub(super) most: u64,
+    pub(super) limits: Limits,
     pub(super) name: String,
+}
+
+/// As a name has them: without a rate its zeros are left out.
+pub(super) fn text(limits: Limits) -> String {
+    match limits {
+        Limits { concurrency, jobs: 0, .. } => concurrency.to_string(),
+        Limits { concurrency, jobs, per_us } => format!("{concurrency}:{jobs}:{per_us}"),
+    }
 }
 
 /// What a queue knows of them.
@@ -29,7 +39,7 @@ pub(super) enum Names {
 
 impl Names {
     pub(super) fn text(&self) -> String {
-        let line = |limit: &NameLimit| format!("{};{};{}", limit.number, limit.most, limit.name);
+        let line = |limit: &NameLimit| format!("{};{};{}", limit.number, text(limit.limits), limit.name);
         match self {
             Self::Known(limits) => limits.iter().map(line).collect::<Vec<_>>().join("\n"),
             Self::Lost => "?".to_owned(),
@@ -79,7 +89,7 @@ impl State {
     pub(super) fn take_place(&mut self, id: &str) {
         let number = self.number_of(id);
         let mut limits = self.known_names().iter();
-        if let Some(limit) = limits.find(|limit| Some(limit.number) == number && limit.most > 0) {
+        if let Some(limit) = limits.find(|limit| Some(limit.number) == number && !limit.limits.is_none()) {
             let number = limit.number;
             self.places.insert(id.to_owned(), number);
         }
@@ -90,11 +100,53 @@ impl State {
     }
 
     pub(super) fn rooms(&self) -> Rooms {
-        let room = |limit: &NameLimit| match limit.most {
+        let starts = |limit: &NameLimit| self.name_rate(limit).map_or(u64::MAX, Rate::starts);
+        let room = |limit: &NameLimit| self.places_left(limit).min(starts(limit));
+        self.known_names().iter().map(|limit| (limit.number, room(limit))).collect()
+    }
+
+    fn places_left(&self, limit: &NameLimit) -> u64 {
+        match limit.limits.concurrency {
             0 => u64::MAX,
             most => most.saturating_sub(self.places_of(limit.number)),
-        };
-        self.known_names().iter().map(|limit| (limit.number, room(limit))).collect()
+        }
+    }
+
+    fn name_rate(&self, limit: &NameLimit) -> Option<Rate> {
+        limit.limits.rate(self.meta.name_rates.get(&limit.number).copied(), self.clock)
+    }
+
+    /// The first microsecond at which the rate of a name lets a parked job start that has a place.
+    pub(super) fn next_start_us(&self) -> Option<u64> {
+        let is_parked = |limit: &NameLimit| self.parked.values().any(|parked| parked.number == limit.number);
+        let waiting = self.known_names().iter().filter(|limit| self.places_left(limit) > 0 && is_parked(limit));
+        let rates = waiting.filter_map(|limit| self.name_rate(limit));
+        rates.filter(|rate| rate.starts() == 0).map(Rate::opens_us).min()
+    }
+
+    pub(super) fn name_rate_text(&self, number: u64) -> String {
+        self.meta.name_rates.get(&number).map(|&at| rate::text(at)).unwrap_or_default()
+    }
+
+    /// So many jobs of each name start now.
+    pub(super) fn charge_names(&mut self, ids: &[String]) {
+        for limit in self.known_names().to_vec() {
+            let started = ids.iter().filter(|id| self.number_of(id) == Some(limit.number)).count() as u64;
+            if let Some(rate) = self.name_rate(&limit).filter(|_| started > 0) {
+                self.meta.name_rates.insert(limit.number, rate.seen_after(started));
+            }
+        }
+    }
+
+    /// Each reserve writes down what is too late.
+    pub(super) fn forget_other_name_rates(&mut self) {
+        for limit in self.known_names().to_vec() {
+            let seen = self.meta.name_rates.get(&limit.number).copied();
+            let rate = self.name_rate(&limit);
+            if let Some(corrected) = rate.zip(seen).and_then(|(rate, seen)| rate.corrected(seen)) {
+                self.meta.name_rates.insert(limit.number, corrected);
+            }
+        }
     }
 
     /// The parked jobs of a name and level, the next one first.
@@ -145,11 +197,11 @@ impl State {
         let is_used = |number: u64| self.places_of(number) > 0 || parked.contains(&number);
         let live: Vec<_> = match names {
             Names::Known(limits) => {
-                limits.into_iter().filter(|limit| limit.most > 0 || is_used(limit.number)).collect()
+                limits.into_iter().filter(|limit| !limit.limits.is_none() || is_used(limit.number)).collect()
             }
             Names::Lost => (1..=MOST_NUMBERS)
                 .filter(|&number| is_used(number))
-                .map(|number| NameLimit { number, most: 0, name: String::new() })
+                .map(|number| NameLimit { number, limits: Limits::default(), name: String::new() })
                 .collect(),
         };
         (!live.is_empty()).then_some(Names::Known(live))
@@ -172,7 +224,7 @@ impl State {
     }
 
     /// Sets limits of names; says whether there were numbers enough.
-    pub(super) fn limit_names(&mut self, wanted: &[(String, u64)], note: impl FnOnce(&mut Self)) -> bool {
+    pub(super) fn limit_names(&mut self, wanted: &[(String, Limits)], note: impl FnOnce(&mut Self)) -> bool {
         let found = self.names();
         if found.is_none() && wanted.is_empty() {
             note(self);
@@ -182,19 +234,19 @@ impl State {
             Some(Names::Known(limits)) => limits,
             _ => Vec::new(),
         };
-        let most_of = |name: &String| wanted.iter().find(|(wanted, _)| wanted == name).map(|(_, most)| *most);
+        let limits_of = |name: &String| wanted.iter().find(|(wanted, _)| wanted == name).map(|(_, limits)| *limits);
         let mut is_new = false;
         for limit in &mut limits {
-            let most = most_of(&limit.name).unwrap_or(0);
-            is_new |= limit.most == 0 && most > 0;
-            limit.most = most;
+            let limits = limits_of(&limit.name).unwrap_or_default();
+            is_new |= limit.limits.is_none() && !limits.is_none();
+            limit.limits = limits;
         }
-        for (name, most) in wanted {
+        for (name, of_name) in wanted {
             if limits.iter().all(|limit| &limit.name != name) {
                 let number = (1..=limits.len() as u64 + 1)
                     .find(|number| limits.iter().all(|limit| limit.number != *number))
                     .unwrap();
-                limits.push(NameLimit { number, most: *most, name: name.clone() });
+                limits.push(NameLimit { number, limits: *of_name, name: name.clone() });
                 is_new = true;
             }
         }
@@ -204,6 +256,11 @@ impl State {
         let live = self.live(Names::Known(limits));
         note(self);
         self.write_names(live);
+        // What a rate has seen goes with it.
+        let rated =
+            |number: &u64, limits: &[NameLimit]| limits.iter().any(|l| l.number == *number && l.limits.jobs > 0);
+        let limits = self.known_names().to_vec();
+        self.meta.name_rates.retain(|number, _| rated(number, &limits));
         if is_new {
             let mut reserved: Vec<_> = self.leases.iter().map(|(id, lease)| (lease.ends, id.clone())).collect();
             reserved.sort();

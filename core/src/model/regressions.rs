@@ -135,3 +135,116 @@ fn the_place_of_a_cancelled_job_goes_to_a_waiter() {
     let cancel = Step::Cancel { who: ME, names: Names::Ids(vec![0]) };
     holds(&[limit(1, 0, 0), a, push(1), reserve(1, MANY_BYTES), Step::TakeWakes, cancel]);
 }
+
+fn of_mail(concurrency: u64, jobs: u64, per_us: u64) -> Step {
+    Step::Limit { who: ME, limits: None, names: vec![("mail", Limits { concurrency, jobs, per_us })] }
+}
+
+fn push_mail(count: usize) -> Step {
+    Step::Push { who: ME, count, record: NewRecord { name: Some("mail"), ..PLAIN }, when: When::Now }
+}
+
+fn wait(keeps_promise: bool, handed_along: Vec<Ending>) -> Step {
+    let (want, endings) = (1, Endings::Some(handed_along));
+    Step::Reserve { who: ME, want, lease_ms: 500, wait_ms: 1000, max_bytes: MANY_BYTES, keeps_promise, endings }
+}
+
+#[test]
+fn a_slower_rate_of_a_name_is_forgotten_in_the_time_of_the_new_one() {
+    let (slow, fast) = (of_mail(0, 1, 86_400_000_000), of_mail(0, 1, 10_000));
+    let look = || wait(false, Vec::new());
+    holds(&[slow, push_mail(3), look(), fast, look(), Step::Advance(9), look(), Step::Advance(1), look()]);
+    let finer = [of_mail(0, 7, 1_000_000), push_mail(9), reserve(3, MANY_BYTES), of_mail(0, 3, 1_000_000), look()];
+    holds(&finer);
+}
+
+#[test]
+fn a_rate_of_a_name_that_was_taken_away_has_seen_nothing_when_it_comes_again() {
+    let rate = || of_mail(1, 1, 86_400_000_000);
+    let ack = || Step::Settle { who: ME, endings: Endings::OfLastBatch(Deed::Ack) };
+    let look = || wait(false, Vec::new());
+    holds(&[rate(), push_mail(4), look(), ack(), of_mail(1, 0, 0), look(), ack(), rate(), look(), ack(), look()]);
+}
+
+#[test]
+fn somebody_is_there_when_the_rate_lets_a_job_start_whose_place_was_freed_before() {
+    let start = || [of_mail(1, 2, 100_000), push_mail(4), wait(false, Vec::new()), wait(false, Vec::new())];
+    let ack = || Step::Settle { who: ME, endings: Endings::OfLastBatch(Deed::Ack) };
+    let take_two = || [ack(), wait(false, Vec::new()), wait(false, Vec::new()), Step::TakeWakes];
+    // Freed by an ack alone, by one that goes along, and by a cancel; then once more after somebody has promised.
+    let along = Step::Reserve {
+        who: ME,
+        want: 0,
+        lease_ms: 10,
+        wait_ms: 0,
+        max_bytes: MANY_BYTES,
+        keeps_promise: false,
+        endings: Endings::OfLastBatch(Deed::Ack),
+    };
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    for free in [ack(), along, cancel] {
+        let promise = [free.clone(), wait(false, Vec::new()), Step::TakeWakes, free];
+        let rest = [Step::Advance(50), wait(true, Vec::new()), Step::TakeWakes, wait(true, Vec::new())];
+        holds(&start().into_iter().chain(take_two()).chain(promise).chain(rest).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn who_takes_the_last_start_of_a_name_wakes_one_for_the_next_unless_one_has_promised() {
+    let push = push_mail(4);
+    let take = |want| [reserve(want, MANY_BYTES), Step::TakeWakes];
+    let rate = of_mail(0, 2, 10_000);
+    holds(
+        &[
+            &[rate.clone(), push.clone()][..],
+            &take(1),
+            &take(9),
+            &[wait(false, Vec::new()), Step::Advance(5)],
+            &take(9),
+        ]
+        .concat(),
+    );
+    // All that is left is parked: under a number that lost limits had, and then under that of the name.
+    let lost = [of_mail(1, 0, 0), push, wait(false, Vec::new()), wait(false, Vec::new()), Step::LoseMeta, rate];
+    holds(&[&lost[..], &take(9), &take(9)].concat());
+}
+
+#[test]
+fn a_waiter_is_told_of_the_first_of_several_rates() {
+    let rate = |name, per_us| (name, Limits { concurrency: 0, jobs: 1, per_us });
+    let named =
+        |name| Step::Push { who: ME, count: 2, record: NewRecord { name: Some(name), ..PLAIN }, when: When::Now };
+    for names in
+        [[rate("mail", 10_000), rate("other", 86_400_000_000)], [rate("mail", 86_400_000_000), rate("other", 10_000)]]
+    {
+        let limit = Step::Limit { who: ME, limits: None, names: names.to_vec() };
+        let look = || wait(false, Vec::new());
+        holds(&[limit, named("mail"), named("other"), look(), look(), look(), Step::Advance(10), look(), look()]);
+    }
+}
+
+#[test]
+fn a_waiter_is_told_when_the_rate_of_the_queue_lets_a_parked_job_start() {
+    let (queues, of_mail) =
+        (Limits { concurrency: 0, jobs: 2, per_us: 10_000 }, Limits { concurrency: 1, ..Limits::default() });
+    let limit = Step::Limit { who: ME, limits: Some(queues), names: vec![("mail", of_mail)] };
+    // The second of the name is parked, and another job takes the second start; then the place of the name is free.
+    let ack = wait(false, vec![ending(1, Deed::Ack)]);
+    holds(&[
+        limit,
+        push_mail(2),
+        reserve(2, MANY_BYTES),
+        push(1),
+        reserve(1, MANY_BYTES),
+        ack,
+        Step::Advance(5),
+        reserve(1, MANY_BYTES),
+    ]);
+}
+
+#[test]
+fn nobody_comes_back_to_a_paused_queue_for_the_rate_of_a_name() {
+    let pause = Step::Pause { who: ME, pause: true };
+    let look = || wait(false, Vec::new());
+    holds(&[of_mail(0, 1, 10_000), push_mail(2), look(), reserve(1, MANY_BYTES), pause, look()]);
+}

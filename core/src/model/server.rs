@@ -16,6 +16,7 @@ use crate::script::{
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
 use super::limits::Limits;
+use super::names;
 use super::state::Returned;
 
 const QUEUE: &str = "q";
@@ -231,9 +232,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::Limit { call, limits, names } => {
             call!(Limit, call { limits: limits.map_or(String::new(), Limits::text) }, |out| {
-                for (name, most) in names {
+                for (name, limits) in names {
                     out.push(name.as_bytes());
-                    out.push_display(most);
+                    out.push(names::text(*limits).as_bytes());
                 }
             })
         }

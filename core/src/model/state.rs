@@ -7,6 +7,7 @@ use crate::script::Due;
 
 use super::limits::Limits;
 use super::names::{Names, Parked};
+use super::rate::RateAt;
 
 /// The level of a record that does not say.
 pub(super) const DEFAULT_LEVEL: u8 = 5;
@@ -76,9 +77,10 @@ pub(super) struct Meta {
     pub(super) failed_max: Option<u64>,
     pub(super) failed_age_ms: Option<u64>,
     pub(super) limits: Option<Limits>,
-    /// When the next job would start if all came evenly: microseconds, and a rest in parts of one.
-    pub(super) rate_at: Option<(u64, u64)>,
+    pub(super) rate_at: Option<RateAt>,
     pub(super) names: Option<Names>,
+    /// The same of the rates of names, by their numbers.
+    pub(super) name_rates: BTreeMap<u64, RateAt>,
     /// How often a job was parked.
     pub(super) parked: Option<u64>,
 }

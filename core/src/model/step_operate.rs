@@ -248,6 +248,7 @@ impl State {
             limits: self.held(),
             names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
             name_counts: self.known_names().iter().map(|limit| number(self.places_of(limit.number))).collect(),
+            name_rates: self.known_names().iter().map(|limit| self.name_rate_text(limit.number)).collect(),
         }
     }
 
@@ -300,6 +301,7 @@ impl State {
             reserved: i64::try_from(self.leases.len()).unwrap(),
             names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
             name_count: self.number_of(&id).map(|name| (name, i64::try_from(self.places_of(name)).unwrap())),
+            name_rate: self.number_of(&id).map(|name| self.name_rate_text(name)).unwrap_or_default(),
         })
     }
 }

@@ -28,6 +28,7 @@ impl State {
         self.promote_due(4 * reserve.want + PROMOTE_CAP);
         self.forget_other_rates();
         self.forget_names();
+        self.forget_other_name_rates();
         let room = self.room();
         let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
         let (ids, is_stopped) =
@@ -167,15 +168,21 @@ impl State {
         if reserve.promise > 0 && self.meta.timer == Some(reserve.promise) {
             self.meta.timer = None;
         }
+        self.charge_rate(ids.len());
+        self.charge_names(ids);
         let some_ready = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
         let left_behind = some_ready || self.is_some_takeable();
         let next_due = self.delayed.values().min().copied();
         let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
-        self.charge_rate(ids.len());
-        // What a limit holds back nobody can take, but somebody must be there when the rate lets the next one start.
+        // What a limit holds back nobody can take, but somebody must be there when a rate lets the next one start.
         let is_held = room.total() == Some(ids.len());
-        let opens = || self.opens_us().div_ceil(1000);
-        let takeable = left_behind && (!is_held || room.waits_for_rate(ids.len()) && !self.is_awaited(opens()));
+        let opens = if left_behind { Some(self.clock * 1000) } else { self.next_start_us() };
+        let opens = match opens {
+            Some(opens) if is_held => room.waits_for_rate(ids.len()).then(|| opens.max(self.opens_us())),
+            opens => opens,
+        };
+        let is_open = |opens| opens <= self.clock * 1000;
+        let takeable = opens.is_some_and(|opens| is_open(opens) || !self.is_awaited(opens.div_ceil(1000)));
         if takeable || unawaited {
             self.wake_one();
         }
@@ -196,12 +203,16 @@ impl State {
         let next_end = self.leases.values().map(|lease| lease.ends).min();
         let mut next_due = self.delayed.values().min().copied();
         let mut opens = None;
+        if reserve.want > 0 && !self.meta.paused {
+            opens = self.next_start_us();
+        }
         if reserve.want > 0 && room.is_none() && !self.meta.paused {
             // What is due waits as what is ready does.
             let some_ready = self.ready.values().any(|list| !list.is_empty()) || self.is_some_takeable();
             let some_due = next_due.is_some_and(|due| due <= self.clock);
             next_due = next_due.filter(|_| !some_due);
-            opens = (room.waits_for_rate(0) && (some_ready || some_due)).then(|| self.opens_us());
+            opens = if some_ready || some_due { Some(self.clock * 1000) } else { opens };
+            opens = opens.filter(|_| room.waits_for_rate(0)).map(|opens| opens.max(self.opens_us()));
         }
         let next_us = next_due.into_iter().chain(next_end).min().map(|next| next * 1000).into_iter().chain(opens).min();
         let next = next_us.map(|next| next.div_ceil(1000));

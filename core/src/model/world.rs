@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveStatus};
+use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
-use super::names::Names as NameLimits;
+use super::limits::Limits;
+use super::names::{NameLimit, Names as NameLimits};
 use super::server::{Server, queue_keys};
 use super::state::{Meta, Record, Returned, State};
 
@@ -213,7 +214,7 @@ impl World<'_> {
                 (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
             }
             Step::Limit { who, limits, names } => {
-                let names = names.iter().map(|&(name, most)| (name.to_owned(), most)).collect();
+                let names = names.iter().map(|&(name, limits)| (name.to_owned(), limits)).collect();
                 (*who, Command::Limit { call: self.next_call(*who), limits: *limits, names })
             }
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
@@ -369,6 +370,9 @@ impl World<'_> {
             let is_held =
                 !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
             let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
+            if !was_answered {
+                events.extend(events_of_name_rates(before, reserve, reply, after));
+            }
             events.extend([
                 ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
                 ("a replay left out a job that was lost", was_answered && reply.token > 0 && reply.jobs.is_empty()),
@@ -379,7 +383,8 @@ impl World<'_> {
                 ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
                 (
                     "what lost limits parked was found",
-                    before.names() == Some(NameLimits::Lost) && after.known_names().iter().any(|limit| limit.most == 0),
+                    before.names() == Some(NameLimits::Lost)
+                        && after.known_names().iter().any(|limit| limit.limits.is_none()),
                 ),
                 ("a place was missing", is_held && after.room().places == Some(0)),
                 ("the rate held a job back", is_held && after.room().starts == Some(0)),
@@ -452,7 +457,7 @@ impl World<'_> {
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
-            Step::Limit { who, limits: None, names: vec![("mail", 1)] },
+            Step::Limit { who, limits: None, names: vec![("mail", Limits { concurrency: 1, ..Limits::default() })] },
             Step::Beat { worker: 0, life_ms: 10 },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
@@ -560,4 +565,38 @@ impl World<'_> {
         words.extend(all.iter().map(String::as_str));
         self.server.command(&words);
     }
+}
+
+/// What rates of names did to a reserve that was executed.
+fn events_of_name_rates(
+    before: &State,
+    reserve: &ReserveCall,
+    reply: &ReserveReply,
+    after: &State,
+) -> [(&'static str, bool); 4] {
+    let next_start = after.next_start_us().map(|at| at.div_ceil(1000));
+    let waits_for_name = reserve.want > 0 && reply.jobs.is_empty() && next_start.is_some();
+    let promised_for_name = reply.promised > 0 && Some(reply.promised) == next_start;
+    let is_rated = |id: &str| {
+        let number = after.number_of(id);
+        number.is_some_and(|number| after.meta.name_rates.contains_key(&number))
+    };
+    let started_rated = reply.jobs.iter().filter(|job| is_rated(&job.id)).count();
+    let is_met_twice = |limit: &NameLimit| {
+        let running = after.places_of(limit.number);
+        let seen = after.meta.name_rates.get(&limit.number).copied();
+        let rate = limit.limits.rate(seen, after.clock);
+        limit.limits.concurrency > 0
+            && running == limit.limits.concurrency
+            && rate.is_some_and(|rate| rate.starts() == 0)
+    };
+    [
+        ("the rate of a name held a job back", waits_for_name),
+        ("a waiter promised to come back for the rate of a name", waits_for_name && promised_for_name),
+        (
+            "the rate of a name let several start at once",
+            after.meta.name_rates != before.meta.name_rates && started_rated > 1,
+        ),
+        ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
+    ]
 }

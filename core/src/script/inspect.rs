@@ -78,6 +78,8 @@ pub(crate) struct CountsReply {
     pub(crate) names: String,
     /// How many jobs of each of those names have a place.
     pub(crate) name_counts: Vec<i64>,
+    /// What the rate of each has seen.
+    pub(crate) name_rates: Vec<String>,
 }
 
 /// The queue's limits and what its rate has seen, as `meta` has them.
@@ -109,6 +111,7 @@ impl CountsReply {
         let limits = Held::decode(&mut items)?;
         let names = utf8(next(&mut items, "limits of names")?)?;
         let name_counts = array(next(&mut items, "places of names")?)?;
+        let name_rates = array(next(&mut items, "what the rates of names have seen")?)?;
         Ok(Self {
             now,
             delayed,
@@ -125,6 +128,7 @@ impl CountsReply {
             limits,
             names,
             name_counts: name_counts.into_iter().map(number).collect::<Result<_, _>>()?,
+            name_rates: name_rates.into_iter().map(utf8).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -174,6 +178,8 @@ pub(crate) struct FoundReply {
     pub(crate) names: String,
     /// Number of its name, if that has a limit, and how many jobs of it have a place.
     pub(crate) name_count: Option<(u64, i64)>,
+    /// What the rate of its name has seen.
+    pub(crate) name_rate: String,
 }
 
 impl FoundReply {
@@ -197,7 +203,8 @@ impl FoundReply {
         let name_count = utf8(next(&mut items, "places of its name")?)?;
         let name_count =
             name_count.split_once(';').and_then(|(name, count)| Some((name.parse().ok()?, count.parse().ok()?)));
-        Ok(Some(Self { state, job, token, now, paused, limits, reserved, names, name_count }))
+        let name_rate = utf8(next(&mut items, "what the rate of its name has seen")?)?;
+        Ok(Some(Self { state, job, token, now, paused, limits, reserved, names, name_count, name_rate }))
     }
 }
 

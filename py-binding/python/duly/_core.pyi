@@ -4,7 +4,7 @@ from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import disjoint_base
 
@@ -14,6 +14,12 @@ _Json: TypeAlias = Any
 _Span: TypeAlias = float | timedelta
 _State: TypeAlias = Literal["delayed", "ready", "reserved", "failed"]
 _StrPath: TypeAlias = str | PathLike[str]
+
+class _NameLimits(TypedDict, total=False):
+    concurrency: int
+    rate: tuple[int, float]
+
+_NewNameLimits: TypeAlias = _NameLimits | Mapping[str, int | tuple[int, _Span] | None]
 
 @final
 class Client:
@@ -157,14 +163,15 @@ class Queue:
         *,
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
-        names: Mapping[str, Mapping[str, int | None]] | None = None,
+        names: Mapping[str, _NewNameLimits] | None = None,
     ) -> None:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
         The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
         set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
 
-        `names={"mail.send": {"concurrency": 5}}` limits jobs of one name: those of other names pass by.
+        `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
+        those of other names pass by.
         """
 
     def limits(self) -> Limits:
@@ -522,8 +529,8 @@ class Limits:
     def rate(self) -> tuple[int, float] | None:
         """How many jobs start in how many seconds."""
     @property
-    def names(self) -> dict[str, dict[str, int]]:
-        """The limits of single job names, such as `{"mail.send": {"concurrency": 5}}`."""
+    def names(self) -> dict[str, _NameLimits]:
+        """The limits of single job names, such as `{"mail.send": {"concurrency": 5, "rate": (100, 60.0)}}`."""
 
 @final
 class PushSummary:
@@ -909,14 +916,15 @@ class AsyncQueue:
         *,
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
-        names: Mapping[str, Mapping[str, int | None]] | None = None,
+        names: Mapping[str, _NewNameLimits] | None = None,
     ) -> Future[None]:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
         The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
         set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
 
-        `names={"mail.send": {"concurrency": 5}}` limits jobs of one name: those of other names pass by.
+        `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
+        those of other names pass by.
         """
 
     def limits(self) -> Future[Limits]:
