@@ -65,7 +65,8 @@ worker.rate        jobs/s of one worker process (concurrency 1) whose handlers d
                    and reserve of 100 jobs in one bare script, four calls in flight. cpu_us: of the worker, a job,
                    with its start.
 worker.idle_*      push to handler, 300 jobs one at a time. lateness: start less due time of 500 jobs over 5 s;
-                   loaded: beside a stream at half of the worker's rate. due_same_second: 20,000 jobs due at once.
+                   loaded: beside a stream at half of what can be pushed and run. due_same_second: 20,000 jobs due at
+                   once.
                    floor_idle: LPUSH until the BLPOP of another connection has returned. floor_lateness: a sleep and
                    a PING, less the moment at which both should be done.
 worker.recovery    kill -9 of a worker with 100 leases of 1 s, until another has started all of them.

@@ -67,15 +67,17 @@ class Worker:
         """
         pid = self.process.pid
         for _ in range(30):
-            os.kill(pid, signal.SIGSTOP)
+            self.process.send_signal(signal.SIGSTOP)
             until(lambda: self.process.poll() is not None or _is_stopped(pid), "it does not stop")
+            if self.process.returncode is not None:
+                return False  # a job of its own ended it just then
             # Answered after all that the worker has sent, and what was executed is in the file by then.
             self._server.cli("ping")
             journal.read()
             if journal.running[pid] == self.concurrency:
                 self.was_frozen = True
                 return True
-            os.kill(pid, signal.SIGCONT)
+            self.process.send_signal(signal.SIGCONT)
             time.sleep(0.003)
         return False
 

@@ -4,16 +4,11 @@
 
 use std::time::Instant;
 
-/// Ready at that time; never without one.
-pub(crate) async fn at(time: Option<Instant>) {
-    match time {
-        None => std::future::pending().await,
-        Some(time) => {
-            let left = time.saturating_duration_since(Instant::now());
-            if !left.is_zero() && platform::sleep(left).await.is_err() {
-                tokio::time::sleep_until(time.into()).await;
-            }
-        }
+/// Ready at that time.
+pub(crate) async fn at(time: Instant) {
+    let left = time.saturating_duration_since(Instant::now());
+    if !left.is_zero() && platform::sleep(left).await.is_err() {
+        tokio::time::sleep_until(time.into()).await;
     }
 }
 
@@ -76,12 +71,12 @@ mod tests {
     #[tokio::test]
     async fn it_rings_in_time_and_never_early() {
         let time = Instant::now() + Duration::from_micros(1500);
-        at(Some(time)).await;
+        at(time).await;
         assert!(Instant::now() >= time);
     }
 
     #[tokio::test]
     async fn a_time_that_is_over_rings_at_once() {
-        at(Some(Instant::now())).await;
+        at(Instant::now()).await;
     }
 }

@@ -129,7 +129,7 @@ impl Fetcher {
                 Step::Call { want } => self.round(want).await?,
                 Step::Sleep { until, want } => {
                     self.give_up_promises(want).await?;
-                    self.sleep(until, want).await?;
+                    self.sleep(now, until, want).await?;
                 }
                 Step::Over => return self.give_up_promises(Want { jobs: 0, free: 0 }).await,
             }
@@ -245,13 +245,15 @@ impl Fetcher {
         Ok(())
     }
 
-    async fn sleep(&mut self, until: Option<Instant>, want: Want) -> Result<(), Error> {
-        let now = Instant::now();
-        let mut until = until;
+    /// Until something happens. `looked`: when it was found that there is nothing to do.
+    async fn sleep(&mut self, looked: Instant, until: Option<Instant>, want: Want) -> Result<(), Error> {
+        // Even if a reason to wake were forgotten here, that would cost seconds and not for ever.
+        let mut until = until.unwrap_or(looked + LOOK_AGAIN).min(looked + LOOK_AGAIN);
         for lane in &mut self.lanes {
-            // What is due already waits for a call to be answered, or for executors to want more.
-            if lane.wants(want) > 0 && lane.look_at > now {
-                until = Some(until.map_or(lane.look_at, |until| until.min(lane.look_at)));
+            // What was due then waits for a call to be answered, or for executors to want more. What has become due since
+            // has nobody else to wait for.
+            if lane.wants(want) > 0 && lane.look_at > looked {
+                until = until.min(lane.look_at);
                 if lane.wait.is_none() {
                     lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone(), Arc::clone(&self.desk))));
                 }
@@ -377,4 +379,22 @@ async fn pass_on(queue: &Queue) {
     cmd.arg(keys.spell(Key::Wake)).arg("1");
     // If it fails, all waiters still look again by themselves.
     let _ = queue.client.command("reserve", keys.slot(), cmd).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_becomes_due_between_the_look_and_the_sleep_is_not_slept_over() {
+        // Nothing is sent: the queue is due before a connection is.
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let desk = Arc::new(Desk::new(&settings));
+        let mut fetcher = Fetcher::new(&client, &settings, desk).unwrap();
+        let looked = Instant::now();
+        fetcher.lanes[0].look_at = looked + Duration::from_nanos(1);
+        let slept = fetcher.sleep(looked, None, Want { jobs: 1, free: 1 });
+        tokio::time::timeout(Duration::from_secs(1), slept).await.expect("it sleeps on").unwrap();
+    }
 }
