@@ -190,6 +190,11 @@ final class WorkerHooksTest extends ServerTestCase
                         public function getTraceId(): string { return str_repeat("a1", 16); }
                         public function getSpanId(): string { return str_repeat("b2", 8); }
                         public function getTraceFlags(): int { return 1; }
+                        public function getTraceState(): ?State { return new State(); }
+                    }
+                    class State {
+                        public static string $text = "shop=42";
+                        public function __toString(): string { return self::$text; }
                     }
                 }
                 namespace OpenTelemetry\API\Trace\Propagation {
@@ -197,7 +202,7 @@ final class WorkerHooksTest extends ServerTestCase
                         public string $parent = "";
                         public static function getInstance(): self { return new self(); }
                         public function extract(array $carrier): self {
-                            $this->parent = $carrier["traceparent"];
+                            $this->parent = $carrier["traceparent"] . " " . ($carrier["tracestate"] ?? "-");
                             return $this;
                         }
                         public function activate(): self { say("in $this->parent"); return $this; }
@@ -208,14 +213,18 @@ final class WorkerHooksTest extends ServerTestCase
             $queue = $client->queue("q");
             $queue->push(1, name: "n");
             $queue->push(1, name: "n", headers: ["traceparent" => "given"]);
+            OpenTelemetry\API\Trace\State::$text = "";
+            $queue->push(1, name: "n");
             OpenTelemetry\API\Trace\Span::$valid = false;
             $queue->push(1, name: "n");
-            $worker = new Duly\Worker($client, ["q"], maxJobs: 3);
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 4);
             $worker->on("n", fn () => say("handler"))->run();
         ');
         self::assertSame(0, $program->end());
         $parent = '00-' . str_repeat('a1', 16) . '-' . str_repeat('b2', 8) . '-01';
-        self::assertSame("in {$parent}\nhandler\nout\nin given\nhandler\nout\nhandler\n", $program->said());
+        $traces = ["{$parent} shop=42", 'given -', "{$parent} -"];
+        $runs = array_map(fn (string $trace): string => "in {$trace}\nhandler\nout\n", $traces);
+        self::assertSame(implode('', $runs) . "handler\n", $program->said());
     }
 
     private function hooked(int $maxJobs): Worker

@@ -104,12 +104,8 @@ impl Options<'_> {
         if let Some(word) = utf8("durability", self.durability)? {
             job = job.durability(word.parse()?);
         }
-        let headers = headers(self.headers)?;
-        if !headers.contains_key(trace::TRACEPARENT)
-            && let Some(parent) = trace::parent()
-        {
-            job = job.header(trace::TRACEPARENT, parent);
-        }
+        let mut headers = headers(self.headers)?;
+        trace::add_to(&mut headers);
         for (name, value) in headers {
             job = job.header(name, value);
         }

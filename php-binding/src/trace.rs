@@ -1,28 +1,46 @@
 //! W3C trace context: what `OpenTelemetry`'s PHP API, if the program has loaded it, says of the span that pushes.
 
+use std::collections::BTreeMap;
+
 use ext_php_rs::types::{ZendCallable, ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ExecutorGlobals;
 
-/// The header's name.
-pub const TRACEPARENT: &str = "traceparent";
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 const SPAN: &str = "opentelemetry\\api\\trace\\span";
 
-/// The value of the header `traceparent`; none outside of a span. Loads nothing: without the class there is no span.
-pub fn parent() -> Option<String> {
+/// Adds the current span, unless the headers have a trace. Nothing outside of a span.
+pub fn add_to(headers: &mut BTreeMap<String, String>) {
+    if headers.contains_key(TRACEPARENT) {
+        return;
+    }
+    if let Some(Trace { parent, state }) = current() {
+        headers.insert(TRACEPARENT.to_owned(), parent);
+        headers.extend(state.map(|state| (TRACESTATE.to_owned(), state)));
+    }
+}
+
+struct Trace {
+    parent: String,
+    state: Option<String>,
+}
+
+/// Loads nothing: without the class there is no span.
+fn current() -> Option<Trace> {
     // Not a lookup by name, which would ask the program's autoloaders at every push.
     let is_loaded = |classes: &ZendHashTable| classes.get(SPAN).is_some();
     if !ExecutorGlobals::get().class_table().is_some_and(is_loaded) || ExecutorGlobals::has_exception() {
         return None;
     }
-    let parent = of_current_span();
+    let trace = of_current_span();
     if ExecutorGlobals::has_exception() {
         // A push does not fail because nobody can trace it.
         drop(ExecutorGlobals::take_exception());
     }
-    parent
+    trace
 }
 
-fn of_current_span() -> Option<String> {
+fn of_current_span() -> Option<Trace> {
     let span = ZendCallable::try_from_name("OpenTelemetry\\API\\Trace\\Span::getCurrent").ok()?;
     let span = span.try_call(Vec::new()).ok()?;
     let context = ask(span.object()?, "getContext")?;
@@ -32,7 +50,8 @@ fn of_current_span() -> Option<String> {
     }
     let (trace, span) = (ask(context, "getTraceId")?.string()?, ask(context, "getSpanId")?.string()?);
     let flags = ask(context, "getTraceFlags")?.long()? & 0xff;
-    Some(format!("00-{trace}-{span}-{flags:02x}"))
+    let state = ask(context, "getTraceState").and_then(|state| ask(state.object()?, "__toString")?.string());
+    Some(Trace { parent: format!("00-{trace}-{span}-{flags:02x}"), state: state.filter(|state| !state.is_empty()) })
 }
 
 fn ask(object: &ZendObject, method: &str) -> Option<Zval> {

@@ -172,7 +172,6 @@ impl State {
         let no_timer = self
             .oldest_outcome
             .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
-        // Also without an outcome (interrupted, or settled by the handler): an executor that was busy is free now.
         self.wake_if(stopping || self.fetched.is_empty() || no_timer)
     }
 
