@@ -216,17 +216,87 @@ final class SupervisorTest extends ServerTestCase
         self::assertStringContainsString('the PHP extension duly is not loaded', $program->said());
     }
 
-    public function testAnErrorThatNoWaitingHealsIsSaidAndTriedAgain(): void
+    public function testAnErrorThatNoWaitingHealsStopsAll(): void
     {
         $url = var_export($this->server->url(), true);
         $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
         file_put_contents($file, "<?php return new Duly\\Worker(new Duly\\Client({$url}, password: 'no'), ['q']);");
-        $program = $this->start([$file]);
-        $program->hear('AuthenticationFailedException');
+        $program = $this->start([$file, '--processes', '2']);
+        self::assertSame(1, $program->end());
+        $said = $program->said();
+        self::assertStringContainsString('AuthenticationFailedException', $said);
+        self::assertSame(1, substr_count($said, 'met an error that no other worker would be spared: all stop'), $said);
+        self::assertStringNotContainsString('another one starts', $said);
+
+        $alone = $this->start([$file], '-ddisable_functions=pcntl_fork');
+        self::assertSame(1, $alone->end());
+        self::assertStringContainsString('AuthenticationFailedException', $alone->said());
+    }
+
+    public function testTheOthersMayFinishWhatTheyRunWhenAnErrorStopsAll(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $client = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        // The first process finds that the job is not running yet; the other one has a wrong password when it is.
+        file_put_contents($file, "<?php
+            function say(string \$line): void { fwrite(STDOUT, \$line . \"\\n\"); }
+            \$client = new Duly\\Client({$client});
+            \$lock = fopen(__FILE__, 'r');
+            if (!flock(\$lock, LOCK_EX | LOCK_NB)) {
+                while (\$client->queue('q')->counts()->reserved === 0) {
+                    usleep(10000);
+                }
+                return new Duly\\Worker(new Duly\\Client({$client}, password: 'no'), ['q']);
+            }
+            \$GLOBALS['lock'] = \$lock;
+            return (new Duly\\Worker(\$client, ['q']))->on('n', " . self::HANDLER . ');
+        ');
+        $program = $this->start([$file, '--processes', '2']);
+        $program->hear('begin slow');
+        $program->hear('all stop');
+        $this->client->queue('gate')->push(1);
+        self::assertSame(1, $program->end());
+        self::assertStringContainsString('end slow', $program->said());
+    }
+
+    public function testAHandlerThatExitsWithOneIsNoReasonToStopAll(): void
+    {
+        $this->queue->push(1, name: 'n', maxRetries: 0);
+        $this->queue->push(2, name: 'n');
+        $program = $this->supervise('function (int $data) { $data === 1 ? exit(1) : say("end $data"); }');
         $program->hear('ended with 1; another one starts in 0.1 s');
-        $program->hear('ended with 1; another one starts in 0.2 s');
+        $program->hear('end 2');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
+    }
+
+    public function testALoggerThatThrowsIsNoReasonToStopAll(): void
+    {
+        $url = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, "<?php
+            \$log = fn () => throw new OverflowException('the disk is full');
+            return new Duly\\Worker(new Duly\\Client({$url}), ['q'], log: \$log);
+        ");
+        $this->queue->push(1, name: 'n');
+        $program = $this->start([$file]);
+        $program->hear('OverflowException: the disk is full');
+        $program->hear('ended with 1; another one starts in 0.1 s');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
+    public function testItSaysOnceWhatIsServed(): void
+    {
+        $this->queue->pushMany(array_fill(0, 3, ['data' => 'quick', 'name' => 'n']));
+        $program = $this->supervise(self::HANDLER, '--processes=2', '-q', 'q=3', '-q', '7=1', '--max-jobs=1');
+        Server::until(fn () => substr_count($program->said(), 'end quick') === 3, 'not all jobs ran');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        $line = "duly-worker: serving q, 7 with 2 processes; Ctrl-C stops\n";
+        self::assertSame(1, substr_count($program->said(), $line), $program->said());
+        self::assertSame(1, substr_count($program->said(), 'serving'));
     }
 
     public function testWithoutPcntlOneWorkerRunsInTheForeground(): void
@@ -238,6 +308,7 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(0, $program->end());
         self::assertStringContainsString('PHP has no pcntl_fork: one worker runs in this process', $program->said());
         self::assertSame(2, substr_count($program->said(), "in {$this->lastPid($program)};"));
+        self::assertStringContainsString("serving q with 1 process; Ctrl-C stops\n", $program->said());
     }
 
     private function supervise(string $handler, string ...$arguments): Program

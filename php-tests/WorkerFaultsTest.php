@@ -190,6 +190,25 @@ final class WorkerFaultsTest extends ServerTestCase
         });
     }
 
+    public function testAWorkerOutlivesKilledConnectionsAndAServerThatTakesNoWrites(): void
+    {
+        $this->withServer(function (Server $server, Program $program, Client $client): void {
+            $work = function (string $data) use ($program, $client): void {
+                $client->queue('gate')->push(1);
+                $client->queue('q')->push($data, name: 'n');
+                $program->hear("end {$data}");
+            };
+            $server->command('CLIENT', 'KILL', 'TYPE', 'normal');
+            $work('first');
+            $server->command('REPLICAOF', '127.0.0.1', '1');
+            $errors = fn (): string => (string) $server->command('INFO', 'errorstats');
+            Server::until(fn (): bool => str_contains($errors(), 'errorstat_READONLY'), 'it does not try');
+            $server->command('REPLICAOF', 'NO', 'ONE');
+            $work('second');
+            self::assertSame(0, $program->end());
+        });
+    }
+
     /** A server of its own, and a worker of two jobs, each of which waits for one in the queue `gate`. */
     private function withServer(callable $test): void
     {

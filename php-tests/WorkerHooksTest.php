@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly\Tests;
 
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\TooLargeException;
 use Duly\Fail;
 use Duly\Job;
 use Duly\Release;
@@ -60,11 +61,87 @@ final class WorkerHooksTest extends ServerTestCase
         $this->queue->push(1, id: 'a', name: 'n');
         $this->queue->push(2, id: 'b', name: 'n', maxRetries: 0);
         $worker = $this->worker(2, $log)->on('n', static fn (int $data) => $data === 1 ?: throw new \DomainException());
-        $worker->after(static fn () => throw new \LogicException('late'));
-        $worker->onFailed(static fn () => throw new \LogicException('too'))->run();
+        $late = new \LogicException('late');
+        $worker->after(static fn () => throw $late);
+        $worker->onFailed(static fn () => throw $late)->run();
         self::assertSame([1, 1], [$this->totals()['acked'], $this->totals()['failed']]);
-        self::assertSame("after for job 'a' of queue 'q' threw LogicException: late", $lines[0]);
-        self::assertSame("onFailed for job 'b' of queue 'q' threw LogicException: too", $lines[1]);
+        $threw = "threw LogicException at {$late->getFile()}:{$late->getLine()}";
+        self::assertSame("after for job 'a' (n, attempt 1) of queue 'q' {$threw}", $lines[0]);
+        self::assertSame("onFailed for job 'b' (n, attempt 1) of queue 'q' {$threw}", $lines[1]);
+    }
+
+    public function testNoLineHasWhatAnExceptionSays(): void
+    {
+        $logger = new RecordingLogger();
+        $worker = new Worker($this->client, ['q'], maxJobs: 4, logger: $logger, log: $logger->line(...));
+        $throw = static fn (mixed $data) => throw new \DomainException("saw {$data}");
+        $worker->on('throws', $throw)->after(static fn (Job $job) => $throw($job->data()));
+        $worker->on('settles', static function (string $data, Job $job) use ($throw): void {
+            $job->ack();
+            $throw($data);
+        });
+        $worker->on('works', static fn () => null);
+        $worker->on('hooked', static fn () => throw new \DomainException('broken'));
+        $worker->onFailed(static fn (Job $job) => $throw($job->data()));
+        $worker->onFailure(static fn (Job $job) => $job->name === 'hooked' ? ['data' => ['secret' => NAN]] : null);
+        $worker->onFailure(static fn (Job $job) => $throw($job->data()));
+        foreach (['throws', 'settles', 'works', 'hooked'] as $name) {
+            $this->queue->push('secret', id: $name, name: $name, maxRetries: 0);
+        }
+        $worker->run();
+        $said = implode("\n", $logger->lines);
+        foreach (['onFailure for', 'onFailed for', 'after for', 'was settled', 'what fail does not take'] as $line) {
+            self::assertStringContainsString($line, $said);
+        }
+        self::assertStringNotContainsString('secret', $said . implode("\n", array_column($logger->records, 1)));
+        foreach ($logger->records as [$level, $message, $context]) {
+            self::assertSame($level !== 'debug', isset($context['exception']), $message);
+        }
+    }
+
+    public function testReasonsThatAreDulysOwnAreSaid(): void
+    {
+        $lines = [];
+        $log = static function (string $line) use (&$lines): void {
+            $lines[] = $line;
+        };
+        $odd = static fn (string $class) => new class ($class) implements \JsonSerializable {
+            public function __construct(private string $class)
+            {
+            }
+
+            public function jsonSerialize(): never
+            {
+                throw new $this->class('secret');
+            }
+        };
+        $worker = $this->worker(7, $log);
+        $worker->on('large', static fn () => str_repeat('secret', 1 << 18));
+        $worker->on('no JSON', static fn () => ['secret' => NAN]);
+        $worker->on('odd', static fn (string $class) => $odd($class));
+        $worker->on('retry', static fn () => throw new Retry(message: 'secret'));
+        $expected = [
+            [null, 1, "job '%s' (no name, attempt 1) of queue 'q' failed for good: this worker has no handler for "
+                . 'jobs without a name'],
+            ['nope', 1, "job '%s' (nope, attempt 1) of queue 'q' failed for good: this worker has no handler for "
+                . "the name 'nope'"],
+            ['large', 1, ': the result has 1572866 bytes and the limit is'],
+            ['no JSON', 1, "failed for good: what the handler gave cannot be JSON; the job's error says where"],
+            ['odd', InvalidArgumentException::class, 'failed for good: ' . InvalidArgumentException::class . ' at '],
+            ['odd', TooLargeException::class, 'failed for good: ' . TooLargeException::class . ' at '],
+            ['retry', 1, 'failed for good: ' . Retry::class . ' at '],
+        ];
+        $ids = [];
+        foreach ($expected as [$name, $data]) {
+            $ids[] = $this->queue->push($data, name: $name, maxRetries: 0, resultTtl: 60);
+        }
+        $worker->run();
+        self::assertCount(count($expected), $lines);
+        foreach ($expected as $at => [, , $said]) {
+            self::assertStringContainsString(sprintf($said, $ids[$at]), $lines[$at]);
+        }
+        self::assertStringNotContainsString('secret', implode("\n", $lines));
+        self::assertStringContainsString("at 'secret'", (string) $this->queue->find($ids[3])?->error);
     }
 
     public function testAHandlerSaysWhatBecomesOfItsJob(): void
@@ -114,16 +191,7 @@ final class WorkerHooksTest extends ServerTestCase
 
     public function testALoggerGetsTheContextAndNeverTheData(): void
     {
-        $logger = new class {
-            /** @var list<array{string, string, array<string, mixed>}> */
-            public array $records = [];
-
-            /** @param array<string, mixed> $context */
-            public function log(string $level, string $message, array $context): void
-            {
-                $this->records[] = [$level, $message, $context];
-            }
-        };
+        $logger = new RecordingLogger();
         $this->queue->push('secret', id: 'a', name: 'works');
         $this->queue->push('secret', id: 'b', name: 'fails', maxRetries: 0);
         $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger);
@@ -133,8 +201,8 @@ final class WorkerHooksTest extends ServerTestCase
         $other = ['queue' => 'q', 'id' => 'b', 'name' => 'fails', 'attempt' => 1, 'exception' => $error];
         $place = "{$error->getFile()}:{$error->getLine()}";
         self::assertSame([
-            ['debug', "job 'a' of queue 'q' is done", $context],
-            ['error', "job 'b' of queue 'q' failed for good: DomainException at {$place}", $other],
+            ['debug', "job 'a' (works, attempt 1) of queue 'q' is done", $context],
+            ['error', "job 'b' (fails, attempt 1) of queue 'q' failed for good: DomainException at {$place}", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
     }

@@ -43,7 +43,7 @@ final class WorkerTest extends ServerTestCase
         ');
         self::assertSame(0, $program->end());
         self::assertMatchesRegularExpression(
-            "/^run 1 after ''\njob '\\w+' of queue 'q' failed, and runs again after 0.05 s: "
+            "/^run 1 after ''\njob '\\w+' \\(n, attempt 1\\) of queue 'q' failed, and runs again after 0.05 s: "
             . "DomainException at .*:\d+\nrun 2 after 'DomainException: no \u{fffd} answer'\n$/",
             $program->said(),
         );
@@ -79,8 +79,9 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ', 'maxJobs: 5');
         self::assertSame(0, $program->end());
-        self::assertSame(
-            "job 'ack and throw' of queue 'q' was settled, then its handler threw DomainException: too late\n",
+        self::assertMatchesRegularExpression(
+            "/^job 'ack and throw' \(ack and throw, attempt 1\) of queue 'q' was settled, "
+            . "then its handler threw DomainException at .*:\d+\n$/",
             $program->said(),
         );
         self::assertSame('delayed', $this->queue->find('release')->state);
@@ -315,7 +316,8 @@ final class WorkerTest extends ServerTestCase
             $worker->onFailure($hook)->run();
             self::assertSame('DomainException: broken', $this->queue->find($name)?->error, $name);
             self::assertCount($name === 'nothing' ? 0 : 1, $lines, $name);
-            self::assertStringContainsString($name === 'nothing' ? '' : "'{$name}' of queue 'q'", $lines[0] ?? '');
+            $named = $name === 'nothing' ? '' : "'{$name}' (n, attempt 1) of queue 'q'";
+            self::assertStringContainsString($named, $lines[0] ?? '');
         }
     }
 

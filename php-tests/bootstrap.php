@@ -12,4 +12,5 @@ require __DIR__ . '/../php-binding/php/src/Worker.php';
 require __DIR__ . '/Server.php';
 require __DIR__ . '/Program.php';
 require __DIR__ . '/ServerTestCase.php';
+require __DIR__ . '/RecordingLogger.php';
 require __DIR__ . '/Unexpected.php';

@@ -161,3 +161,80 @@ def test_drain_raises_what_a_task_raises_and_the_job_is_retried(
     shop.advance(5)
     assert shop.drain() == 1
     assert app.queue().counts().failed == 0
+
+
+def test_drain_does_what_a_worker_does_with_outcomes(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    @app.task("later", queue="a")
+    def later() -> None:
+        raise duly.Retry(after=7)
+
+    @app.task("back", queue="b")
+    def back() -> None:
+        raise duly.Release(after=9)
+
+    @app.task("never", queue="c")
+    def never() -> None:
+        raise duly.Fail("no")
+
+    shop = duly_app(app)
+    ids = [later.push(), back.push(), never.push()]
+    assert shop.drain() == 3
+    found = [app.queue(name).find(job_id) for name, job_id in zip("abc", ids, strict=True)]
+    retried, released, failed = (one for one in found if one is not None)
+    assert (retried.attempts, released.attempts, failed.attempts) == (1, 0, 1)
+    assert [one.state for one in (retried, released, failed)] == ["delayed", "delayed", "failed"]
+    shop.advance(7)
+    assert shop.drain() == 1
+    shop.advance(2)
+    assert shop.drain() == 1
+
+
+def test_a_task_that_raises_in_drain_keeps_no_other_job_from_the_next_one(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    ran: list[str] = []
+
+    @app.task("raises", queue="first")
+    def raises() -> None:
+        raise ValueError("no")
+
+    @app.task("works", queue="second")
+    def works() -> None:
+        ran.append("second")
+
+    shop = duly_app(app)
+    raises.push()
+    works.push()
+    with pytest.raises(ValueError, match="no"):
+        shop.drain()
+    assert (shop.drain(), ran) == (1, ["second"])
+
+
+async def test_a_test_that_is_a_coroutine_awaits_adrain(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    ran: list[int] = []
+
+    @app.task("of.loop")
+    async def of_loop(number: int) -> None:
+        ran.append(number)
+
+    shop = duly_app(app)
+    await of_loop.apush(1)
+    with pytest.raises(RuntimeError, match=r"await shop\.adrain\(\)"):
+        shop.drain()
+    assert (await shop.adrain(), ran) == (1, [1])
+    assert app.queue().counts().failed == 0
+
+
+def test_the_hooks_of_an_app_surround_the_tasks_of_its_workers(app: duly.App) -> None:
+    class Hooks(duly.Middleware):
+        pass
+
+    hooks = Hooks()
+    hooked = duly.App(middleware=[hooks])
+    hooked.task("a")(lambda: None)
+    assert hooked.worker()._middleware == [hooks]
+    assert app.worker()._middleware == []

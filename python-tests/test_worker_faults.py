@@ -114,6 +114,31 @@ def test_a_worker_outlives_a_restart_of_the_server(own_server: Server) -> None:
         worker.process.communicate()
 
 
+def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("q")
+    worker = Program(own_server, "duly:", WORKER)
+    try:
+        assert worker.line() == "ready"
+        queue.push(1, name="say")
+        assert worker.line() == "said 1 1"
+        own_server.cli("client", "kill", "type", "normal")
+        queue.push(2, name="say")
+        assert worker.line() == "said 2 1"
+        own_server.cli("replicaof", "127.0.0.1", "1")
+        until(lambda: "errorstat_READONLY" in own_server.cli("info", "errorstats"), "it does not try")
+        own_server.cli("replicaof", "no", "one")
+        queue.push(3, name="say")
+        assert worker.line() == "said 3 1"
+        until(lambda: totals(queue, "acked") == 3, "not acked")
+        worker.process.terminate()
+        status, out, err = worker.end()
+        assert (status, out) == (0, "acked 3 lost 0\n"), err
+        assert err.count("keeps trying") <= 2
+    finally:
+        worker.process.kill()
+        worker.process.communicate()
+
+
 def test_a_frozen_server_is_waited_out(own_server: Server) -> None:
     client = duly.Client(own_server.url)
     queue = client.queue("q")

@@ -6,7 +6,7 @@ import logging
 
 import duly
 import pytest
-from support import empty, running, until
+from support import Server, empty, running, until
 
 
 class Tells(duly.Middleware):
@@ -62,7 +62,7 @@ def test_hooks_run_in_the_documented_order(kind: str, client: duly.Client, queue
             *("b on_failed ValueError: refused", "a on_failed ValueError: refused"),
         ],
         "nobody's": [
-            *("a before", "b before", "b on_failure Retry", "a on_failure Retry"),
+            *("a before", "b before", "b on_failure NoHandler", "a on_failure NoHandler"),
             *(f'{one} on_failed this worker has no handler for the name "nobody\'s"' for one in "ba"),
         ],
     }
@@ -118,21 +118,40 @@ def test_hooks_that_raise_are_logged_and_change_nothing(
             raise RuntimeError("after")
 
         def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:  # noqa: ARG002
-            raise RuntimeError("on_failure")
+            raise RuntimeError(f"on_failure of {job.data}")
 
         def on_failed(self, job: duly.Job, error: str) -> None:  # noqa: ARG002
             raise RuntimeError("on_failed")
 
     worker = duly.Worker(client, ["q"], middleware=[Raises()])
     worker.on("works", lambda _job: None)
-    worker.on("fails", lambda _job: 1 / 0)
+    worker.on("fails", lambda job: {}[job.data])
     queue.push(1, name="works")
-    queue.push(2, name="fails", max_retries=0)
+    queue.push("secret", name="fails", max_retries=0)
     with running(worker) as reports:
         until(lambda: empty(queue), "jobs are left")
     assert (reports[0].acked, reports[0].failed) == (1, 1)
-    assert [view.error.splitlines()[0] for view in queue.peek("failed")] == ["ZeroDivisionError: division by zero"]
+    assert [view.error.splitlines()[0] for view in queue.peek("failed")] == ["KeyError: 'secret'"]
     assert caplog.text.count("a hook raised for job") == 3
+    assert caplog.text.count("RuntimeError at ") == 3
+    assert "secret" not in caplog.text
+
+
+def test_the_log_gives_reasons_that_are_dulys_own(
+    own_server: Server, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = duly.Client(own_server.url, prefix=prefix, max_data_bytes=100)
+    queue = small.queue("q")
+    worker = duly.Worker(small, ["q"])
+    worker.on("large", lambda _job: "x" * 1000)
+    worker.on("nonsense", lambda _job: (_ for _ in ()).throw(duly.Release(after=-1)))
+    queue.push(1, name="nobody's", max_retries=0)
+    queue.push(2, name="large", max_retries=0, result_ttl=60)
+    queue.push(3, name="nonsense", max_retries=0)
+    with running(worker):
+        until(lambda: queue.counts().failed == 3, "jobs are left")
+    for reason in ('no handler for the name "nobody\'s"', "the limit is 100 (max_data_bytes)", "must be 0 or more"):
+        assert reason in caplog.text
 
 
 def test_outcomes_that_a_handler_raises(client: duly.Client, queue: duly.Queue) -> None:

@@ -270,7 +270,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "0",
         "a worker fetches ahead in a queue with limits after a lost answer",
     ),
-    ("routing", "if name_length ~= '0' then", "do", "jobs without a name count as jobs of one name"),
     (
         "name_rooms",
         "most - redis.call('ZCOUNT', places, number, number)",
@@ -362,7 +361,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("count_reserved", "if is_new then", "do", "limits that are said again read a thousand records"),
     ("find_full", "if named.room(own) > 0 then", "do", "limits of names limit nothing"),
     ("find_full", "is_full[k], records[k] = true, false", "is_full[k] = true", "a job that is full runs all the same"),
-    ("find_full", " or record and number", "", "a job that comes from a lost limit has no place"),
     (
         "find_full",
         "parked_bytes = parked_bytes + #record",

@@ -256,8 +256,8 @@ impl Pending for PhpException {
     }
 }
 
-/// The engine names an option as Rust and Python do, which is not how PHP spells it.
-const OPTIONS: [(&str, &str); 9] = [
+/// The engine names an option or verb as Rust and Python do, which is not how PHP spells it.
+const OPTIONS: [(&str, &str); 12] = [
     ("on_duplicate", "onDuplicate"),
     ("max_data_bytes", "maxDataBytes"),
     ("allow_eviction", "allowEviction"),
@@ -267,6 +267,9 @@ const OPTIONS: [(&str, &str); 9] = [
     ("connect_timeout", "connectTimeout"),
     ("command_timeout", "commandTimeout"),
     ("max_attempts", "maxRetries"),
+    ("result_ttl", "resultTtl"),
+    ("wait_result", "waitResult"),
+    ("set_limits", "setLimits"),
 ];
 
 fn in_php_words(message: &str) -> String {

@@ -5,7 +5,7 @@ number_of, is_full = {}, {}
 for k = 1, length do
   local record = records[k]
   local _, _, _, _, name = routing(record or '{')
-  local own = name and named.number_of[name] or record and number
+  local own = name and named.number_of[name]
   if own then
     number_of[k] = own
     if named.room(own) > 0 then

@@ -168,7 +168,7 @@ impl ParsedUrl {
                 }
                 _ => {
                     return Err(refused(
-                        "it has an option that is not known for this form: there are allow_eviction; \
+                        "it has an option that is not known for this form: there are ?allow_eviction; \
                          ca, cert and key with TLS; db, user and password with unix; sentinel_user and \
                          sentinel_password with sentinels",
                     ));

@@ -170,6 +170,7 @@ impl Stage {
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
             Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), most(1))] },
             Command::Limit { call: self.call(), limits: None, names: Vec::new() },
+            Command::Beat { worker: "w1".to_owned(), life_ms: 500, info: "{}".to_owned() },
         ]
     }
 
@@ -418,24 +419,45 @@ fn a_full_server_answers_calls_that_find_nothing_to_do() {
     }
 }
 
+impl Stage {
+    fn keep_failed(&mut self, failed_max: u64) {
+        let call = self.call();
+        self.send(Command::Configure { call, failed_max, failed_age_ms: 1_000_000 }).unwrap();
+    }
+
+    /// Pushes so many jobs, fails them in one call, and gives how many are in `failed` then.
+    fn fail_at_once(&mut self, count: usize) -> usize {
+        let round = self.next_number;
+        let ids: Vec<String> = (0..count).map(|place| format!("j{round}-{place}")).collect();
+        let items = ids.iter().map(|id| (id.clone(), record(None))).collect();
+        let call = self.call();
+        self.send(Command::Push { call, level: 5, due: Due::Now, items }).unwrap();
+        let reserve = self.reserve(count, 1000, Vec::new());
+        let Ok(Answer::Reserved(reply)) = self.send(reserve) else { panic!("no answer") };
+        let outcomes = ids.iter().map(|id| outcome(id, reply.token, None, Verb::Failed)).collect();
+        let call = self.call();
+        self.send(Command::Settle { call, outcomes }).unwrap();
+        let failed = self.server.command(&["ZCARD", &self.key(Key::Failed)]);
+        redis::from_redis_value(failed).unwrap()
+    }
+}
+
 #[test]
 fn jobs_that_fail_by_the_hundred_do_not_outgrow_the_bound() {
     let mut stage = Stage::new();
-    let call = stage.call();
-    stage.send(Command::Configure { call, failed_max: 10, failed_age_ms: 1_000_000 }).unwrap();
+    stage.keep_failed(10);
     for round in 0..3 {
-        let ids: Vec<String> = (0..250).map(|place| format!("j{round}-{place}")).collect();
-        let items = ids.iter().map(|id| (id.clone(), record(None))).collect();
-        let call = stage.call();
-        stage.send(Command::Push { call, level: 5, due: Due::Now, items }).unwrap();
-        let reserve = stage.reserve(250, 1000, Vec::new());
-        let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
-        let outcomes = ids.iter().map(|id| outcome(id, reply.token, None, Verb::Failed)).collect();
-        let call = stage.call();
-        stage.send(Command::Settle { call, outcomes }).unwrap();
-        let failed = stage.server.command(&["ZCARD", &stage.key(Key::Failed)]);
-        assert_eq!(redis::from_redis_value::<usize>(failed).unwrap(), 10, "round {round}");
+        assert_eq!(stage.fail_at_once(250), 10, "round {round}");
     }
+}
+
+#[test]
+fn one_failure_lets_a_hundred_go_at_most() {
+    let mut stage = Stage::new();
+    stage.keep_failed(1000);
+    assert_eq!(stage.fail_at_once(250), 250);
+    stage.keep_failed(10);
+    assert_eq!(stage.fail_at_once(1), 151);
 }
 
 #[test]

@@ -117,6 +117,14 @@ fn limit(concurrency: u64, jobs: u64, per_us: u64) -> Step {
 }
 
 #[test]
+fn who_waits_for_a_place_is_not_told_of_what_is_due() {
+    let later = Step::Push { who: ME, count: 300, record: PLAIN, when: When::After(1) };
+    let look = || wait(false, Vec::new());
+    // More than two reserves promote.
+    holds(&[limit(1, 0, 0), later, Step::Advance(1), look(), look()]);
+}
+
+#[test]
 fn a_rate_takes_over_what_another_one_left() {
     let (finer, other) = (limit(0, 7, 1_000_000), limit(0, 3, 1_000_000));
     holds(&[finer, push(9), reserve(3, MANY_BYTES), other, reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);

@@ -87,7 +87,7 @@ impl fmt::Display for WorkerEvent {
                 let why = match why {
                     Interruption::TimedOut => "it ran longer than its timeout, which counts as a failure",
                     Interruption::LeaseLost => "its lease was lost: it was cancelled, or another worker may run it",
-                    Interruption::Stopped => "the grace is over, it was given back",
+                    Interruption::Stopped => "the worker stops and its time is over, it was given back",
                 };
                 write!(f, "job {id} of queue {queue} is interrupted: {why}")
             }

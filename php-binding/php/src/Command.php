@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly;
 
+use Duly\Exception\ExceptionInterface;
+
 /**
  * The program `duly-worker`.
  *
@@ -12,7 +14,7 @@ namespace Duly;
 final class Command
 {
     public const WRONG_USE = 2;
-    private const ERROR = 1;
+    public const ERROR = 1;
     private const NEEDED = [
         'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
         'posix_getpid', 'posix_setpgid',
@@ -21,8 +23,8 @@ final class Command
         Runs workers: duly-worker <bootstrap.php> [options]
 
         bootstrap.php returns a Duly\Worker, or a function that gets the options below that were given, by the names
-        of the worker's settings (queues, lease, grace, maxJobs, memory), and returns one. It is loaded in each worker
-        process, so that those that are replaced have the new code.
+        of the worker's settings (queues, lease, grace, maxJobs, memory, name), and returns one. It is loaded in each
+        worker process, so that those that are replaced have the new code.
 
           -q, --queue NAME[=WEIGHT]  serve this queue; more than once: in this order, or by weights if each has one
               --processes N          how many workers (default 1)
@@ -35,9 +37,9 @@ final class Command
               --version              the version of duly
 
         What the options do not say stays as bootstrap.php has set it. A worker that ends is replaced, after a pause
-        that grows to 10 s if it died. SIGTERM, SIGINT and SIGQUIT: the workers finish what they run within the
-        grace; a second signal ends the grace. Without PHP's pcntl and posix, one worker runs in this process and is not
-        replaced.
+        that grows to 10 s if it died. One that meets an error that waiting does not heal stops them all: another one
+        would meet it too. SIGTERM, SIGINT and SIGQUIT: the workers finish what they run within the grace; a second
+        signal ends the grace. Without PHP's pcntl and posix, one worker runs in this process and is not replaced.
 
         Exit codes, of this program the largest of those with which its workers ended after the signal:
             0  told to stop, and nothing was cut short; of a worker also: replaced by --max-jobs, --memory or restartOn
@@ -69,34 +71,42 @@ final class Command
         } catch (\UnexpectedValueException $error) {
             return $this->refuse("{$error->getMessage()}; see duly-worker --help");
         }
-        $work = fn (callable $ready): int => $this->work($file, $settings, $ready);
         foreach (self::NEEDED as $function) {
             if (!function_exists($function)) {
                 $this->say("PHP has no {$function}: one worker runs in this process, and nobody replaces it");
-                return $work(static fn () => null);
+                $ready = fn (float $grace, string $queues) => $this->say(self::serving($queues, 1));
+                return $this->work($file, $settings, $ready, self::ERROR);
             }
         }
         $grace = $settings['grace'] ?? 0.0;
-        return (new Supervisor($work(...), $processes, $grace, $this->say(...)))->run();
+        $work = fn (callable $ready): int => $this->work($file, $settings, $ready, Supervisor::FATAL);
+        return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();
+    }
+
+    public static function serving(string $queues, int $processes): string
+    {
+        return "serving {$queues} with {$processes} " . ($processes === 1 ? 'process' : 'processes') . '; Ctrl-C stops';
     }
 
     /**
      * @param array<string, mixed> $settings
-     * @param callable(float): void $ready
+     * @param callable(float, string): void $ready gets the worker's grace, and the names of its queues
+     * @param int $fatal the exit code after an error that waiting does not heal
      */
-    private function work(string $file, array $settings, callable $ready): int
+    private function work(string $file, array $settings, callable $ready, int $fatal): int
     {
         try {
             $worker = $this->load($file, $settings);
         } catch (\Throwable $error) {
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
-        $ready($worker->grace());
+        $ready($worker->grace(), implode(', ', $worker->queues()));
         try {
             $worker->run();
         } catch (\Throwable $error) {
             $this->say('the worker ends: ' . $error::class . ": {$error->getMessage()}");
-            return self::ERROR;
+            // Any other exception is of a logger, which may do better in a fresh process.
+            return $error instanceof ExceptionInterface ? $fatal : self::ERROR;
         }
         return 0;
     }

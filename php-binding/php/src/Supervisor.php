@@ -11,6 +11,11 @@ namespace Duly;
  */
 final class Supervisor
 {
+    /**
+     * A child's exit code after an error that another one would meet too. Not 1, which a handler may give by its own
+     * `exit`, nor anything else that it gives by chance.
+     */
+    public const FATAL = 121;
     private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
     /** The wait before a child that died is replaced doubles up to the longest one, if its successors die too. */
     private const FIRST_PAUSE_S = 0.1;
@@ -35,9 +40,8 @@ final class Supervisor
     private int $code = 0;
 
     /**
-     * @param \Closure(callable(float): void): int $child what a child does, and its exit code; to be told when it
-     *     is ready,
-     *     with the grace of its worker
+     * @param \Closure(callable(float, string): void): int $child what a child does, and its exit code; it calls what it
+     *     gets when it is ready, with the grace of its worker and the names of its queues
      * @param \Closure(string): void $say
      */
     public function __construct(
@@ -153,20 +157,25 @@ final class Supervisor
         }
         WorkerEngine::followParent($parent);
         pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
-        exit(($this->child)(static function (float $grace) use ($pair): void {
-            fwrite($pair[1], "{$grace}\n");
+        exit(($this->child)(static function (float $grace, string $queues) use ($pair): void {
+            fwrite($pair[1], "{$grace} {$queues}\n");
         }));
     }
 
-    /** Children say how long their grace is, as soon as they are ready. */
+    /** Children say how long their grace is, and what they serve, as soon as they are ready. */
     private function listen(): void
     {
         foreach ($this->children as $child) {
             $line = fgets($child['line']);
-            if (is_string($line)) {
-                $this->everReady = true;
-                $this->grace = max($this->grace, (float) $line);
+            if (!is_string($line)) {
+                continue;
             }
+            [$grace, $queues] = explode(' ', trim($line), 2) + [1 => ''];
+            if (!$this->everReady && !$this->stops()) {
+                ($this->say)(Command::serving($queues, $this->processes));
+            }
+            $this->everReady = true;
+            $this->grace = max($this->grace, (float) $grace);
         }
     }
 
@@ -189,12 +198,19 @@ final class Supervisor
 
     private function ended(int $pid, int $slot, int $code, float $lived): void
     {
+        $isFatal = $code === self::FATAL;
+        if ($isFatal) {
+            $code = Command::ERROR;
+        }
         if ($this->stops()) {
             $this->code = max($this->code, $code);
             return;
         }
-        if ($code === Command::WRONG_USE && !$this->everReady) {
-            // What was wrong the child has said; the others will say the same.
+        if ($isFatal) {
+            ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
+        }
+        if ($isFatal || ($code === Command::WRONG_USE && !$this->everReady)) {
+            // What was wrong the child has said; the others would say the same.
             $this->code = $code;
             $this->signals++;
             $this->stop();

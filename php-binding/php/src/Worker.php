@@ -7,6 +7,7 @@ namespace Duly;
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\JobInterruptedException;
+use Duly\Exception\TooLargeException;
 
 // For programs without an autoloader, for which this file is the only one to name.
 // phpcs:disable PSR1.Files.SideEffects
@@ -190,6 +191,16 @@ final class Worker
     }
 
     /**
+     * @internal for `duly-worker`
+     * @return list<string>
+     */
+    public function queues(): array
+    {
+        $name = static fn (int|string $key, int|string $value): string => (string) (is_int($value) ? $key : $value);
+        return array_map($name, array_keys($this->queues), array_values($this->queues));
+    }
+
+    /**
      * Works until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Lost connections are survived.
      *
      * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
@@ -323,8 +334,8 @@ final class Worker
             return true;
         }
         if ($job->settled) {
-            $text = self::describe($thrown);
-            $this->log('warning', self::named($job) . " was settled, then its handler threw {$text}", $job, $thrown);
+            $text = self::named($job) . ' was settled, then its handler threw ' . self::place($thrown);
+            $this->log('warning', $text, $job, $thrown);
         } elseif ($thrown instanceof Release) {
             $this->release($engine, $job, $thrown);
         } else {
@@ -351,7 +362,7 @@ final class Worker
     private function fail(WorkerEngine $engine, Job $job, \Throwable $thrown): void
     {
         $isOurs = $thrown instanceof Retry || $thrown instanceof Fail;
-        $text = $isOurs ? self::utf8($thrown->getMessage()) : self::describe($thrown);
+        $text = self::utf8($isOurs ? $thrown->getMessage() : $thrown::class . ": {$thrown->getMessage()}");
         $failure = ['error' => $text];
         if ($thrown instanceof Fail) {
             $failure['final'] = true;
@@ -364,7 +375,8 @@ final class Worker
                 $changed = ($hook($job, $thrown) ?? []) + $changed;
             } catch (\Throwable $error) {
                 // The job has failed all the same.
-                $this->log('error', 'onFailure for ' . self::named($job) . ' threw ' . self::describe($error), $job);
+                $text = 'onFailure for ' . self::named($job) . ' threw ' . self::place($error);
+                $this->log('error', $text, $job, $error);
             }
             if ($job->settled) {
                 return;
@@ -375,7 +387,7 @@ final class Worker
         } catch (\Error | \InvalidArgumentException | \LengthException $error) {
             $named = self::named($job);
             $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
-            $this->log('error', "{$what} what fail does not take: " . self::describe($error), $job);
+            $this->log('error', "{$what} what fail does not take: " . self::place($error), $job, $error);
             $this->settle($engine, $job, $thrown, ['error' => $text]);
         }
     }
@@ -392,9 +404,8 @@ final class Worker
         }
         $wait = $engine->fail(...$failure);
         $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
-        // What it says may hold the job's data.
-        $place = $thrown::class . " at {$thrown->getFile()}:{$thrown->getLine()}";
-        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$place}", $job, $thrown);
+        $why = self::ownWords($thrown) ?? self::place($thrown);
+        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job, $thrown);
     }
 
     /** @param list<callable> $hooks */
@@ -404,7 +415,7 @@ final class Worker
             try {
                 $hook($job, ...$arguments);
             } catch (\Throwable $error) {
-                $text = "{$kind} for " . self::named($job) . ' threw ' . self::describe($error);
+                $text = "{$kind} for " . self::named($job) . ' threw ' . self::place($error);
                 $this->log('error', $text, $job, $error);
             }
         }
@@ -424,12 +435,29 @@ final class Worker
 
     private static function named(Job $job): string
     {
-        return "job '{$job->id}' of queue '{$job->queue->name}'";
+        $name = $job->name ?? 'no name';
+        return "job '{$job->id}' ({$name}, attempt {$job->attempt}) of queue '{$job->queue->name}'";
     }
 
-    private static function describe(\Throwable $error): string
+    /** For a line of the log: what an exception says may hold the job's data. */
+    private static function place(\Throwable $error): string
     {
-        return self::utf8($error::class . ': ' . $error->getMessage());
+        return self::utf8($error::class . " at {$error->getFile()}:{$error->getLine()}");
+    }
+
+    /** What a line of the log may say when this worker, and not its handler, made a run fail; null for a handler. */
+    private static function ownWords(\Throwable $error): ?string
+    {
+        // Not by the class: what a `jsonSerialize` of the result throws may be of any.
+        $maker = $error->getTrace()[0] ?? [];
+        return match ([$maker['class'] ?? '', $maker['function'] ?? '', $error::class]) {
+            [self::class, 'noHandler', Retry::class],
+            [WorkerEngine::class, 'keep', TooLargeException::class] => self::utf8($error->getMessage()),
+            // The message says at which key, and the keys of a result are data as well.
+            [WorkerEngine::class, 'keep', InvalidArgumentException::class]
+                => "what the handler gave cannot be JSON; the job's error says where",
+            default => null,
+        };
     }
 
     /** A message may hold any bytes, and an error text must be UTF-8. */

@@ -7,7 +7,7 @@ import sys
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from duly.errors import DulyError, LeaseLostError
+from duly.errors import DulyError, LeaseLostError, TooLargeError
 from duly.middleware import Failure, Middleware, class_and_place
 from duly.outcomes import Release, Retry
 
@@ -23,6 +23,10 @@ log = logging.getLogger("duly.worker")
 def about(job: Job) -> dict[str, Any]:
     """Give the fields of a log record; never the data."""
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
+
+
+class NoHandler(Retry):
+    """No handler of this worker has the job's name."""
 
 
 class Runs:
@@ -57,7 +61,7 @@ class Runs:
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
-        raise Retry(f"this worker has no handler for the name {job.name!r}")
+        raise NoHandler(f"this worker has no handler for the name {job.name!r}")
 
     def worked(self, job: Job) -> None:
         """Call the hooks after a handler that worked. A job that was settled otherwise than by an ack did not."""
@@ -65,42 +69,38 @@ class Runs:
             self._call(self._after, job)
 
     def failed(self, job: Job, raised: BaseException) -> str:
-        """Note what becomes of a job whose run raised; give what `settle` is to log."""
-        self._note_failure(job, raised)
-        return "" if isinstance(raised, Release) else class_and_place(raised)
-
-    def _note_failure(self, job: Job, raised: BaseException) -> None:
+        """Note what becomes of a job whose run raised; give what `settle` is to log: the job's data is never in it."""
         if job.settled:
             text = "job %s of queue %s was settled, and then its handler raised %s"
             log.error(text, job.id, job.queue.name, type(raised).__qualname__, extra=about(job))
-            return
+            return class_and_place(raised)
         try:
             if isinstance(raised, Release):
                 job.release(raised.after)
-                return
+                return ""
             failure = Failure(raised)
             text = failure.error
             self._call(self._on_failure, job, failure)
-            if job.settled:
-                return
-            if self._fail(job, failure, text) is None:
+            if not job.settled and self._fail(job, failure, text) is None:
                 self._call(self._on_failed, job, str(failure.error))
         except LeaseLostError:
-            return  # it was interrupted meanwhile, and is settled
+            pass  # it was interrupted meanwhile, and is settled
         except (TypeError, DulyError) as error:
             # An outcome that makes no sense, such as `Release(after=-1)`, must not keep the job.
-            log.error("job %s of queue %s: %s", job.id, job.queue.name, error, extra=about(job))
             with suppress(LeaseLostError):
                 job.fail(str(error))
+            return str(error)
+        # In duly's own words there is nothing of the data.
+        return str(raised) if isinstance(raised, (NoHandler, TooLargeError)) else class_and_place(raised)
 
     def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
         try:
             return job.fail(**failure._arguments())
         except LeaseLostError:
             raise
-        except (TypeError, ValueError):
-            what = "a hook gave for job %s of queue %s what job.fail does not take: it is a plain failure"
-            log.exception(what, job.id, job.queue.name, extra=about(job))
+        except (TypeError, ValueError) as error:
+            what = "a hook gave for job %s of queue %s what job.fail does not take: it is a plain failure: %s"
+            log.error(what, job.id, job.queue.name, class_and_place(error), extra=about(job))
             failure.error = text
             return job.fail(text)
 
@@ -125,9 +125,11 @@ class Runs:
         for hook in hooks:
             try:
                 hook(job, *more)
-            except Exception:
-                what = "a hook raised for job %s of queue %s"
-                log.exception(what, job.id, job.queue.name, extra=about(job))
+            except Exception as error:  # noqa: BLE001 - it changes nothing
+                # Not with its traceback: what it says, and what it was raised for, may hold the data.
+                what = "a hook raised for job %s (%s, attempt %d) of queue %s: %s"
+                who = (job.id, job.name or "no name", job.attempt, job.queue.name)
+                log.error(what, *who, class_and_place(error), extra=about(job))
 
 
 def _overridden(middleware: Sequence[Middleware], name: str) -> list[Any]:

@@ -14,12 +14,13 @@ from duly.errors import InvalidArgumentError
 from duly.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from typing_extensions import Unpack
 
     from duly._core import Queue, RetryPolicy
+    from duly.middleware import Middleware
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,12 +167,20 @@ class App:
     `duly worker shop.tasks:app` runs them.
     """
 
-    def __init__(self, url: str | None = None, *, queue: str = "default", **settings: Any) -> None:
-        """Take what `duly.Client` takes, and the queue of tasks that name none. Nothing is sent."""
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        queue: str = "default",
+        middleware: Sequence[Middleware] = (),
+        **settings: Any,
+    ) -> None:
+        """Take what `duly.Client` takes, the queue of tasks that name none, and its workers' hooks. Nothing is sent."""
         self.client = Client(url, **settings)
         self.async_client = aio.Client(url, **settings)
         self.tasks: dict[str, Task[Any, Any]] = {}
         self._queue = self.client.queue(queue).name
+        self._middleware = tuple(middleware)
 
     @overload
     def task(self, name: Callable[P, R], /) -> Task[P, R]: ...
@@ -216,6 +225,7 @@ class App:
 
     def worker(self, queues: Mapping[str, int] | Iterable[str] | None = None, **settings: Any) -> Worker:
         """Give a worker that runs the app's tasks, by default from all of their queues; settings as `duly.Worker`'s."""
+        settings.setdefault("middleware", self._middleware)
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
         for name, task in self.tasks.items():
             worker.on(name, task.handler())

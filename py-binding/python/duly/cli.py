@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import Client, __version__
 from duly.app import App
-from duly.errors import DulyError
+from duly.errors import DulyError, InvalidArgumentError
 from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STUCK, USAGE, Supervisor
 
 if TYPE_CHECKING:
@@ -127,14 +127,21 @@ def _worker(given: argparse.Namespace) -> int:
         _end_with_parent(given.supervised)
     app = _import_app(given.app)
     queues = _queues(given.queues)
-    worker = app.worker(
-        queues,
-        concurrency=given.concurrency,
-        lease=given.lease,
-        grace=given.grace,
-        max_jobs=given.max_jobs,
-        name=given.name,
-    )
+    for name in queues or ():
+        # Of a partitioned queue the parts are served: orders/0, orders/1.
+        if name.partition("/")[0] not in app.queues():
+            log.warning("no task of the app goes to the queue %s: is its name right?", name)
+    try:
+        worker = app.worker(
+            queues,
+            concurrency=given.concurrency,
+            lease=given.lease,
+            grace=given.grace,
+            max_jobs=given.max_jobs,
+            name=given.name,
+        )
+    except InvalidArgumentError as error:
+        raise UsageError(str(error)) from error
     worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
     log.info("serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
@@ -181,6 +188,8 @@ def _end_with_parent(parent: int) -> None:
 
 def _import_app(where: str) -> App:
     module, _, attribute = where.partition(":")
+    if not module:
+        raise UsageError(f"{where!r} names no module: give the app as module:attribute, such as shop.tasks:app")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:

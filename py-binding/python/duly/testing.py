@@ -25,6 +25,8 @@ import pytest
 
 from duly import aio
 from duly._core import Client
+from duly._runs import Runs
+from duly.outcomes import Fail, Release, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from duly.app import App
 
 _LEASE_S = 24 * 3600
+_runs = Runs(())
 _numbers = itertools.count()
 
 
@@ -58,33 +61,56 @@ class AppUnderTest:
         """Run every job that is due, here and now, until there is none, and give how many ran.
 
         A job whose task raises fails as in a worker, and what it raised is raised here; with `raises=False` the rest
-        goes on. Retries run when the clock has come to them.
+        goes on. `Retry`, `Release` and `Fail` say what becomes of the job and are not raised. Retries run when the
+        clock has come to them. In a test that is a coroutine, `adrain` runs tasks that are coroutines.
         """
         ran = 0
-        while jobs := self._due():
-            for job in jobs:
-                ran += 1
-                try:
-                    result = self._run(job)
-                except Exception as error:
-                    if not job.settled:
-                        job.fail(error)
-                    if raises:
-                        raise
-                else:
-                    if not job.settled:
-                        job.ack(result)
+        while (job := self._due()) is not None:
+            ran += 1
+            try:
+                ended = self._handler(job)(job)
+                result = _awaited(ended) if inspect.isawaitable(ended) else ended
+            except _LoopRunsError:
+                job.release()
+                what = f"the task {job.name!r} is a coroutine, and so is this test: use `await shop.adrain()`"
+                raise RuntimeError(what) from None
+            except Exception as error:  # noqa: BLE001 - `_failed` raises it
+                self._failed(job, error, raises=raises)
+            else:
+                _worked(job, result)
         return ran
 
-    def _due(self) -> list[Job]:
-        return [job for name in self.app.queues() for job in self.client.queue(name).reserve_many(1, lease=_LEASE_S)]
+    async def adrain(self, *, raises: bool = True) -> int:
+        """Do the same in a test that is a coroutine."""
+        ran = 0
+        while (job := self._due()) is not None:
+            ran += 1
+            try:
+                ended = self._handler(job)(job)
+                result = await ended if inspect.isawaitable(ended) else ended
+            except Exception as error:  # noqa: BLE001 - `_failed` raises it
+                self._failed(job, error, raises=raises)
+            else:
+                _worked(job, result)
+        return ran
 
-    def _run(self, job: Job) -> Any:
+    def _due(self) -> Job | None:
+        """Give one job: more would be lost to the next drain if this one's task raises."""
+        for name in self.app.queues():
+            for job in self.client.queue(name).reserve_many(1, lease=_LEASE_S):
+                return job
+        return None
+
+    def _handler(self, job: Job) -> Callable[[Job], Any]:
         task = self.app.tasks.get(job.name or "")
         if task is None:
             raise LookupError(f"the app has no task {job.name!r}")
-        ended = task.handler()(job)
-        return asyncio.run(_awaited(ended)) if inspect.isawaitable(ended) else ended
+        return task.handler()
+
+    def _failed(self, job: Job, error: Exception, *, raises: bool) -> None:
+        _runs.failed(job, error)
+        if raises and not isinstance(error, (Retry, Release, Fail)):
+            raise error
 
     def _set_clock(self) -> None:
         for name in self.app.queues():
@@ -100,8 +126,22 @@ class AppUnderTest:
             self.app.client, self.app.async_client = before
 
 
-async def _awaited(ended: Any) -> Any:
-    return await ended
+class _LoopRunsError(Exception):
+    """A coroutine cannot be run here."""
+
+
+def _awaited(ended: Any) -> Any:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(ended)
+    ended.close()
+    raise _LoopRunsError
+
+
+def _worked(job: Job, result: Any) -> None:
+    if not job.settled:
+        job.ack(result)
 
 
 @pytest.fixture(scope="session")
