@@ -18,8 +18,8 @@ namespace Duly {
     final class Client
     {
         /**
-         * @param ?string $url `redis://`, `rediss://`, `unix://`, `redis+sentinel://`, `redis+cluster://` or `embedded:`;
-         *     if null the environment's `DULY_URL`, else `redis://127.0.0.1:6379`
+         * @param ?string $url `redis://`, `rediss://`, `unix://`, `redis+sentinel://`, `redis+cluster://` or
+         *     `embedded:`; if null the environment's `DULY_URL`, else `redis://127.0.0.1:6379`
          * @param ?string $prefix in front of all keys; `duly:` if null
          * @param ?string $username wins over the URL's
          * @param ?string $password wins over the URL's

@@ -178,7 +178,7 @@ def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
     import logging, sys, time
     worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], grace=600)
     tell = logging.StreamHandler(sys.stdout)
-    tell.addFilter(lambda record: "the worker stops" in record.getMessage())
+    tell.addFilter(lambda record: record.getMessage().startswith("the worker stops"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[tell])
     @worker.on(None)
     def spin(job):
