@@ -76,19 +76,21 @@ async fn work_off(server: &Server, queue: &Queue, run: Duration) -> (usize, Vec<
         })
     });
     let workers: Vec<_> = workers.collect();
-    loop {
-        let counts = queue.counts().await.unwrap();
-        if counts.ready + counts.reserved + counts.delayed == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_empty(queue).await;
     stop.send(true).unwrap();
     for worker in workers {
         worker.await.unwrap();
     }
     let starts = seen.starts.lock().unwrap().clone();
     (seen.most.load(Ordering::SeqCst), starts)
+}
+
+async fn until_empty(queue: &Queue) {
+    let is_empty = || async {
+        let counts = queue.counts().await.unwrap();
+        counts.ready + counts.reserved + counts.delayed == 0
+    };
+    support::eventually("all jobs are done", is_empty).await;
 }
 
 async fn push(queue: &Queue, count: usize) {
@@ -200,13 +202,7 @@ async fn several_workers_together_keep_to_the_limits_of_names_and_a_killed_one_g
     });
     let began = Instant::now();
     let workers: Vec<_> = workers.collect();
-    loop {
-        let counts = queue.counts().await.unwrap();
-        if counts.ready + counts.reserved + counts.delayed == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until_empty(&queue).await;
     let took = began.elapsed();
     stop.send(true).unwrap();
     for worker in workers {
@@ -275,9 +271,7 @@ async fn a_place_that_is_freed_before_the_rate_opens_is_taken_when_it_does() {
     let waiting =
         tokio::spawn(async move { waiter.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap() });
     // It waits for a place, of which nobody knows when it will be free.
-    while parked(&server) == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    support::eventually("a job is parked", || async { parked(&server) > 0 }).await;
     first.ack().await.unwrap();
     assert_eq!(waiting.await.unwrap().len(), 1);
     let took = began.elapsed();
