@@ -7,6 +7,7 @@ and says on SIGTERM when it started each.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +30,25 @@ ROOT = Path(__file__).resolve().parent.parent
 BODY = "x" * 170
 JOBS = 100_000
 RUNS = 5
-LONG_RUNS = 3
-"""Runs of what takes seconds each."""
+IDLE_JOBS = 500
+LATE_JOBS, LATE_S = 500, 5.0
+AT_ONCE = 20_000
 
 
 class Workers:
     """Starts worker programs of one language, and reads what they saw."""
 
-    def __init__(self, command: list[str], url: str) -> None:
+    def __init__(self, command: list[str], url: str, queue: str = "bench") -> None:
         self._command = command
         self.url = url
-        self.queue = duly.Client(url).queue("bench")
+        self.queue = duly.Client(url).queue(queue)
 
     @contextmanager
     def running(self, reports: list[Report], *, processes: int = 1, cpu: int | None = None) -> Iterator[list[int]]:
         """Runs workers on a CPU, or on any; gives their process ids. Their reports are there afterwards."""
         started = []
         for _ in range(processes):
-            program = [*self._command, self.url, "bench", "1"]
+            program = [*self._command, self.url, self.queue.name, "1"]
             process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True)
             os.sched_setaffinity(process.pid, os.sched_getaffinity(0) if cpu is None else {cpu})
             started.append(process)
@@ -73,9 +75,9 @@ def measure(languages: dict[str, list[str]], rust: str, url: str, worker_cpu: in
         workers = Workers(command, url)
         print(f"bench: workers in {language}", file=sys.stderr, flush=True)
         _rates(workers, language, worker_cpu, add)
-        _idle(workers, language, worker_cpu, add)
-        _lateness(workers, language, worker_cpu, add)
+        _latencies(workers, language, worker_cpu, add)
         _same_second(workers, language, worker_cpu, add)
+        _memory(workers, language, add)
     _loaded_lateness(Workers(languages["python"], url), worker_cpu, add)
     _recovery(Workers(languages["rust"], url), rust, url, add)
     _two_hundred_idle(rust, url, add)
@@ -84,7 +86,7 @@ def measure(languages: dict[str, list[str]], rust: str, url: str, worker_cpu: in
 def _rates(workers: Workers, language: str, cpu: int, add: Add) -> None:
     for processes, name in ((1, "rate"), (2, "rate2")):
         rates, cpu_us = [], []
-        for _ in range(RUNS if processes == 1 else LONG_RUNS):
+        for _ in range(RUNS):
             workers.fill(JOBS)
             reports: list[Report] = []
             # Two workers and the server share two CPUs: nothing is pinned then.
@@ -99,39 +101,37 @@ def _rates(workers: Workers, language: str, cpu: int, add: Add) -> None:
             add(f"worker.cpu_us.{language}", "us", cpu_us)
 
 
-def _idle(workers: Workers, language: str, cpu: int, add: Add) -> None:
-    p50, p99, rss = [], [], []
-    for _ in range(LONG_RUNS):
-        reports: list[Report] = []
-        with workers.running(reports, cpu=cpu) as pids:
-            _warm_up(workers)
-            for _ in range(300):
-                workers.queue.push({"t": time.monotonic_ns(), "body": BODY})
-                time.sleep(random.uniform(0.003, 0.012))
-            workers.until_done()
-            rss.append(_rss_mb(pids[0]))
-        late = sorted(reports[0]["late_us"][1:])
-        p50.append(_at(late, 0.5) / 1e3)
-        p99.append(_at(late, 0.99) / 1e3)
-    add(f"worker.idle_p50_ms.{language}", "ms", p50)
-    add(f"worker.idle_p99_ms.{language}", "ms", p99)
-    add(f"worker.idle_rss_mb.{language}", "MiB", rss)
+def _latencies(workers: Workers, language: str, cpu: int, add: Add) -> None:
+    """How soon an idle worker starts a job that was pushed, and how late one that was delayed; each in five parts."""
+    reports: list[Report] = []
+    with workers.running(reports, cpu=cpu):
+        _warm_up(workers)
+        for _ in range(IDLE_JOBS):
+            workers.queue.push({"t": time.monotonic_ns(), "body": BODY})
+            time.sleep(random.uniform(0.002, 0.009))
+        workers.until_done()
+        _push_delayed(workers)
+        workers.until_done()
+    late_us = reports[0]["late_us"][1:]
+    _add_parts(f"worker.idle_{{}}_ms.{language}", late_us[:IDLE_JOBS], add, ("p50", "p99"))
+    _add_parts(f"worker.lateness_{{}}_ms.{language}", late_us[IDLE_JOBS:], add, ("p50", "p99", "max"))
 
 
-def _lateness(workers: Workers, language: str, cpu: int, add: Add) -> None:
-    figures: dict[str, list[float]] = {"p50": [], "p99": [], "max": []}
-    for _ in range(LONG_RUNS):
-        reports: list[Report] = []
-        with workers.running(reports, cpu=cpu):
-            _warm_up(workers)
-            _push_delayed(workers, 500, 5.0)
-            time.sleep(5.6)  # looking would disturb: there are two CPUs
-            workers.until_done()
-        late = sorted(reports[0]["late_us"][1:])
-        for name, value in (("p50", _at(late, 0.5)), ("p99", _at(late, 0.99)), ("max", late[-1])):
-            figures[name].append(value / 1e3)
-    for name, values in figures.items():
-        add(f"worker.lateness_{name}_ms.{language}", "ms", values)
+def _add_parts(metric: str, late_us: list[float], add: Add, names: tuple[str, ...]) -> None:
+    """Adds what each fifth of the jobs, in the order in which they were started, says."""
+    size = len(late_us) // RUNS
+    parts = [sorted(late_us[at : at + size]) for at in range(0, size * RUNS, size)]
+    for name in names:
+        share = {"p50": 0.5, "p99": 0.99, "max": 1.0}[name]
+        add(metric.format(name), "ms", [_at(part, share) / 1e3 for part in parts])
+
+
+def _memory(workers: Workers, language: str, add: Add) -> None:
+    with workers.running([], processes=RUNS) as pids:
+        while len(workers.queue.workers()) < RUNS:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        add(f"worker.idle_rss_mb.{language}", "MiB", [_rss_mb(pid) for pid in pids])
 
 
 def _loaded_lateness(workers: Workers, cpu: int, add: Add) -> None:
@@ -149,16 +149,14 @@ def _loaded_lateness(workers: Workers, cpu: int, add: Add) -> None:
         _warm_up(workers)
         producer = subprocess.Popen([sys.executable, "-c", load], cwd=ROOT)
         try:
-            _push_delayed(workers, 500, 5.0)
-            time.sleep(5.2)
+            _push_delayed(workers)
         finally:
             producer.kill()
             producer.wait()
         workers.until_done()
     # The jobs of the stream have no due time of their own: they look as late as the machine is old.
-    late = sorted(value for value in reports[0]["late_us"] if value < 6e7)
-    for name, share in (("p50", 0.5), ("p99", 0.99)):
-        add(f"worker.lateness_loaded_{name}_ms", "ms", [_at(late, share) / 1e3])
+    late_us = [value for value in reports[0]["late_us"][1:] if value < 6e7]
+    _add_parts("worker.lateness_loaded_{}_ms", late_us, add, ("p50", "p99"))
 
 
 def stream(url: str, jobs_per_s: float) -> None:
@@ -173,23 +171,23 @@ def stream(url: str, jobs_per_s: float) -> None:
 
 
 def _same_second(workers: Workers, language: str, cpu: int, add: Add) -> None:
-    took = []
-    for _ in range(LONG_RUNS):
-        reports: list[Report] = []
-        at = round(time.time() + 2.0, 3)
-        due_ns = time.monotonic_ns() + int((at - time.time()) * 1e9)
-        jobs = (duly.NewJob({"t": due_ns, "body": BODY}, at=at) for _ in range(20_000))
-        workers.queue.push_many(jobs)
-        with workers.running(reports, cpu=cpu):
+    reports: list[Report] = []
+    with workers.running(reports, cpu=cpu):
+        for _ in range(RUNS):
+            at = round(time.time() + 0.4, 3)
+            due_ns = time.monotonic_ns() + int((at - time.time()) * 1e9)
+            workers.queue.push_many(duly.NewJob({"t": due_ns, "body": BODY}, at=at) for _ in range(AT_ONCE))
+            time.sleep(max(0.0, at - time.time()) + 0.1)
             workers.until_done()
-        took.append((reports[0]["last_ns"] - due_ns) / 1e9)
+    late_us = reports[0]["late_us"]
+    took = [max(late_us[first : first + AT_ONCE]) / 1e6 for first in range(0, len(late_us), AT_ONCE)]
     add(f"worker.due_same_second_s.{language}", "s", took)
 
 
 def _recovery(workers: Workers, rust: str, url: str, add: Add) -> None:
     """From the kill -9 of a worker that holds a hundred jobs (lease 1 s) until another has started them all."""
     took = []
-    for _ in range(LONG_RUNS):
+    for _ in range(RUNS):
         workers.fill(100)
         holder = subprocess.Popen([rust, "hold", url, "bench", "100"], cwd=ROOT)
         while workers.queue.counts().reserved < 100:
@@ -207,18 +205,21 @@ def _recovery(workers: Workers, rust: str, url: str, add: Add) -> None:
 
 def reconnect(languages: dict[str, list[str]], start_server: Callable[[], Any], url: str, add: Add) -> None:
     """From the moment a restarted server answers until a job pushed then has started. `start_server` restarts it."""
-    for language, command in languages.items():
-        took = []
-        workers = Workers(command, url)
-        reports: list[Report] = []
-        with workers.running(reports):
+    of_all = {language: Workers(command, url, f"bench-{language}") for language, command in languages.items()}
+    reports: list[Report] = []
+    with ExitStack() as running:
+        for workers in of_all.values():
+            running.enter_context(workers.running(reports))
             _warm_up(workers)
-            for _ in range(LONG_RUNS):
-                start_server()
+        for _ in range(RUNS):
+            start_server()
+            for workers in of_all.values():
                 workers.queue.push({"t": time.monotonic_ns(), "body": BODY})
+            for workers in of_all.values():
                 workers.until_done()
-        took = [late / 1e3 for late in reports[0]["late_us"][-LONG_RUNS:]]
-        add(f"worker.reconnect_ms.{language}", "ms", took)
+    # The last that was started has ended first.
+    for language, report in zip(of_all, reversed(reports), strict=True):
+        add(f"worker.reconnect_ms.{language}", "ms", [late / 1e3 for late in report["late_us"][-RUNS:]])
 
 
 def _two_hundred_idle(rust: str, url: str, add: Add) -> None:
@@ -226,11 +227,11 @@ def _two_hundred_idle(rust: str, url: str, add: Add) -> None:
     try:
         assert client.stdout is not None
         client.stdout.readline()
-        time.sleep(5.0)  # all have connected and wait
+        time.sleep(1.0)
         rates = []
-        for _ in range(LONG_RUNS):
+        for _ in range(RUNS):
             before, began = _commands(url), time.monotonic()
-            time.sleep(4.0)
+            time.sleep(2.9)  # as long as an idle worker sleeps, or they would be counted in gusts
             # The question itself is one of the commands.
             rates.append((_commands(url) - before - 1) / (time.monotonic() - began))
         add("worker.idle200_commands_per_s", "1/s", rates)
@@ -261,16 +262,20 @@ def _warm_up(workers: Workers) -> None:
     time.sleep(0.2)
 
 
-def _push_delayed(workers: Workers, jobs: int, over_s: float) -> None:
-    for _ in range(jobs):
+def _push_delayed(workers: Workers) -> None:
+    """Pushes jobs that are due over some seconds, and sleeps until the last is: to look would disturb."""
+    first = time.time() + 0.3
+    for _ in range(LATE_JOBS):
         # Due times are whole milliseconds of the server's clock.
-        at = round(time.time() + 0.5 + random.uniform(0, over_s), 3)
+        at = round(first + random.uniform(0, LATE_S), 3)
         due_ns = time.monotonic_ns() + int((at - time.time()) * 1e9)
         workers.queue.push({"t": due_ns, "body": BODY}, at=at)
+    time.sleep(max(0.0, first + LATE_S - time.time()) + 0.1)
 
 
 def _at(values: list[float], share: float) -> float:
-    return values[min(len(values) - 1, int(len(values) * share))]
+    """The nearest rank, of values in order."""
+    return values[math.ceil(len(values) * share) - 1]
 
 
 def _rss_mb(pid: int) -> float:

@@ -506,6 +506,8 @@ namespace Duly {
         public readonly Queue $queue;
         /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
         public readonly bool $settled;
+        /** Whether it was acked through this object. */
+        public readonly bool $acked;
 
         /**
          * Done: the job leaves the queue.
@@ -654,7 +656,7 @@ namespace Duly {
         public readonly int $reserved;
         public readonly int $failed;
         public readonly bool $paused;
-        /** How long ago the oldest ready job was pushed, by the producer's clock. */
+        /** How long ago the oldest ready job was pushed, by the producer's clock; its delay counts. */
         public readonly ?float $oldestReadyAge;
         public readonly ?float $nextDueIn;
         public readonly ?float $nextLeaseEndIn;
@@ -730,7 +732,7 @@ namespace Duly {
     {
         use DescribesItself;
 
-        /** The complete JSON package, as an export or an older consumer reads it. */
+        /** The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`. */
         public readonly string $package;
         /** `delayed`, `ready`, `reserved` or `failed`. */
         public readonly string $state;
@@ -885,14 +887,19 @@ namespace Duly {
         }
 
         /**
-         * Refuses queues that cannot be served; starts nothing.
+         * Refuses what a worker cannot be started with; starts nothing.
          *
          * @param array<int|string, string|int> $queues as for `Client::reserveFrom`, and parts of partitioned queues
          *
          * @throws Exception\InvalidArgumentException
          */
-        public static function check(Client $client, array $queues): void
-        {
+        public static function check(
+            Client $client,
+            array $queues,
+            int|float $lease,
+            int|float $grace,
+            ?string $name = null,
+        ): void {
         }
 
         /**
@@ -967,9 +974,10 @@ namespace Duly {
         }
 
         /**
-         * What happened since the last call: `level` and `text`, and `queue` and `id` if it is about a job.
+         * What happened since the last call: `level` and `text`; if it is about a job also `queue`, `id`, `name` and
+         * `attempt`.
          *
-         * @return list<array<string, string>>
+         * @return list<array<string, int|string|null>>
          */
         public function events(): array
         {

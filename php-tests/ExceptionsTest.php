@@ -94,6 +94,24 @@ final class ExceptionsTest extends ServerTestCase
         self::assertStringNotContainsString('secret', (string) $error);
     }
 
+    public function testTracesHaveNoArguments(): void
+    {
+        $before = ini_set('zend.exception_ignore_args', '0');
+        $wrong = [
+            fn () => new Client('redis://h', password: 's3cr3t', deadline: -1),
+            fn () => new Client('http://u:s3cr3t@h'),
+            fn () => $this->queue->push(['card' => 's3cr3t'], delay: -1),
+        ];
+        foreach ($wrong as $call) {
+            $error = $this->thrownBy(InvalidArgumentException::class, $call);
+            self::assertStringNotContainsString('s3cr3t', $error . print_r($error->getTrace(), true));
+        }
+        // Those of others are as the program wants them.
+        $other = (static fn (string $argument): \Exception => new \Exception())('kept');
+        self::assertSame(['kept'], $other->getTrace()[0]['args']);
+        ini_set('zend.exception_ignore_args', $before);
+    }
+
     public function testAWrongPasswordIsNotTransient(): void
     {
         $client = new Client($this->server->url(), username: 'nobody', password: 'wrong');

@@ -80,6 +80,7 @@ final class PushReserveAckTest extends ServerTestCase
         $reserved = $this->queue->reserveMany(300);
         self::assertCount(300, $reserved);
         self::assertSame(array_fill(0, 300, true), $this->queue->ackMany($reserved));
+        self::assertTrue($reserved[299]->settled && $reserved[299]->acked);
         self::assertTrue($reserved[0]->settled);
         self::assertSame(array_fill(0, 300, false), $this->queue->ackMany($reserved));
     }

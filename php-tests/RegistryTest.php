@@ -44,7 +44,9 @@ final class RegistryTest extends ServerTestCase
 
     public function testAWorkerThatIsKilledIsLeftOutAfterItsTime(): void
     {
-        $program = $this->program('(new Duly\Worker($client, ["q"], lease: 1, log: "say"))->run();');
+        $program = $this->program('
+            (new Duly\Worker($client, ["q"], lease: 1, log: "say"))->on("n", fn () => null)->run();
+        ');
         Server::until(fn (): bool => count($this->queue->workers()) === 1, 'it is not listed');
         self::assertNull($this->queue->workers()[0]->name);
         $program->signal(SIGKILL);
@@ -55,8 +57,7 @@ final class RegistryTest extends ServerTestCase
 
     public function testWhatMakesNoSenseIsRefused(): void
     {
-        $worker = new Worker($this->client, ['q'], log: fn () => null, name: "a\nb");
-        $this->thrownBy(InvalidArgumentException::class, fn () => $worker->run());
+        $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], name: "a\nb"));
         $this->queue->push(1);
         $job = $this->queue->reserve();
         foreach ([-0.1, 1.1, NAN, INF, '0.5', true] as $wrong) {

@@ -51,22 +51,44 @@ final class SupervisorTest extends ServerTestCase
         }
     }
 
-    public function testASecondSignalAndTheEndOfTheGraceCutHandlersShort(): void
+    public function testASecondSignalCutsHandlersShortAndSaysWhichItWas(): void
     {
         $this->queue->push('slow', name: 'n');
-        $program = $this->supervise(self::HANDLER);
-        $program->hear('begin slow');
-        $program->signal(SIGTERM);
-        $program->hear('stopping');
-        Program::untilSignalsHaveCome($this->lastPid($program));
-        $program->signal(SIGTERM);
-        self::assertSame(128 + SIGTERM, $program->end(5));
+        foreach ([[SIGTERM, SIGTERM], [SIGINT, SIGINT], [SIGQUIT, SIGQUIT], [SIGTERM, SIGINT]] as [$first, $second]) {
+            $program = $this->supervise(self::HANDLER);
+            $program->hear('begin slow');
+            $program->signal($first);
+            $program->hear('stopping');
+            Program::untilSignalsHaveCome($this->lastPid($program));
+            $program->signal($second);
+            self::assertSame(128 + $second, $program->end(5));
+            self::assertSame(1, $this->queue->counts()->ready);
+        }
+    }
 
+    public function testTheEndOfTheGraceCutsHandlersShort(): void
+    {
+        $this->queue->push('slow', name: 'n');
         $program = $this->supervise(self::HANDLER, '--grace=0.5');
         $program->hear('begin slow');
         $program->signal(SIGINT);
         self::assertSame(128 + SIGALRM, $program->end(5));
         self::assertSame(1, $this->queue->counts()->ready);
+    }
+
+    public function testAChildThatIsStillStartingGetsSigtermWhateverCame(): void
+    {
+        foreach (['pcntl_signal(SIGTERM, function (): never { exit("it was SIGTERM"); });', ''] as $heeds) {
+            $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+            file_put_contents($file, "<?php {$heeds} echo 'starting'; while (true) { usleep(1000); }");
+            foreach ([SIGTERM, SIGINT, SIGQUIT] as $signal) {
+                $program = $this->start([$file]);
+                $program->hear('starting');
+                $program->signal($signal);
+                self::assertSame(0, $program->end(5));
+                self::assertSame($heeds !== '', str_contains($program->said(), 'it was SIGTERM'));
+            }
+        }
     }
 
     public function testAChildThatHangsEndsByItselfWhenTheGraceIsOver(): void
@@ -220,7 +242,10 @@ final class SupervisorTest extends ServerTestCase
     {
         $url = var_export($this->server->url(), true);
         $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
-        file_put_contents($file, "<?php return new Duly\\Worker(new Duly\\Client({$url}, password: 'no'), ['q']);");
+        file_put_contents($file, "<?php
+            \$worker = new Duly\\Worker(new Duly\\Client({$url}, password: 'no'), ['q']);
+            return \$worker->on('n', fn () => null);
+        ");
         $program = $this->start([$file, '--processes', '2']);
         self::assertSame(1, $program->end());
         $said = $program->said();
@@ -277,7 +302,8 @@ final class SupervisorTest extends ServerTestCase
         $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
         file_put_contents($file, "<?php
             \$log = fn () => throw new OverflowException('the disk is full');
-            return new Duly\\Worker(new Duly\\Client({$url}), ['q'], log: \$log);
+            \$worker = new Duly\\Worker(new Duly\\Client({$url}), ['q'], log: \$log);
+            return \$worker->on('other', fn () => null);
         ");
         $this->queue->push(1, name: 'n');
         $program = $this->start([$file]);

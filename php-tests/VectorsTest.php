@@ -129,6 +129,9 @@ final class VectorsTest extends ServerTestCase
             self::assertSame($id, $view->id);
             // What is kept beside the record is written anew when the job fails, and can be read from then on.
             self::assertTrue($view->undecodable !== null || str_starts_with($view->error, 'undecodable record: '));
+            if ($view->undecodable !== null) {
+                self::assertSame($record, $view->package, 'nothing is lost');
+            }
             return;
         }
         self::assertNotNull($job, (string) json_encode(array_column($this->queue->peek('failed'), 'undecodable')));

@@ -97,7 +97,7 @@ final class WorkerFaultsTest extends ServerTestCase
         $this->queue->cancel('a');
         self::assertSame(0, $program->end(5));
         self::assertSame(
-            "begin\njob a of queue q is interrupted: "
+            "begin\njob a (n, attempt 1) of queue q is interrupted: "
             . "its lease was lost: it was cancelled, or another worker may run it\n",
             $program->said(),
         );

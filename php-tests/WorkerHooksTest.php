@@ -39,6 +39,30 @@ final class WorkerHooksTest extends ServerTestCase
         );
     }
 
+    public function testAfterHooksRunUnlessTheHandlerGaveTheJobBackOrFailedIt(): void
+    {
+        $settle = [
+            'returns' => static fn () => null,
+            'acks' => static fn (Job $job) => $job->ack(),
+            'acks many' => static fn (Job $job) => $job->queue->ackMany([$job]),
+            'releases' => static fn (Job $job) => $job->release(60),
+            'retries' => static fn (Job $job) => $job->fail('not now', retryAfter: 60),
+            'gives up' => static fn (Job $job) => $job->fail('never', final: true),
+        ];
+        $worker = $this->worker(count($settle));
+        foreach ($settle as $name => $how) {
+            $this->queue->push(1, name: $name);
+            $worker->on($name, static fn (mixed $data, Job $job) => $how($job));
+        }
+        $worker->after(function (Job $job): void {
+            $this->said[] = $job->name;
+        });
+        $worker->onFailure(function (): void {
+            $this->said[] = 'failure';
+        })->run();
+        self::assertSame(['returns', 'acks', 'acks many'], $this->said);
+    }
+
     public function testABeforeHookThatThrowsEndsTheRunAsAFailure(): void
     {
         $this->queue->push('works', id: 'a', name: 'n', maxRetries: 0);
@@ -205,6 +229,22 @@ final class WorkerHooksTest extends ServerTestCase
             ['error', "job 'b' (fails, attempt 1) of queue 'q' failed for good: DomainException at {$place}", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
+    }
+
+    public function testWhatTheEngineTellsOfAJobHasTheSameContext(): void
+    {
+        $logger = new RecordingLogger();
+        $this->queue->push('secret', id: 'a', name: 'long', maxRetries: 0, timeout: 0.1);
+        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
+        $worker->on('long', static function (): void {
+            while (true) {
+                usleep(1000);
+            }
+        })->run();
+        $told = 'job a (long, attempt 1) of queue q is interrupted: '
+            . 'it ran longer than its timeout, which counts as a failure';
+        $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
+        self::assertSame([['warning', $told, $context]], $logger->records);
     }
 
     public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void

@@ -116,7 +116,7 @@ final class WorkerTest extends ServerTestCase
 
     public function testASignalEndsAnIdleWorkerWithinHalfASecond(): void
     {
-        $program = $this->worker('say("ready"); $worker->run(); say("ended");');
+        $program = $this->worker('$worker->on("n", fn () => null); say("ready"); $worker->run(); say("ended");');
         $program->hear('ready');
         $this->server->untilSomebodyWaits();
         $sent = microtime(true);
@@ -189,7 +189,8 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ', 'maxJobs: 2');
         self::assertSame(0, $program->end());
-        self::assertStringContainsString('the lease of job a of queue q was over before', $program->said());
+        $told = 'the lease of job a (n, attempt 1) of queue q was over before';
+        self::assertStringContainsString($told, $program->said());
         self::assertSame(1, $this->totals()['acked']);
     }
 
@@ -244,6 +245,7 @@ final class WorkerTest extends ServerTestCase
     public function testAnErrorThatNoWaitingHealsIsThrown(): void
     {
         $worker = new Worker(new Client($this->server->url(), password: 'wrong'), ['q'], log: static fn () => null);
+        $worker->on('n', static fn () => null);
         $this->thrownBy(AuthenticationFailedException::class, fn () => $worker->run());
     }
 
@@ -345,7 +347,9 @@ final class WorkerTest extends ServerTestCase
         $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q' => 0]))->run());
         $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], grace: -1));
         $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], maxJobs: 0));
-        $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q'], lease: 0))->run());
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], lease: 0));
+        $this->thrownBy($invalid, fn () => new Worker($this->client, ['q'], name: ''));
+        $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q']))->run());
     }
 
     public function testItWorksWithoutPcntl(): void

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import duly
 import pytest
-from support import Program, Server
+from support import Program, Server, programs
 
 numbers = itertools.count()
 
@@ -42,13 +42,12 @@ def queue(client: duly.Client) -> duly.Queue:
 
 @pytest.fixture
 def program(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
-    started: list[Program] = []
+    with programs(server, prefix) as start:
+        yield start
 
-    def start(code: str) -> Program:
-        started.append(Program(server, prefix, code))
-        return started[-1]
 
-    yield start
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
+@pytest.fixture
+def own_program(own_server: Server) -> Iterator[Callable[[str], Program]]:
+    """Start programs on a server that may be taken away from them."""
+    with programs(own_server, "duly:") as start:
+        yield start

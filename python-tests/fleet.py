@@ -25,9 +25,10 @@ COMMANDS: dict[str, tuple[list[str], int]] = {  # and how many handlers run at o
 }
 
 
-def environment(server: Server) -> dict[str, str]:
+def environment(url: str, notes_url: str) -> dict[str, str]:
     scan = f":{HERE.parent / 'build/php.d'}"
-    return {**os.environ, "PHP_INI_SCAN_DIR": scan, "DULY_URL": server.url, "NOTING_LEASE": str(LEASE)}
+    settings = {"DULY_URL": url, "NOTING_URL": notes_url, "NOTING_LEASE": str(LEASE)}
+    return {**os.environ, "PHP_INI_SCAN_DIR": scan, **settings}
 
 
 def what_is_missing() -> str | None:
@@ -40,10 +41,14 @@ def what_is_missing() -> str | None:
 
 
 class Worker:
-    """One place of the fleet: a process, and the next one when that has ended."""
+    """One place of the fleet: a process, and the next one when that has ended.
 
-    def __init__(self, what: str, server: Server, log: Path) -> None:
+    It notes its runs on `server`, which also has its work unless `url` says otherwise.
+    """
+
+    def __init__(self, what: str, server: Server, log: Path, url: str | None = None) -> None:
         self.what, self._server, self.log = what, server, log
+        self._environment = environment(url or server.url, server.url)
         self._command, self.concurrency = COMMANDS[what]
         self.frozen_until: float | None = None
         self.start()
@@ -51,7 +56,7 @@ class Worker:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, env=environment(self._server), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.told: signal.Signals | None = None
         self.was_frozen = False
@@ -84,6 +89,12 @@ class Worker:
     def thaw(self) -> None:
         self.frozen_until = None
         self.process.send_signal(signal.SIGCONT)
+
+    def end_having_told_one_outage(self) -> None:
+        """End it well; it has said once that the server did not answer, and once that it did again."""
+        assert self.end() == 0
+        said = self.log.read_text()
+        assert (said.count("keeps trying"), said.count("answers again")) == (1, 1), said
 
     def end(self) -> int:
         if self.frozen_until is not None:

@@ -151,3 +151,20 @@ class Program:
         status, out, err = self.end(seconds)
         assert (status, err) == (0, ""), (status, out, err)
         return out
+
+
+@contextmanager
+def programs(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
+    """Start programs, which are killed in the end."""
+    started: list[Program] = []
+
+    def start(code: str) -> Program:
+        started.append(Program(server, prefix, code))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for one in started:
+            one.process.kill()
+            one.process.communicate()

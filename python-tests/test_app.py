@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -227,6 +228,135 @@ async def test_a_test_that_is_a_coroutine_awaits_adrain(
         shop.drain()
     assert (await shop.adrain(), ran) == (1, [1])
     assert app.queue().counts().failed == 0
+
+
+class Tells(duly.Middleware):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def before(self, job: duly.Job) -> None:
+        self.told.append(f"before {job.name}")
+
+    def after(self, job: duly.Job) -> None:
+        self.told.append(f"after {job.name}{' too late' if job.settled else ''}")
+
+    def on_failure(self, _job: duly.Job, failure: duly.Failure) -> None:
+        self.told.append(f"on_failure {type(failure.raised).__name__}")
+        failure.final = True
+
+    def on_failed(self, _job: duly.Job, error: str) -> None:
+        self.told.append(f"on_failed {error.splitlines()[0]}")
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_drain_calls_the_hooks_of_the_app_as_its_workers_do(
+    kind: str, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    tells = Tells()
+    app = duly.App(middleware=[tells])
+
+    def body(number: int) -> None:
+        tells.told.append(f"run {number}")
+        if number == 2:
+            raise ValueError("no")
+
+    if kind == "plain":
+
+        @app.task("count")
+        def count(number: int) -> None:
+            body(number)
+
+    else:
+
+        @app.task("count")
+        async def count(number: int) -> None:
+            asyncio.get_running_loop()
+            body(number)
+
+    shop = duly_app(app)
+    count.push(1)
+    assert shop.drain() == 1
+    assert tells.told == ["before count", "run 1", "after count"]
+    tells.told.clear()
+    count.push(2)
+    assert shop.drain(raises=False) == 1
+    assert tells.told == ["before count", "run 2", "on_failure ValueError", "on_failed ValueError: no"]
+    assert app.queue().counts().failed == 1
+    tells.told.clear()
+    app.queue().push(1, name="nobody's")
+    with pytest.raises(LookupError, match='no task "nobody\'s"'):
+        shop.drain()
+    what = 'this worker has no handler for the name "nobody\'s"'
+    assert tells.told == ["before nobody's", "on_failure NoHandler", f"on_failed {what}"]
+
+
+async def test_adrain_calls_the_hooks_of_the_app(duly_app: Callable[[duly.App], AppUnderTest]) -> None:
+    tells = Tells()
+    app = duly.App(middleware=[tells])
+    app.task("plain")(lambda: None)
+
+    @app.task("of.loop")
+    async def of_loop() -> None: ...
+
+    shop = duly_app(app)
+    await of_loop.apush()
+    await app.tasks["plain"].apush()
+    with pytest.raises(RuntimeError, match="adrain"):
+        shop.drain()
+    assert tells.told == []
+    assert await shop.adrain() == 2
+    assert sorted(tells.told) == ["after of.loop", "after plain", "before of.loop", "before plain"]
+
+
+def test_drain_runs_what_a_task_was_pushed_to_another_queue_for(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    ran: list[int] = []
+
+    @app.task("count", queue="orders")
+    def count(number: int) -> None:
+        ran.append(number)
+
+    shop = duly_app(app)
+    count.using(queue="urgent").push(1)
+    count.using(queue="late", delay=60).push(2)
+    assert (shop.drain(), ran) == (1, [1])
+    shop.advance(59)
+    assert shop.drain() == 0
+    shop.advance(1)
+    assert (shop.drain(), ran) == (1, [1, 2])
+
+
+async def test_adrain_runs_what_was_pushed_to_another_queue_from_asyncio(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    app.task("count")(lambda: None)
+    shop = duly_app(app)
+    await app.tasks["count"].using(queue="late", delay=60).apush()
+    assert await shop.adrain() == 0
+    shop.advance(60)
+    assert await shop.adrain() == 1
+
+
+def test_jobs_for_another_program_are_left_to_it_and_have_the_same_clock(
+    app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
+) -> None:
+    app.task("count")(lambda: None)
+    shop = duly_app(app)
+    theirs = app.queue("theirs")
+    theirs.push({}, name="of.php", delay=60)
+    shop.advance(60)
+    assert shop.drain() == 0
+    assert theirs.reserve() is not None
+
+
+def test_a_task_that_comes_after_the_fixture_has_its_clock(duly_app: Callable[[duly.App], AppUnderTest]) -> None:
+    app = duly.App()
+    shop = duly_app(app)
+    app.task("count", queue="new")(lambda: None)
+    app.tasks["count"].using(delay=60).push()
+    shop.advance(60)
+    assert shop.drain() == 1
 
 
 def test_the_hooks_of_an_app_surround_the_tasks_of_its_workers(app: duly.App) -> None:

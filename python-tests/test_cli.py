@@ -110,6 +110,9 @@ def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, not
         (["worker", "shop:app", "-q", "orders,orders"], "given twice"),
         (["worker", "shop:app", "--lease", "0"], "lease"),
         (["worker", ":"], "names no module"),
+        (["worker", ".shop"], "names no module"),
+        (["worker", "./shop:app"], "names no module"),
+        (["worker", "shop.py:app"], "no module 'shop.py'"),
         (["worker", "shop:app", "-c", "0"], "must be 1 or more"),
         (["worker"], "the following arguments are required: app"),
     ],
@@ -120,6 +123,104 @@ def test_a_wrong_command_line_says_what_is_wrong(start: Start, arguments: list[s
     assert worker.returncode == 2
     assert says in said
     assert "Traceback" not in said
+
+
+BROKEN = [
+    ("def broken(:", r"the app broken:app cannot be imported: SyntaxError: .+\n  at .*/broken\.py:1"),
+    (
+        "import duly\nimport no_such_module",
+        r"ModuleNotFoundError: No module named 'no_such_module'\n  at .*/broken\.py:2 in <module>",
+    ),
+    (
+        "def load():\n    raise ValueError('no settings')\nload()",
+        r"ValueError: no settings\n  at .*/broken\.py:2 in load\n  at .*/broken\.py:3 in <module>\n$",
+    ),
+    ("raise SystemExit(0)", r"SystemExit: 0\n  at .*/broken\.py:1 in <module>"),
+    (
+        "import duly\napp = duly.App('redis://127.0.0.1/none')\n",
+        r"InvalidArgumentError: the server's URL cannot be used: .+\n  at .*/broken\.py:2 in <module>",
+    ),
+    ("import duly\napp = duly.App()\n", r"the app broken:app has no task: import the modules with its tasks there"),
+    ("def __getattr__(name):\n    raise KeyError(name)", r"KeyError: 'app'\n  at .*/broken\.py:2 in __getattr__"),
+]
+
+
+@pytest.mark.parametrize("arguments", [(), ("-p", "2")])
+@pytest.mark.parametrize(("source", "says"), BROKEN)
+def test_an_app_that_cannot_be_imported_says_what_failed_and_where(
+    start: Start, tmp_path: Path, source: str, says: str, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "broken.py").write_text(source)
+    worker = start("worker", "broken:app", *arguments)
+    _, said = worker.communicate(timeout=20)
+    assert worker.returncode == 2, said
+    assert said.startswith("duly: ")
+    assert re.search(says, said), said
+    assert "Traceback" not in said
+
+
+def test_processes_go_on_while_the_app_cannot_be_imported_for_another(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2", "--lease", "0.3")
+    orders.push_many(duly.NewJob({"text": "x"}, name="note") for _ in range(20))
+    until(lambda: len({pid for pid, _ in notes()}) == 2 or not orders.counts().ready, "the jobs did not run")
+    source = (tmp_path / "shop.py").read_text()
+    (tmp_path / "shop.py").write_text("def broken(:")
+    os.kill(int(notes()[0][0]), signal.SIGKILL)
+    assert supervisor.stderr is not None
+    said = ""
+    while "ended with status 2 after" not in said:
+        said = supervisor.stderr.readline()
+        assert said, "it has ended"
+    (tmp_path / "shop.py").write_text(source)
+    before = len({pid for pid, _ in notes()})
+
+    def another_works() -> bool:
+        orders.push({"text": "again"}, name="note")
+        return len({pid for pid, _ in notes()}) > before
+
+    until(another_works, "the dead was not replaced")
+    supervisor.send_signal(signal.SIGTERM)
+    supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
+
+
+SLOW = """
+    import os, sys, time
+    with open(os.environ["NOTES"], "a") as notes:
+        notes.write(f"{os.getpid()} {'child' if '--supervised' in sys.orig_argv else 'parent'}\\n")
+    time.sleep(float(os.environ["SLOW"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    ("when", "processes"),
+    [("while Python starts", 3), ("while the app is imported", 3), ("while the app is imported", 1)],
+)
+def test_a_stop_before_a_worker_is_ready_is_quiet(
+    start: Start,
+    environment: dict[str, str],
+    notes: Notes,
+    tmp_path: Path,
+    when: str,
+    processes: int,
+    number: signal.Signals,
+) -> None:
+    environment["SLOW"] = "0.3"
+    if when == "while Python starts":
+        # Python imports it by itself, before the command.
+        (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(SLOW))
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *filter(None, [environment.get("PYTHONPATH")])])
+    else:
+        (tmp_path / "shop.py").write_text(textwrap.dedent(SLOW) + textwrap.dedent(APP))
+    worker = start("worker", "shop:app", "-p", str(processes))
+    who, number_of_them = ("parent", 1) if processes == 1 else ("child", processes)
+    until(lambda: [name for _, name in notes()].count(who) == number_of_them, "it did not start")
+    worker.send_signal(number)
+    _, said = worker.communicate(timeout=20)
+    assert (worker.returncode, said) == (0, "")
 
 
 def test_several_processes_share_the_work_and_the_dead_are_replaced(

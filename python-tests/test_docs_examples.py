@@ -111,7 +111,7 @@ def run(block: Block, command: list[str], name: str, folder: Path) -> None:
             said, _ = process.communicate(timeout=float(stop.group(1)) if stop else LONGEST_S)
             assert not stop, f"it should have run until it was stopped, but ended with:\n{said}"
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM if stop else signal.SIGKILL)
+            process.send_signal(signal.SIGTERM if stop else signal.SIGABRT)  # at which Python says where it stands
             try:
                 said, _ = process.communicate(timeout=LONGEST_S)
             finally:

@@ -32,7 +32,9 @@ def test_an_audit_finds_what_is_broken_and_repairs_it_on_request(
     assert [(found.invariant, found.id, found.repaired) for found in report.findings] == [("one_state", lost, False)]
     assert report.findings[0].detail in repr(report.findings[0])
     assert queue.reserve() is None
-    assert [found.repaired for found in queue.audit(repair=True).findings] == [True]
+    report = queue.audit(repair=True)
+    assert [found.repaired for found in report.findings] == [True]
+    assert repr(report).endswith("1 findings, 1 repaired>")
     assert queue.audit().clean
     job = queue.reserve()
     assert job is not None

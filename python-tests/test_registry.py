@@ -43,6 +43,7 @@ def test_a_worker_is_listed_with_what_it_runs_until_it_stops(client: duly.Client
 def test_a_worker_that_is_killed_is_left_out_after_its_time(program: Start, queue: duly.Queue) -> None:
     worker = program("""
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], lease=1)
+        worker.on("n", lambda job: None)
         worker.run()
     """)
     until(lambda: queue.workers(), "it is not listed")

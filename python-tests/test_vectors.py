@@ -46,6 +46,8 @@ def check(queue: duly.Queue, server: Server, key: str, vector: dict[str, Any], j
         assert view.id == job_id
         # What is kept beside the record is written anew when the job fails, and can be read from then on.
         assert view.undecodable or view.error.startswith("undecodable record: ")
+        if view.undecodable:
+            assert view.package == record, "nothing is lost"
         return
     assert job is not None, [view.undecodable for view in queue.peek("failed")]
     expected = vector["decodes_to"]

@@ -218,6 +218,7 @@ def test_a_worker_survives_an_outage_and_says_so_once(own_server: Server, caplog
 
 def test_an_error_that_no_waiting_heals_is_raised(server: Server) -> None:
     worker = duly.Worker(duly.Client(server.url, username="nobody", password="wrong"), ["q"])
+    worker.on("n", lambda _job: None)
     with pytest.raises(duly.AuthenticationFailedError):
         worker.run()
 
@@ -235,6 +236,7 @@ def test_wrong_settings_are_refused(client: duly.Client) -> None:
         lambda: duly.Worker(client, ["q", "q"]),
         lambda: duly.Worker(client, ["q"], middleware=["hook"]),  # type: ignore[list-item]
         lambda: worker.on("a", "handler"),  # type: ignore[call-overload]
+        duly.Worker(client, ["q"]).run,  # it has no handler
     ):
         with pytest.raises(duly.InvalidArgumentError):
             wrong()

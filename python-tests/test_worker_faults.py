@@ -38,8 +38,8 @@ print("acked", report.acked, "lost", report.lost, flush=True)
 """
 
 
-def started(program: Start) -> Program:
-    worker = program(WORKER)
+def started(program: Start, code: str = WORKER) -> Program:
+    worker = program(code)
     assert worker.line() == "ready"
     return worker
 
@@ -91,90 +91,71 @@ def test_a_poison_job_ends_in_failed(program: Start, queue: duly.Queue) -> None:
     assert worker.ends_well() == "acked 1 lost 0\n"
 
 
-def test_a_worker_outlives_a_restart_of_the_server(own_server: Server) -> None:
+def test_a_worker_outlives_a_restart_of_the_server(own_server: Server, own_program: Start) -> None:
     queue = duly.Client(own_server.url).queue("q")
-    worker = Program(own_server, "duly:", WORKER)
-    try:
-        assert worker.line() == "ready"
-        queue.push(1, name="wait")
-        assert worker.line() == "running 1 1"
-        own_server.kill()
-        own_server.start()
-        # This server kept nothing: what the worker says of its job is refused, and harms nothing.
-        queue.push("now", key="go on", delay=3600)
-        queue.push(2, name="say")
-        assert said_next(worker) == "said 2 1"
-        until(lambda: totals(queue, "acked") == 1, "not acked")
-        worker.process.terminate()
-        status, out, err = worker.end()
-        assert (status, out) == (0, "acked 1 lost 1\n"), err
-        assert err.count("keeps trying") <= 1  # none if the server was back before the worker asked
-    finally:
-        worker.process.kill()
-        worker.process.communicate()
+    worker = started(own_program)
+    queue.push(1, name="wait")
+    assert worker.line() == "running 1 1"
+    own_server.kill()
+    own_server.start()
+    # This server kept nothing: what the worker says of its job is refused, and harms nothing.
+    queue.push("now", key="go on", delay=3600)
+    queue.push(2, name="say")
+    assert said_next(worker) == "said 2 1"
+    until(lambda: totals(queue, "acked") == 1, "not acked")
+    worker.process.terminate()
+    status, out, err = worker.end()
+    assert (status, out) == (0, "acked 1 lost 1\n"), err
+    assert err.count("keeps trying") <= 1  # none if the server was back before the worker asked
 
 
-def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(own_server: Server) -> None:
+def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(
+    own_server: Server, own_program: Start
+) -> None:
     queue = duly.Client(own_server.url).queue("q")
-    worker = Program(own_server, "duly:", WORKER)
-    try:
-        assert worker.line() == "ready"
-        queue.push(1, name="say")
-        assert worker.line() == "said 1 1"
-        own_server.cli("client", "kill", "type", "normal")
-        queue.push(2, name="say")
-        assert worker.line() == "said 2 1"
-        own_server.cli("replicaof", "127.0.0.1", "1")
-        until(lambda: "errorstat_READONLY" in own_server.cli("info", "errorstats"), "it does not try")
-        own_server.cli("replicaof", "no", "one")
-        queue.push(3, name="say")
-        assert worker.line() == "said 3 1"
-        until(lambda: totals(queue, "acked") == 3, "not acked")
-        worker.process.terminate()
-        status, out, err = worker.end()
-        assert (status, out) == (0, "acked 3 lost 0\n"), err
-        assert err.count("keeps trying") <= 2
-    finally:
-        worker.process.kill()
-        worker.process.communicate()
+    worker = started(own_program)
+    queue.push(1, name="say")
+    assert worker.line() == "said 1 1"
+    own_server.cli("client", "kill", "type", "normal")
+    queue.push(2, name="say")
+    assert worker.line() == "said 2 1"
+    own_server.cli("replicaof", "127.0.0.1", "1")
+    until(lambda: "errorstat_READONLY" in own_server.cli("info", "errorstats"), "it does not try")
+    own_server.cli("replicaof", "no", "one")
+    queue.push(3, name="say")
+    assert worker.line() == "said 3 1"
+    until(lambda: totals(queue, "acked") == 3, "not acked")
+    worker.process.terminate()
+    status, out, err = worker.end()
+    assert (status, out) == (0, "acked 3 lost 0\n"), err
+    assert err.count("keeps trying") <= 2
 
 
-def test_a_frozen_server_is_waited_out(own_server: Server) -> None:
+def test_a_frozen_server_is_waited_out(own_server: Server, own_program: Start) -> None:
     client = duly.Client(own_server.url)
     queue = client.queue("q")
-    worker = Program(
-        own_server, "duly:", WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=0.5", "lease=30")
-    )
-    try:
-        assert worker.line() == "ready"
-        queue.push(1, name="wait")
-        assert worker.line() == "running 1 1"
-        queue.push("now", key="go on", delay=3600)
-        own_server.freeze()
-        time.sleep(1)
-        own_server.thaw()
-        until(lambda: totals(queue, "acked") == 1, "not acked")
-        queue.push(2, name="say")
-        assert worker.line() == "done"
-        assert worker.line() == "said 2 1"
-        worker.process.terminate()
-        status, out, err = worker.end()
-        assert (status, out) == (0, "acked 2 lost 0\n"), err
-    finally:
-        worker.process.kill()
-        worker.process.communicate()
+    impatient = WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=0.5", "lease=30")
+    worker = started(own_program, impatient)
+    queue.push(1, name="wait")
+    assert worker.line() == "running 1 1"
+    queue.push("now", key="go on", delay=3600)
+    own_server.freeze()
+    time.sleep(1)
+    own_server.thaw()
+    until(lambda: totals(queue, "acked") == 1, "not acked")
+    queue.push(2, name="say")
+    assert worker.line() == "done"
+    assert worker.line() == "said 2 1"
+    worker.process.terminate()
+    status, out, err = worker.end()
+    assert (status, out) == (0, "acked 2 lost 0\n"), err
 
 
-def test_a_stop_ends_in_time_while_the_server_is_away(own_server: Server) -> None:
-    worker = Program(own_server, "duly:", WORKER)
-    try:
-        assert worker.line() == "ready"
-        client = duly.Client(own_server.url)
-        client.queue("q").push(1, name="say")
-        assert worker.line() == "said 1 1"
-        own_server.kill()
-        worker.process.terminate()
-        assert worker.end(20)[0] == 0
-    finally:
-        worker.process.kill()
-        worker.process.communicate()
+def test_a_stop_ends_in_time_while_the_server_is_away(own_server: Server, own_program: Start) -> None:
+    worker = started(own_program)
+    client = duly.Client(own_server.url)
+    client.queue("q").push(1, name="say")
+    assert worker.line() == "said 1 1"
+    own_server.kill()
+    worker.process.terminate()
+    assert worker.end(20)[0] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import duly
 import pytest
@@ -205,6 +206,23 @@ def test_what_a_handler_says_is_told_when_it_has_ended(client: duly.Client, queu
     with pytest.raises(duly.LeaseLostError):
         seen[1].release()
     assert [view.error for view in queue.peek("delayed")] == ["by hand"]
+
+
+def test_what_the_engine_tells_of_a_job_has_the_same_fields(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on("long")
+    def long(_job: duly.Job) -> None:
+        while True:
+            time.sleep(0.001)
+
+    pushed = queue.push("secret", name="long", timeout=0.1, max_retries=0)
+    with caplog.at_level(logging.WARNING, "duly.worker"), running(worker):
+        until(lambda: empty(queue), "it runs on")
+    (told,) = [record.__dict__ for record in caplog.records if "is interrupted" in record.message]
+    assert (told["queue"], told["id"], told["job_name"], told["attempt"]) == ("q", pushed, "long", 1)
 
 
 def test_log_records_have_fields_and_never_the_data(

@@ -45,6 +45,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "room = starts_left(rate)",
         "a rate undoes the limit of places",
     ),
+    ("names", "if name ~= '' then", "do", "jobs without a name count as of a lost one"),
     ("names", "if most == '0' then most_of[number] = math.huge end", "", "jobs of a name with a rate have no places"),
     ("name_rooms", "rate and rate.left or math.huge", "math.huge", "rates of names limit nothing"),
     (

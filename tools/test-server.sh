@@ -27,6 +27,7 @@ if [ "$major" -lt 6 ]; then
         a_wrong_password_is_told_and_never_shown
         a_user_with_just_the_commands_that_are_needed_can_do_everything
         each_missing_permission_is_named_and_nothing_is_done_by_half
+        who_may_not_wait_hears_which_command_is_missing
         keys_outside_of_the_users_pattern_are_refused_before_anything_is_written
     )
 fi

@@ -27,6 +27,7 @@ steps() {
     check 'rust: a Python without the GIL' env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
         cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
     check 'build' ./tools/build.sh
+    check 'python: the wheel in an empty venv' ./tools/wheel.sh
     check 'python: format' ruff format --check .
     check 'python: lint' ruff check .
     check 'python: types' over '*.py' mypy

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::RUNS;
 use crate::figure::Figure;
 use crate::server::{Failure, Server};
 
 const LIST: &str = "floor:wake";
-const JOBS: u32 = 300;
-const RUNS: usize = 3;
+const JOBS: u32 = 100;
 
 /// Prints `worker.floor_idle_*` (LPUSH by one connection until another one's BLPOP has returned) and
 /// `worker.floor_lateness_*` (a sleep until a moment and one PING, less the moment).
@@ -76,7 +76,7 @@ impl Percentiles {
         values.sort_by(f64::total_cmp);
         for (figure, place) in [
             (&mut self.p50, values.len() / 2),
-            (&mut self.p99, values.len() * 99 / 100),
+            (&mut self.p99, (values.len() * 99).div_ceil(100) - 1),
             (&mut self.max, values.len() - 1),
         ] {
             figure.add(values[place]);

@@ -20,6 +20,9 @@ struct Data {
     t: u64,
 }
 
+/// How often an idle worker tells that it is there.
+const A_BEAT: Duration = Duration::from_secs(10);
+
 #[derive(Default)]
 struct Seen {
     first_ns: u64,
@@ -71,8 +74,12 @@ pub(crate) async fn hold(url: &str, queue: &str, jobs: usize) -> Result<(), Fail
 pub(crate) fn idle(url: &str, queue: &str, workers: usize) -> Result<(), Failure> {
     let client = Client::builder().url(url).build()?;
     let settings = WorkerSettings::new(vec![(queue.to_owned(), 1)]);
-    let engines: Result<Vec<_>, _> = (0..workers).map(|_| Engine::start(&client, settings.clone())).collect();
-    let engines = engines?;
+    let mut engines = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        engines.push(Engine::start(&client, settings.clone())?);
+        // Or all would tell of themselves at once, every ten seconds.
+        std::thread::sleep(A_BEAT / u32::try_from(workers)?);
+    }
     println!("{} workers wait", engines.len());
     loop {
         std::thread::park();

@@ -15,10 +15,10 @@ struct Order {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), duly::Error> {
-    let client = Client::builder().build()?; // DULY_URL says where
-    let notes = client.queue("notes")?;
+    let notes_url = std::env::var("NOTING_URL").unwrap_or_default();
+    let notes = Client::builder().url(&notes_url).build()?.queue("notes")?;
     let lease = std::env::var("NOTING_LEASE").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(1.0);
-    Worker::builder(client)
+    Worker::builder(Client::builder().build()?) // DULY_URL says where
         .queue("orders", 1)
         .concurrency(4)
         .lease(Duration::from_secs_f64(lease))

@@ -6,6 +6,7 @@
 //! signals reach PHP.
 
 mod partitions;
+pub mod process;
 mod worker;
 
 pub use partitions::Partitions;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::connection::{self, Connection, Secret, Settings};
+use crate::connection::{self, Connection, Secret, Settings, Woken};
 use crate::data::DEFAULT_MAX_DATA_BYTES;
 use crate::durability::Durability;
 use crate::embedded::{self, Attached};
@@ -162,7 +162,7 @@ impl Client {
     }
 
     /// Waits on the list for a wake-up; see [`Connection::wait_for_wake`].
-    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
         let waited = self.backend("reserve").await?.connection.wait_for_wake(slot, wake_key, wait).await;
         waited.map_err(|error| match error.kind() {
             // It is the only key of the wait.
@@ -172,7 +172,7 @@ impl Client {
     }
 
     /// Waits until a list has an element, and leaves it there.
-    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
+    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<Woken, Error> {
         self.backend("wait_result").await?.connection.wait_for_element(slot, key, wait).await
     }
 

@@ -88,7 +88,9 @@ impl Envelope {
         name::check_headers(&self.headers)?;
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::check)?;
         if self.timeout.is_some_and(|timeout| timeout > MAX_DELAY) || self.delay.to_millis() > MAX_DELAY {
-            return Err(Error::invalid("a delay or timeout must be at most 3153600000 seconds (100 years)"));
+            return Err(Error::invalid(
+                "a delay, timeout or due time must be at most 3153600000 seconds (100 years) away",
+            ));
         }
         if self.result_ttl.is_some_and(|ttl| ttl == Millis::ZERO || ttl > MAX_DELAY) {
             return Err(Error::invalid("a result_ttl must be 0.001 to 3153600000 seconds (100 years)"));
@@ -196,7 +198,7 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
 pub(crate) fn corrupt(reason: impl std::fmt::Display) -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        format!("this is not a package that duly can read: {reason}; look at its bytes in the failed list"),
+        format!("this is not a package that duly can read: {reason}; `find` and `peek` show its bytes as its package"),
     )
 }
 

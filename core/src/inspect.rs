@@ -61,7 +61,7 @@ pub struct Counts {
     pub failed: u64,
     /// Does the queue hand out jobs?
     pub paused: bool,
-    /// How long ago the oldest ready job was pushed, in milliseconds; by the pushing host's clock.
+    /// How long ago the oldest ready job was pushed, in milliseconds; by the pushing host's clock, and its delay counts.
     pub oldest_ready_age: Option<Millis>,
     /// How long until the next delayed job is due; zero if it is overdue.
     pub next_due_in: Option<Millis>,
@@ -118,8 +118,9 @@ pub struct JobView {
     pub at: Option<Millis>,
     /// How often it came back from a worker.
     pub returns: u32,
-    /// Why the record could not be decoded, if so; the envelope's data is then `null`.
+    /// Why the record could not be decoded, if so; the envelope's data is then `null`, and its bytes are the [`JobView::package`].
     pub undecodable: Option<String>,
+    record: Option<Vec<u8>>,
     /// How far its run has come, if it is reserved and its handler told ([`Job::progress`](crate::Job::progress)).
     pub progress: Option<Progress>,
 }
@@ -222,16 +223,25 @@ impl JobView {
     fn new(state: State, job: &PeekedReply) -> Self {
         let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
         match decode(&job.id, &job.record, &job.came_back) {
-            Ok((envelope, returns)) => Self { envelope, state, at, returns, undecodable: None, progress: None },
+            Ok((envelope, returns)) => {
+                Self { envelope, state, at, returns, undecodable: None, record: None, progress: None }
+            }
             Err(error) => Self {
                 envelope: undecodable(&job.id, &job.came_back),
                 state,
                 at,
                 returns: 0,
                 undecodable: Some(error.to_string()),
+                record: Some(job.record.clone()),
                 progress: None,
             },
         }
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it; what is stored, byte for byte, if that could not
+    /// be decoded.
+    pub fn package(&self) -> Vec<u8> {
+        self.record.clone().unwrap_or_else(|| self.envelope.encode_complete())
     }
 }
 

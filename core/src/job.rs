@@ -1,5 +1,7 @@
 //! A reserved job: what its worker reads of it and says of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use crate::data::Data;
@@ -19,11 +21,31 @@ pub struct Job {
     pub returns: u32,
     token: u64,
     queue: Queue,
+    /// What was said of it with its own verbs, by whichever clone.
+    settled: Arc<AtomicU8>,
 }
+
+const BY_ACK: u8 = 1;
+const OTHERWISE: u8 = 2;
 
 impl Job {
     pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue) -> Self {
-        Self { envelope, returns, token, queue: queue.clone() }
+        Self { envelope, returns, token, queue: queue.clone(), settled: Arc::default() }
+    }
+
+    /// Its own verbs do that themselves; this is for a skin that notes what a handler says, and tells it later.
+    pub fn note_settled(&self, outcome: Outcome) {
+        self.settled.store(if outcome == Outcome::Done { BY_ACK } else { OTHERWISE }, Ordering::Release);
+    }
+
+    /// Was it acked, failed or released with its own verbs?
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire) != 0
+    }
+
+    /// Was it acked with its own verb?
+    pub fn is_acked(&self) -> bool {
+        self.settled.load(Ordering::Acquire) == BY_ACK
     }
 
     /// The job's id.

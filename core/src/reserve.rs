@@ -253,7 +253,7 @@ impl Queue {
                 tokio::time::sleep_until(until).await;
                 Ok(())
             }
-            waited => waited.map(|_| ()),
+            waited => waited.map(|_| ()).map_err(|error| error.during("reserve").in_queue(self.name())),
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::connection::Woken;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::keys::Key;
@@ -95,7 +96,7 @@ impl Queue {
                 tokio::time::sleep_until(until).await;
                 Ok(false)
             }
-            waited => waited,
+            waited => waited.map(Woken::is_woken),
         }
     }
 }

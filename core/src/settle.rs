@@ -57,7 +57,12 @@ impl Queue {
                 .map(|one| add_outcome(&mut outcomes, one).map(|next| next == Next::Ack))
                 .collect::<Result<_, _>>()?;
             let flags = self.settle_outcomes("settle", &outcomes).await?;
-            settled.extend(in_given_order(&are_acks, flags));
+            for (one, is_ours) in batch.iter().zip(in_given_order(&are_acks, flags)) {
+                if is_ours {
+                    one.job.note_settled(one.outcome);
+                }
+                settled.push(is_ours);
+            }
         }
         Ok(settled)
     }
@@ -84,7 +89,11 @@ impl Queue {
             async move { queue.settle_together(&parts).await }
         };
         let settled = self.shared.settles.call(OneOutcome { operation, outcome: outcomes }, send).await;
-        if settled.map_err(|error| error.of_job(job.id()))? { Ok(next) } else { Err(self.lease_lost(operation, job)) }
+        if !settled.map_err(|error| error.of_job(job.id()))? {
+            return Err(self.lease_lost(operation, job));
+        }
+        job.note_settled(settlement.outcome);
+        Ok(next)
     }
 
     async fn settle_together(&self, mut parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {

@@ -17,7 +17,9 @@ async fn they_keep_the_order_in_which_they_were_reserved() {
     let jobs = queue.reserve(&ReserveOptions::new().max(3)).await.unwrap();
     let release = Outcome::Release { after: Millis::ZERO };
     let back: Vec<_> = jobs.iter().map(|job| Settlement { outcome: release, ..Settlement::done(job) }).collect();
+    assert!(jobs.iter().all(|job| !job.is_settled()));
     assert_eq!(queue.settle_all(&back).await.unwrap(), [true; 3]);
+    assert!(jobs.iter().all(|job| job.is_settled() && !job.is_acked()));
     let again = queue.reserve(&ReserveOptions::new().max(4)).await.unwrap();
     let order: Vec<_> = again.iter().map(|job| job.envelope.data.as_str()).collect();
     assert_eq!(order, ["1", "2", "3", "4"]);

@@ -5,10 +5,11 @@
 mod support;
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use duly::{Durability, ErrorKind, NewJob, OnDuplicate, Queue, ReserveOptions, State};
 use support::Server;
+use support::proxy::{Fault, Proxy};
 use support::verbs::{self, Verb, assert_kind, new_job, summary};
 
 /// Not `everysec`: while its disk is busy with an fsync, the server then answers before it has written to its file at all
@@ -118,6 +119,99 @@ async fn one_life(kind: &str, queue: &Queue, call: usize) {
     }
 }
 
+/// How far a verb had come when the server was killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Moment {
+    /// The server had received it, and had not looked at it.
+    NotExecuted,
+    /// It was executed, and half of what it did was on its way to the disk.
+    HalfWritten,
+    /// It was executed and written, and not answered.
+    NotAnswered,
+}
+
+#[tokio::test]
+async fn a_server_killed_before_it_executes_a_verb_does_it_once_when_it_is_back() {
+    kill_in_the_middle_of_each_verb(Moment::NotExecuted).await;
+}
+
+#[tokio::test]
+async fn a_server_killed_while_it_writes_what_a_verb_did_does_it_once_when_it_is_back() {
+    kill_in_the_middle_of_each_verb(Moment::HalfWritten).await;
+}
+
+#[tokio::test]
+async fn a_server_killed_before_it_answers_a_verb_does_it_once_when_it_is_back() {
+    kill_in_the_middle_of_each_verb(Moment::NotAnswered).await;
+}
+
+/// The verb is called once; that it is sent again, and what it answers then, is duly's own affair.
+async fn kill_in_the_middle_of_each_verb(moment: Moment) {
+    let (mut server, undisturbed) = (Server::start_with(&AOF), Server::start());
+    for &verb in verbs::ALL.iter().chain(verbs::OF_THE_JOB) {
+        let name = format!("{verb:?}");
+        let control = undisturbed.queue(&name);
+        let expected = verb.run(&control, &verb.prepare(&control).await).await.unwrap();
+
+        let proxy = Proxy::before(server.port()).await;
+        let client = proxy.builder().build().unwrap();
+        client.ping().await.unwrap();
+        let queue = client.queue(&name).unwrap();
+        let prepared = verb.prepare(&queue).await;
+        let (_, before) = server.append_only_file();
+        if moment == Moment::NotExecuted {
+            server.signal("-STOP");
+            proxy.next(Fault::PassRequest);
+        } else {
+            proxy.next(Fault::LoseReply);
+        }
+        let call = tokio::spawn({
+            let queue = queue.clone();
+            async move { verb.run(&queue, &prepared).await }
+        });
+        proxy.happened().await;
+        server.kill();
+        let (file, after) = server.append_only_file();
+        assert_eq!(after > before, moment != Moment::NotExecuted, "{verb:?}");
+        if moment == Moment::HalfWritten {
+            std::fs::File::options().write(true).open(file).unwrap().set_len(before.midpoint(after)).unwrap();
+        }
+        server.restart();
+        proxy.reopen();
+        let answer = call.await.unwrap().unwrap_or_else(|error| panic!("{verb:?}: {error}"));
+        if moment != Moment::NotAnswered || !verb.counts_what_it_moved() {
+            assert_eq!(answer, expected, "{verb:?}");
+        }
+        assert_eq!(steady(&server, &name), steady(&undisturbed, &name), "{verb:?}");
+    }
+}
+
+/// All that is kept of a queue, without what differs from run to run: ids that duly made, and times but for how many tens
+/// of minutes they are from now.
+fn steady(server: &Server, queue: &str) -> Vec<String> {
+    let now = i128::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let steady = |word: &str| match (word.parse::<i128>(), word.len()) {
+        (Ok(time), digits @ (10 | 13 | 16)) => {
+            let ms = [time * 1000, time, time / 1000][(digits - 10) / 3];
+            format!("now{:+}", (ms - now + 300_000).div_euclid(600_000))
+        }
+        (Err(_), 16) => "made".to_owned(),
+        _ => word.to_owned(),
+    };
+    let lines = server.dump(":call:").into_iter().filter(|line| line.contains(&format!("{{{queue}}}")));
+    lines
+        .map(|line| {
+            let words = line.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric());
+            words
+                .map(|word| {
+                    let end = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric()).len();
+                    steady(&word[..end]) + &word[end..]
+                })
+                .collect()
+        })
+        .collect()
+}
+
 #[tokio::test]
 async fn each_verb_works_after_a_restart_between_two_calls() {
     let mut server = Server::start_with(&AOF);
@@ -184,7 +278,7 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
     for (verb, queue) in ended {
         let counts = queue.counts().await.unwrap();
         let all = counts.delayed + counts.ready + counts.reserved + counts.failed;
-        assert!(all <= if verb == Verb::PushBatch { 20 } else { 1 }, "{verb:?}: {counts:?}");
+        assert!(all <= if matches!(verb, Verb::PushBatch | Verb::PushMany) { 20 } else { 1 }, "{verb:?}: {counts:?}");
         queue.push(NewJob::new(&1).unwrap()).await.unwrap();
     }
 }

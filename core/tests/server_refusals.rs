@@ -53,18 +53,30 @@ async fn each_missing_permission_is_named_and_nothing_is_done_by_half() {
         prepared.push(verb.prepare(&server.queue(&format!("{verb:?}"))).await);
     }
     let before = server.dump("");
-    for command in NEEDED.iter().chain(&["EVALSHA"]) {
+    for command in NEEDED.iter().chain(&["EVALSHA", "EVAL"]) {
         let user = format!("no-{command}");
         server.redis_cli(&["ACL", "SETUSER", &user, "on", ">s3cr3t", "~duly:*", "+@all", &format!("-{command}")]);
         let client = server.builder().username(&user).password("s3cr3t").build().unwrap();
         for (verb, prepared) in verbs::ALL.iter().zip(&prepared) {
             let error = verb.run(&client.queue(&format!("{verb:?}")).unwrap(), prepared).await.unwrap_err();
             assert_kind(&error, ErrorKind::PermissionDenied);
-            assert!(error.to_string().to_uppercase().contains(command), "{verb:?} without {command}: {error}");
-            assert!(error.to_string().contains("ACL"), "the next step: {error}");
+            let rule = format!("`+{}`", command.to_lowercase());
+            assert!(error.to_string().contains(&rule), "the next step of {verb:?} without {command}: {error}");
         }
         assert_eq!(server.dump(""), before, "without {command}");
     }
+}
+
+#[tokio::test]
+async fn who_may_not_wait_hears_which_command_is_missing() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "+@all", "-blpop"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    let wait = ReserveOptions::new().wait(Duration::from_secs(5));
+    let error = queue.reserve(&wait).await.unwrap_err();
+    assert_kind(&error, ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("`+blpop`"), "{error}");
+    assert_eq!((error.operation(), error.queue()), (Some("reserve"), Some("orders")));
 }
 
 #[tokio::test]

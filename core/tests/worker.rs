@@ -267,6 +267,38 @@ async fn hooks_run_in_the_documented_order_and_may_change_a_failed_job() {
 }
 
 #[tokio::test]
+async fn a_handler_may_settle_its_job_itself() {
+    const LATER: Duration = Duration::from_secs(60);
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    for name in ["acks", "releases", "fails", "fails by a clone", "acks and errs"] {
+        queue.push(job(name).max_retries(0)).await.unwrap();
+    }
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let events = Arc::new(AtomicU32::new(0));
+    let told = Arc::clone(&events);
+    let worker = worker(&client)
+        .handler("acks", |job: Job<Value>, _| async move { job.ack().await })
+        .handler("releases", |job: Job<Value>, _| async move { job.release(LATER).await })
+        .handler("fails", |job: Job<Value>, _| async move { job.fail("no").await.map(drop) })
+        .handler("fails by a clone", |job: Job<Value>, _| async move { (*job).clone().fail("no").await.map(drop) })
+        .handler("acks and errs", |job: Job<Value>, _| async move {
+            job.ack().await?;
+            Err::<(), Failure>("too late".into())
+        })
+        .middleware(Noted("it", Arc::clone(&order)))
+        .on_event(move |_| {
+            told.fetch_add(1, Ordering::SeqCst);
+        });
+    let report = run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+    assert_eq!((report.lost, events.load(Ordering::SeqCst)), (0, 0), "no lease was lost");
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.delayed, counts.failed), (1, 2));
+    let before_and_after = "before it, after it, before it, before it, before it, before it";
+    assert_eq!(order.lock().unwrap().join(", "), before_and_after, "after hooks only behind the ack");
+}
+
+#[tokio::test]
 async fn a_failure_says_what_becomes_of_the_job() {
     let server = Server::start();
     let (client, queue) = (server.client(), server.queue("orders"));

@@ -30,6 +30,13 @@ impl Notes {
     fn count(&self, is: impl Fn(&WorkerEvent) -> bool) -> usize {
         self.events.lock().unwrap().iter().filter(|event| is(event)).count()
     }
+
+    /// Queue, id, name and attempt of each job that was told of.
+    fn about(&self) -> Vec<(String, String, Option<String>, u32)> {
+        let events = self.events.lock().unwrap();
+        let jobs = events.iter().filter_map(WorkerEvent::job).cloned();
+        jobs.map(|job| (job.queue, job.id, job.name, job.attempt)).collect()
+    }
 }
 
 /// A worker under way, with a handler `count` that counts its runs.
@@ -234,6 +241,7 @@ async fn a_job_that_outlives_its_timeout_fails_and_its_handler_is_dropped() {
     dropped.notified().await;
     let failed = queue.find(&id).await.unwrap().unwrap().job;
     assert!(failed.envelope.error.contains("timeout of 0.03 s"), "{}", failed.envelope.error);
+    assert_eq!(worker.notes.about(), [("orders".to_owned(), id, Some("slow".to_owned()), 1)]);
     assert_eq!(worker.stop().await.failed, 1);
 }
 
@@ -308,6 +316,7 @@ async fn a_zombie_is_refused_and_harms_nothing() {
     let other = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
     gate.add_permits(1);
     until("it is told", async || worker.notes.count(|event| matches!(event, WorkerEvent::LeaseLost { .. })) == 1).await;
+    assert_eq!(worker.notes.about(), [("orders".to_owned(), id.clone(), Some("zombie".to_owned()), 1)]);
     assert_eq!(queue.find(&id).await.unwrap().unwrap().job.state, State::Reserved);
     other.ack().await.unwrap();
     let report = worker.stop().await;
@@ -395,6 +404,36 @@ async fn a_resumed_queue_is_served_at_once() {
     until("it runs", async || worker.notes.runs.load(Ordering::SeqCst) == 1).await;
     assert!(resumed.elapsed() < Duration::from_secs(1), "{:?}", resumed.elapsed());
     worker.stop().await;
+}
+
+/// Also what was fetched ahead before, because the jobs until then were short.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_starts_no_job_a_second_later() {
+    const SHORT: u32 = 3000;
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let jobs = (0..SHORT).map(|_| job("count")).chain((0..2000).map(|_| job("slow")));
+    queue.push_many(jobs, |_| {}).await.unwrap();
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let started = Arc::clone(&starts);
+    let worker = start(&client, |worker| {
+        worker.concurrency(2).handler("slow", move |_: Job<Value>, _| {
+            started.lock().unwrap().push(Instant::now());
+            async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Ok::<(), Failure>(())
+            }
+        })
+    });
+    until("the slow ones begin", async || !starts.lock().unwrap().is_empty()).await;
+    queue.pause().await.unwrap();
+    let paused = Instant::now();
+    counts(&queue, "it has given back or done all that it held", |counts| counts.reserved == 0).await;
+    worker.stop().await;
+    let last = *starts.lock().unwrap().last().unwrap();
+    let late = last.saturating_duration_since(paused);
+    assert!(late < Duration::from_secs(1), "a job started {late:?} after the pause");
+    assert!(queue.counts().await.unwrap().ready > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use duly::worker::{Context, Failure, Job, Worker, WorkerEvent};
 use duly::{Client, Millis, NewJob, ReserveOptions, RetryPolicy, State};
@@ -92,4 +92,22 @@ async fn a_job_that_kills_its_worker_ends_in_failed() {
     support::eventually("it is given up", || async { queue.counts().await.unwrap().failed == 1 }).await;
     let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
     assert_eq!(failed[0].envelope.attempts, 3);
+}
+
+/// The killed one had promised to come back for the job, and the server still counts on it.
+#[tokio::test]
+async fn a_worker_that_relies_on_the_promise_of_a_killed_one_is_there_all_the_same() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let delay = Duration::from_millis(1500);
+    queue.push(job("say").delay(delay)).await.unwrap();
+    let due = Instant::now() + delay;
+    let killed = Process::start(&server, "");
+    let has_promised = || async { !server.redis_cli(&["HGET", "duly:{orders}:meta", "timer"]).trim().is_empty() };
+    support::eventually("it promises", has_promised).await;
+    drop(killed);
+    let mut worker = Process::start(&server, "");
+    assert_eq!(worker.heard("said"), 1);
+    // Without that look it comes after its longest sleep: more than a second later.
+    assert!(due.elapsed() < Duration::from_millis(900), "{:?} late", due.elapsed());
 }

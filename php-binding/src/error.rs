@@ -9,7 +9,7 @@ use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::{ClassFlags, DataType, MethodFlags, PropertyFlags};
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendObject, Zval};
-use ext_php_rs::zend::{ClassEntry, ExecuteData, bailout, ce};
+use ext_php_rs::zend::{ClassEntry, ExecuteData, ExecutorGlobals, bailout, ce};
 
 unsafe extern "C" {
     fn zend_update_property(
@@ -292,7 +292,7 @@ fn exception(error: &duly::Error) -> PhpException {
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {
         return PhpException::from_message(message);
     };
-    let mut object = ZendObject::new(class);
+    let mut object = without_arguments(|| ZendObject::new(class));
     let optional = |value: Option<&str>| value.map(str::to_owned);
     set(&mut object, ce::exception(), "message", message.as_str());
     set(&mut object, class, "kind", error.kind().as_str());
@@ -303,6 +303,15 @@ fn exception(error: &duly::Error) -> PhpException {
     let mut value = Zval::new();
     value.set_object(&mut object);
     PhpException::new(message, 0, class).with_object(value)
+}
+
+/// Makes an exception whose trace has no arguments, whatever `zend.exception_ignore_args` says: among them are passwords and
+/// the data of jobs, and traces go into logs.
+fn without_arguments<T>(make: impl FnOnce() -> T) -> T {
+    let before = std::mem::replace(&mut ExecutorGlobals::get_mut().exception_ignore_args, true);
+    let exception = make();
+    ExecutorGlobals::get_mut().exception_ignore_args = before;
+    exception
 }
 
 /// Sets a protected property, as a method of `scope` would.

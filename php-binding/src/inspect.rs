@@ -181,10 +181,10 @@ macro_rules! looked_at {
 
         view! {
             $class {
-                /// The complete JSON package, as an export or an older consumer reads it.
+                /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.
                 #[php(getter)]
                 pub fn package(&self) -> ext_php_rs::binary::Binary<u8> {
-                    self.envelope().encode_complete().into_iter().collect()
+                    self.view().package().into_iter().collect()
                 }
 
                 /// `delayed`, `ready`, `reserved` or `failed`.

@@ -1,8 +1,5 @@
 //! `Duly\Job`: a reserved job.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use duly::{Millis, Next, Outcome, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -24,25 +21,19 @@ use crate::when::{given, lease_span};
 #[derive(Clone)]
 pub struct Job {
     pub job: blocking::Job,
-    /// Acked, failed or released through this object; a worker's engine looks at it too.
-    pub settled: Rc<Cell<bool>>,
 }
 
 impl Job {
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, settled: Rc::default() }
+        Self { job }
     }
 
     fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
-        let next = self.job.settle(outcome, error, &mut Signals)?;
-        self.settled.set(true);
-        Ok(next)
+        self.job.settle(outcome, error, &mut Signals)
     }
 
     fn settle_rewritten(&self, outcome: Outcome, changed: duly::Envelope) -> Result<Next, Fault> {
-        let next = self.job.settle_rewritten(outcome, changed, &mut Signals)?;
-        self.settled.set(true);
-        Ok(next)
+        self.job.settle_rewritten(outcome, changed, &mut Signals)
     }
 
     /// The jobs of an array.
@@ -83,7 +74,13 @@ view! {
         /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
         #[php(getter)]
         pub fn settled(&self) -> bool {
-            self.settled.get()
+            self.job.reserved().is_settled()
+        }
+
+        /// Whether it was acked through this object.
+        #[php(getter)]
+        pub fn acked(&self) -> bool {
+            self.job.reserved().is_acked()
         }
 
         /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
@@ -91,7 +88,6 @@ view! {
         pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
             let result = convert::result(self.job.reserved(), result)?;
             self.job.ack_with_data(result, &mut Signals)?;
-            self.settled.set(true);
             Ok(())
         }
 

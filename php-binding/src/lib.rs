@@ -15,7 +15,6 @@ mod audit;
 mod client;
 mod convert;
 mod error;
-mod heed;
 mod inspect;
 mod interrupt;
 mod job;

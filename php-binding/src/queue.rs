@@ -68,11 +68,7 @@ macro_rules! verbs {
             pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
                 let jobs = Job::list(jobs)?;
                 let reserved: Vec<duly::blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
-                let acked = self.queue.ack_all(&reserved, &mut Signals)?;
-                for (job, &acked) in jobs.iter().zip(&acked) {
-                    job.settled.set(job.settled.get() || acked);
-                }
-                Ok(acked)
+                Ok(self.queue.ack_all(&reserved, &mut Signals)?)
             }
 
             /// Removes a job in whatever state it is, or gives null if there is no such job.

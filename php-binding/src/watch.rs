@@ -7,20 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use duly::ErrorKind;
+use duly::blocking::process::{self, Heeder};
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
 
 use crate::error::Fault;
-use crate::heed;
 
 /// Nobody else uses it, the system ignores it unless there is a handler, and it cuts sleeps short.
 const SIGNAL: libc::c_int = libc::SIGURG;
-/// The exit code of a process whose handler could not be interrupted.
-const STUCK: libc::c_int = 124;
 /// A signal that came just before PHP had entered the handler is given again this soon.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How long the last outcomes may take to reach the server.
-const FAREWELL: Duration = Duration::from_secs(3);
 /// How soon the thread notices that its engine is gone.
 const LOOK_UP: Duration = Duration::from_secs(1);
 /// Events that nobody reads are dropped, the oldest first.
@@ -50,9 +46,10 @@ impl Watch {
             events: Mutex::default(),
         });
         // The thread may start late: what comes from now on counts.
-        let (of_thread, engine, heeded) = (Arc::clone(&watch), Arc::downgrade(engine), heed::came());
+        let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
+        let heeder = Heeder::since(process::came());
         let thread = std::thread::Builder::new().name("duly-watch".to_owned());
-        without_signals(|| thread.spawn(move || of_thread.run(&engine, heeded))).map_err(|error| {
+        without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
             duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
         })?;
         Ok(watch)
@@ -78,9 +75,9 @@ impl Watch {
         std::mem::take(&mut *events)
     }
 
-    fn run(&self, engine: &Weak<Engine>, mut heeded: u64) {
+    fn run(&self, engine: &Weak<Engine>, heeder: &Heeder) {
         while let Some(engine) = engine.upgrade() {
-            let Ok(event) = engine.event(LOOK_UP, &mut Heeding { engine: &engine, heeded: &mut heeded }) else {
+            let Ok(event) = engine.event(LOOK_UP, &mut Heeding { engine: &engine, heeder }) else {
                 return;
             };
             if self.ended.load(Ordering::Acquire) {
@@ -120,7 +117,7 @@ impl Watch {
         let until = Instant::now() + self.patience;
         while self.running.load(Ordering::Acquire) == run && !self.ended.load(Ordering::Acquire) {
             if Instant::now() >= until {
-                give_up(engine);
+                process::end_stuck(engine);
             }
             // SAFETY: the thread of PHP ends the watch before it ends.
             unsafe { libc::pthread_kill(self.php, SIGNAL) };
@@ -132,31 +129,16 @@ impl Watch {
 /// Stops the engine at each signal, while the thread waits for events.
 struct Heeding<'a> {
     engine: &'a Engine,
-    heeded: &'a mut u64,
+    heeder: &'a Heeder,
 }
 
 impl Interrupt for Heeding<'_> {
     type Error = duly::Error;
 
     fn check(&mut self) -> Result<(), duly::Error> {
-        let came = heed::came();
-        // The second ends the grace, and more say nothing new.
-        for _ in 0..came.saturating_sub(*self.heeded).min(2) {
-            self.engine.stop();
-        }
-        *self.heeded = came;
+        self.heeder.look(self.engine);
         Ok(())
     }
-}
-
-/// Tells the server what is known, gives back what was fetched, and ends the process.
-fn give_up(engine: &Engine) -> ! {
-    engine.stop();
-    engine.stop();
-    let _ = engine.ended(FAREWELL, &mut Uninterrupted);
-    eprintln!("duly: the handler does not end: this process does, with exit code {STUCK}");
-    // SAFETY: runs nothing of PHP, which is busy.
-    unsafe { libc::_exit(STUCK) }
 }
 
 /// Runs what starts threads so that they leave all signals to PHP's own thread.

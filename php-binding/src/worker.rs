@@ -1,15 +1,15 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking::{Engine, Executor, NextRun, Run};
-use duly::worker::{Ended, Interruption, WorkerEvent, WorkerSettings};
+use duly::worker::{AboutJob, Ended, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Data, Millis, Next, Outcome};
+use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -43,10 +43,15 @@ struct Inner {
 /// The run that PHP is busy with.
 struct Current {
     run: Run,
-    /// Shared with the job that PHP has.
-    settled: Rc<Cell<bool>>,
     /// What the handler gave, if the producer wants it.
     result: Option<Data>,
+}
+
+impl Current {
+    /// Has its handler settled the job?
+    fn is_settled(&self) -> bool {
+        self.run.job().reserved().is_settled()
+    }
 }
 
 impl Drop for WorkerEngine {
@@ -80,7 +85,7 @@ impl Inner {
     fn finish(&self, ended: Ended) -> Result<Option<Next>, Fault> {
         let Some(current) = self.current.take() else { return Ok(None) };
         self.watch.running(0);
-        let ended = if current.settled.get() { Ended::SettledByHandler } else { ended };
+        let ended = if current.is_settled() { Ended::SettledByHandler } else { ended };
         Ok(self.executor.finish(&current.run, ended)?)
     }
 
@@ -124,13 +129,7 @@ impl WorkerEngine {
         name: Option<Text>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let (names, selection) = select::names(queues)?;
-            let mut settings = WorkerSettings::new(names);
-            settings.selection = selection;
-            settings.lease = millis("lease", lease)?.to_duration();
-            settings.grace = millis("grace", grace)?.to_duration();
-            settings.name = utf8("name", name)?;
-            settings.language = "php";
+            let settings = settings(queues, lease, grace, name)?;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(without_signals(|| Engine::start(client.blocking(), settings))?);
             let watch = Watch::start(&engine, patience)?;
@@ -141,14 +140,16 @@ impl WorkerEngine {
         Ok(start()?)
     }
 
-    /// Refuses queues that cannot be served; starts nothing.
-    pub fn check(client: &Client, queues: &ZendHashTable) -> PhpResult<()> {
-        let check = || -> Result<(), Fault> {
-            let (names, selection) = select::names(queues)?;
-            let mut settings = WorkerSettings::new(names);
-            settings.selection = selection;
-            Ok(Engine::check(client.blocking(), &settings)?)
-        };
+    /// Refuses what a worker cannot be started with; starts nothing.
+    pub fn check(
+        client: &Client,
+        queues: &ZendHashTable,
+        lease: &Zval,
+        grace: &Zval,
+        name: Option<Text>,
+    ) -> PhpResult<()> {
+        let check =
+            || -> Result<(), Fault> { Ok(Engine::check(client.blocking(), &settings(queues, lease, grace, name)?)?) };
         Ok(check()?)
     }
 
@@ -166,7 +167,7 @@ impl WorkerEngine {
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
             inner.watch.running(run.number());
             let job = Job::new(run.job().clone());
-            inner.current.replace(Some(Current { run, settled: Rc::clone(&job.settled), result: None }));
+            inner.current.replace(Some(Current { run, result: None }));
             Ok(Some(job))
         };
         match next() {
@@ -179,7 +180,7 @@ impl WorkerEngine {
     pub fn keep(&self, result: &Zval) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
         let wanting =
-            inner.current.borrow().as_ref().filter(|current| !current.settled.get()).map(|it| it.run.job().clone());
+            inner.current.borrow().as_ref().filter(|current| !current.is_settled()).map(|it| it.run.job().clone());
         let Some(job) = wanting else { return Ok(()) };
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
@@ -279,10 +280,10 @@ impl WorkerEngine {
         inner.executor.was_interrupted(&current.as_ref()?.run).map(why)
     }
 
-    /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue` and `id`.
-    pub fn events(&self) -> Vec<BTreeMap<&'static str, String>> {
-        let Some(inner) = self.inner() else { return Vec::new() };
-        inner.watch.take_events().iter().map(told).collect()
+    /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`.
+    pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
+        let Some(inner) = self.inner() else { return Ok(Vec::new()) };
+        inner.watch.take_events().iter().map(|event| Ok(told(event)?)).collect()
     }
 
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
@@ -319,7 +320,7 @@ impl WorkerEngine {
     pub fn heed(signals: &ZendHashTable) -> bool {
         let mut all = true;
         for signal in crate::convert::values(signals) {
-            all &= signal.long().is_some_and(crate::heed::heed);
+            all &= signal.long().is_some_and(duly::blocking::process::heed);
         }
         all
     }
@@ -345,6 +346,17 @@ impl duly::blocking::Interrupt for Until<'_> {
     }
 }
 
+fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Text>) -> Result<WorkerSettings, Fault> {
+    let (names, selection) = select::names(queues)?;
+    let mut settings = WorkerSettings::new(names);
+    settings.selection = selection;
+    settings.lease = millis("lease", lease)?.to_duration();
+    settings.grace = millis("grace", grace)?.to_duration();
+    settings.name = utf8("name", name)?;
+    settings.language = "php";
+    Ok(settings)
+}
+
 fn why(interruption: Interruption) -> &'static str {
     match interruption {
         Interruption::TimedOut => "timed_out",
@@ -353,12 +365,14 @@ fn why(interruption: Interruption) -> &'static str {
     }
 }
 
-fn told(event: &WorkerEvent) -> BTreeMap<&'static str, String> {
+fn told(event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
     let level = if event.is_warning() { "warning" } else { "info" };
-    let mut told = BTreeMap::from([("level", level.to_owned()), ("text", event.to_string())]);
-    if let WorkerEvent::LeaseLost { queue, id } | WorkerEvent::Interrupted { queue, id, .. } = event {
-        told.insert("queue", queue.clone());
-        told.insert("id", id.clone());
+    let mut told = BTreeMap::from([("level", level.into_zval(false)?), ("text", event.to_string().into_zval(false)?)]);
+    if let Some(AboutJob { queue, id, name, attempt, .. }) = event.job() {
+        told.insert("queue", queue.as_str().into_zval(false)?);
+        told.insert("id", id.as_str().into_zval(false)?);
+        told.insert("name", name.as_deref().into_zval(false)?);
+        told.insert("attempt", attempt.into_zval(false)?);
     }
-    told
+    Ok(told)
 }

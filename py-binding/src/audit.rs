@@ -61,7 +61,18 @@ impl AuditReport {
 #[pymethods]
 impl AuditReport {
     fn __repr__(&self, py: Python<'_>) -> String {
-        let findings = self.findings.bind(py).len();
-        format!("<duly.AuditReport: {} jobs, {} entries, {findings} findings>", self.jobs, self.entries)
+        let findings = self.findings.bind(py);
+        let is_repaired =
+            |finding: &Bound<'_, PyAny>| finding.cast::<Finding>().is_ok_and(|found| found.get().repaired);
+        let repaired = match findings.iter().filter(is_repaired).count() {
+            0 => String::new(),
+            repaired => format!(", {repaired} repaired"),
+        };
+        format!(
+            "<duly.AuditReport: {} jobs, {} entries, {} findings{repaired}>",
+            self.jobs,
+            self.entries,
+            findings.len()
+        )
     }
 }

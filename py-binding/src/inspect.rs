@@ -87,7 +87,7 @@ impl JobView {
 
     #[getter]
     fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.envelope().encode_complete())
+        PyBytes::new(py, &self.view.package())
     }
 
     #[getter]

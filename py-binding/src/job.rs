@@ -1,6 +1,5 @@
 //! `duly.Job`: a reserved job, and what its holder says became of it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
@@ -27,12 +26,11 @@ pub(crate) struct ReservedJob {
     held: Held,
     queue: Py<PyAny>,
     data: PyOnceLock<Py<PyAny>>,
-    settled: AtomicBool,
 }
 
 impl ReservedJob {
     pub(crate) fn new(held: Held, queue: Py<PyAny>) -> Self {
-        Self { held, queue, data: PyOnceLock::new(), settled: AtomicBool::new(false) }
+        Self { held, queue, data: PyOnceLock::new() }
     }
 
     pub(crate) fn job(&self) -> &duly::Job {
@@ -58,14 +56,6 @@ impl ReservedJob {
             Held::InRun(run) => Some(run),
             _ => None,
         }
-    }
-
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn note_settled(&self) {
-        self.settled.store(true, Ordering::Release);
     }
 
     fn envelope(&self) -> &Envelope {
@@ -163,7 +153,12 @@ impl ReservedJob {
 
     #[getter]
     fn settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
+        self.job().is_settled()
+    }
+
+    #[getter]
+    fn acked(&self) -> bool {
+        self.job().is_acked()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -215,7 +210,6 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
             wait(slf.py(), |signals| job.settle_rewritten(outcome, changed, signals))?
         }
     };
-    reserved.note_settled();
     Ok(next)
 }
 
@@ -232,7 +226,6 @@ impl Job {
             let job = reserved.blocking()?;
             wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
         }
-        reserved.note_settled();
         Ok(())
     }
 

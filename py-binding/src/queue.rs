@@ -162,13 +162,7 @@ impl Queue {
     fn ack_many(&self, py: Python<'_>, jobs: Vec<Bound<'_, ReservedJob>>) -> PyResult<Vec<bool>> {
         let held: PyResult<Vec<_>> = jobs.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;
-        let acked = wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))?;
-        for (job, acked) in jobs.iter().zip(&acked) {
-            if *acked {
-                job.get().note_settled();
-            }
-        }
-        Ok(acked)
+        wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))
     }
 
     /// Removes a job in whatever state it is.

@@ -3,11 +3,13 @@
 
 mod executor;
 mod run;
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking;
+use duly::blocking::process;
 use duly::worker::{Interruption, MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
@@ -19,20 +21,25 @@ use crate::waiting::wait as waited;
 
 pub(crate) use executor::Executor;
 pub(crate) use run::InRun;
+use watchdog::Watchdog;
 
 /// The queues of a worker, by name.
 type Queues = Arc<Vec<(String, Py<Queue>)>>;
 
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEngine {
-    engine: blocking::Engine,
+    engine: Arc<blocking::Engine>,
+    watchdog: Arc<Watchdog>,
     queues: Queues,
 }
 
 #[pymethods]
 impl WorkerEngine {
     #[new]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
+    #[pyo3(signature = (
+        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, patience=None, heeded=None
+    ))]
+    #[allow(clippy::too_many_arguments)] // they have names
     fn new(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
@@ -41,16 +48,19 @@ impl WorkerEngine {
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text>,
+        patience: Option<f64>,
+        heeded: Option<u64>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
         let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
-        let engine = py.detach(|| blocking::Engine::start(client, settings)).or_raise()?;
+        let engine = Arc::new(py.detach(|| blocking::Engine::start(client, settings)).or_raise()?);
+        let watchdog = Watchdog::start(&engine, patience.map(Duration::from_secs_f64), heeded).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
         };
         let queues = engine.queues().iter().map(with_queue).collect::<PyResult<_>>()?;
-        Ok(Self { engine, queues: Arc::new(queues) })
+        Ok(Self { engine, watchdog, queues: Arc::new(queues) })
     }
 
     /// Refuses settings that are out of range; starts nothing.
@@ -79,10 +89,32 @@ impl WorkerEngine {
         self.engine.stop();
     }
 
+    /// Counts these signals from now on, which must have handlers; gives how many came before.
+    #[staticmethod]
+    fn listen(signals: Vec<i64>) -> u64 {
+        let before = process::came();
+        for signal in signals {
+            process::heed(signal);
+        }
+        before
+    }
+
+    /// Stops at the signals that came since, once for each.
+    fn heed(&self) {
+        self.watchdog.heed(&self.engine);
+    }
+
     /// The next event; None within the wait, or when the engine has ended.
     fn event(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerEvent>> {
         let wait = Duration::from_secs_f64(wait);
-        let event = waited(py, |signals| self.engine.event(wait, signals))?;
+        let event = waited(py, |signals| {
+            let event = self.engine.event(wait, signals);
+            // Behind this the GIL is waited for.
+            self.watchdog.handing_over(true);
+            event
+        });
+        self.watchdog.handing_over(false);
+        let event = event?;
         Ok(event.map(|event| WorkerEvent::new(&event)))
     }
 
@@ -150,7 +182,10 @@ pub(crate) struct WorkerEvent {
     text: String,
     is_warning: bool,
     queue: Option<String>,
+    /// Of the job that it is about.
     id: Option<String>,
+    name: Option<String>,
+    attempt: Option<u32>,
     /// Of an interruption: which executor, which run of it, and `timeout`, `lease_lost` or `stopped`.
     executor: Option<u64>,
     run: Option<u64>,
@@ -160,25 +195,22 @@ pub(crate) struct WorkerEvent {
 impl WorkerEvent {
     fn new(event: &duly::worker::WorkerEvent) -> Self {
         use duly::worker::WorkerEvent as Event;
+        let job = event.job();
         let told = Self {
             text: event.to_string(),
             is_warning: event.is_warning(),
-            queue: None,
-            id: None,
+            queue: job.map(|job| job.queue.clone()),
+            id: job.map(|job| job.id.clone()),
+            name: job.and_then(|job| job.name.clone()),
+            attempt: job.map(|job| job.attempt),
             executor: None,
             run: None,
             why: None,
         };
         match event {
-            Event::LeaseLost { queue, id } => Self { queue: Some(queue.clone()), id: Some(id.clone()), ..told },
-            Event::Interrupted { queue, id, executor, run, why, .. } => Self {
-                queue: Some(queue.clone()),
-                id: Some(id.clone()),
-                executor: Some(*executor),
-                run: Some(*run),
-                why: Some(word(*why)),
-                ..told
-            },
+            Event::Interrupted { executor, run, why, .. } => {
+                Self { executor: Some(*executor), run: Some(*run), why: Some(word(*why)), ..told }
+            }
             Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } => {
                 Self { queue: Some(queue.clone()), ..told }
             }

@@ -12,13 +12,12 @@ use Duly\Client;
 use Duly\Job;
 use Duly\Worker;
 
-$client = new Client(); // DULY_URL says where
-$notes = $client->queue('notes');
+$notes = (new Client(getenv('NOTING_URL')))->queue('notes');
 $note = function (string $what, Job $job) use ($notes): void {
     $notes->push("{$what} {$job->id} {$job->token} " . getmypid());
 };
 
-$worker = new Worker($client, ['orders'], lease: (float) getenv('NOTING_LEASE'));
+$worker = new Worker(new Client(), ['orders'], lease: (float) getenv('NOTING_LEASE')); // DULY_URL says where
 $worker->on('work', function (array $data, Job $job) use ($note): void {
     $note('start', $job);
     usleep((int) ($data['seconds'] * 1e6));

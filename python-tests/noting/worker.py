@@ -1,7 +1,8 @@
 """A worker that notes on the server when each run starts and ends: `worker.py threads|asyncio`.
 
-Its two siblings, `worker.php` and `core/examples/noting_worker.rs`, do the same. A note is a job of the queue `notes`,
-so the server's journal has it in one order with leases and acks.
+Its two siblings, `worker.php` and `core/examples/noting_worker.rs`, do the same. A note is a job of the queue `notes`
+on the server at NOTING_URL. Where that is the server of the work, too, its journal has the notes in one order with
+leases and acks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import duly
 import duly.aio
 
 LEASE = float(os.environ["NOTING_LEASE"])
+NOTES_URL = os.environ["NOTING_URL"]
 
 
 def note(what: str, job: duly.Job) -> str:
@@ -35,9 +37,8 @@ def trouble(data: dict[str, Any], job: duly.Job) -> None:
 
 
 def in_threads() -> duly.Worker:
-    client = duly.Client()  # DULY_URL says where
-    worker = duly.Worker(client, ["orders"], concurrency=3, lease=LEASE)
-    notes = client.queue("notes")
+    worker = duly.Worker(duly.Client(), ["orders"], concurrency=3, lease=LEASE)  # DULY_URL says where
+    notes = duly.Client(NOTES_URL).queue("notes")
 
     @worker.on("work")
     def work(job: duly.Job) -> None:
@@ -51,7 +52,7 @@ def in_threads() -> duly.Worker:
 
 def with_asyncio() -> duly.Worker:
     worker = duly.Worker(duly.Client(), ["orders"], concurrency=5, lease=LEASE)
-    notes = duly.aio.Client().queue("notes")
+    notes = duly.aio.Client(NOTES_URL).queue("notes")
 
     @worker.on("work")
     async def work(job: duly.Job) -> None:

@@ -1,12 +1,13 @@
 -- The limits of names: `<number>;<most>;<name>` a line, or `<number>;<most>:<jobs>:<us>;<name>` with a rate. The most is 0 where
--- only the rate limits, here as many as there are; and 0 without a rate where the limits were taken away.
+-- only the rate limits, here as many as there are; and 0 without a rate where the limits were taken away. The name is empty
+-- where it was lost with `meta`, and so is that of a job without a name.
 do
   --- include: parked
   local numbers, number_of, most_of, rates = {}, {}, {}, nil
   for number, most, rate, name in string.gmatch(names, '(%d+);(%d+)([:%d]*);([^\n]*)') do
     number = tonumber(number)
     numbers[#numbers + 1] = number
-    number_of[name] = number
+    if name ~= '' then number_of[name] = number end
     most_of[number] = tonumber(most)
     if rate ~= '' then
       local jobs, us = string.match(rate, '^:([1-9]%d*):([1-9]%d*)$')

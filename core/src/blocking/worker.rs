@@ -108,6 +108,21 @@ impl Engine {
         Ok(event.flatten())
     }
 
+    /// See [`worker::Engine::unread_for`].
+    pub fn unread_for(&self) -> Duration {
+        self.engine.unread_for()
+    }
+
+    /// See [`worker::Engine::overdue_for`].
+    pub fn overdue_for(&self) -> Duration {
+        self.engine.overdue_for()
+    }
+
+    /// Has it ended?
+    pub fn is_over(&self) -> bool {
+        self.engine.is_over()
+    }
+
     /// What it did so far.
     pub fn report(&self) -> WorkerReport {
         self.engine.report()

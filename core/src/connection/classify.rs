@@ -56,15 +56,19 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
         "TRYAGAIN" => Trouble::not_now(error(ErrorKind::Busy, "the queue's keys are being moved to another server")),
         "CLUSTERDOWN" => Trouble {
             // The server may just have lost its cluster: ask again who owns the slot.
-            next: Next::Reconnect,
+            next: Next::AskAgain,
             ..Trouble::not_now(error(ErrorKind::Busy, "the cluster is down, or no server has this queue's slot"))
         },
         "LOADING" => Trouble::not_now(error(ErrorKind::Busy, "the server is still loading its data")),
         "BUSY" => Trouble::not_now(error(ErrorKind::Busy, "the server is busy with a script that takes too long")),
-        "NOREPLICAS" => Trouble::not_now(error(
-            ErrorKind::Busy,
-            "the server refuses writes because too few replicas are connected (min-replicas-to-write)",
-        )),
+        "NOREPLICAS" => Trouble {
+            // Perhaps its replica is the primary now.
+            next: Next::AskAgain,
+            ..Trouble::not_now(error(
+                ErrorKind::Busy,
+                "the server refuses writes because too few replicas are connected (min-replicas-to-write)",
+            ))
+        },
         "MASTERDOWN" => {
             Trouble::wrong_server(error(ErrorKind::ReadOnly, "the server is a replica that has lost its primary"))
         }
@@ -207,22 +211,33 @@ fn authentication(server: &Address) -> Error {
 
 fn permission(server: &Address, detail: &str) -> Error {
     let detail = detail.split(" script: ").next().unwrap_or(detail).trim_end_matches('.');
-    // "can't access at least one of the keys", "No permissions to access a key": the pattern is missing, not a command.
-    let next = if detail.to_ascii_lowercase().contains("key") {
-        "add `~duly:*` to the user with ACL SETUSER there (or what the client's prefix is, and a star)"
-    } else {
-        "extend the user's ACL on the server"
+    // "no permissions to run the 'blpop' command"
+    let command = detail.split_once("the '").and_then(|(_, rest)| rest.split_once("' command"));
+    let next = match command {
+        Some((command, _)) => format!("add `+{command}` to the user with ACL SETUSER there"),
+        // "can't access at least one of the keys", "No permissions to access a key"
+        None if detail.to_ascii_lowercase().contains("key") => {
+            "add `~duly:*` to the user with ACL SETUSER there (or what the client's prefix is, and a star)".to_owned()
+        }
+        None => "extend the user's ACL on the server".to_owned(),
     };
     Error::new(ErrorKind::PermissionDenied, format!("{server} does not permit it: {detail}; {next}"))
 }
 
+/// True if the server refuses this very command to the user, and not the keys that it was given.
+pub(super) fn is_denied(said: &ServerError, command: &str) -> bool {
+    said.code() == "NOPERM"
+        && said.details().is_some_and(|detail| detail.contains(&format!("'{}' command", command.to_ascii_lowercase())))
+}
+
 /// The user lacks these commands, as a new connection's check has found.
-pub(super) fn denied(server: &Address, commands: &str) -> Trouble {
-    let rules: Vec<String> = commands.split(' ').map(|command| format!("+{}", command.to_ascii_lowercase())).collect();
+pub(super) fn denied(server: &Address, commands: &[String]) -> Trouble {
+    let rules: Vec<String> = commands.iter().map(|command| format!("+{}", command.to_ascii_lowercase())).collect();
+    let commands = commands.join(" ");
     Trouble::refused(Error::new(
         ErrorKind::PermissionDenied,
         format!(
-            "{server} does not let this user run {commands}, which duly's scripts need: add `{}` to the user with \
+            "{server} does not let this user run {commands}, which duly needs: add `{}` to the user with \
              ACL SETUSER there; nothing was changed",
             rules.join(" ")
         ),

@@ -22,6 +22,8 @@ use crate::script::{Call, RENEW_FLAG};
 
 /// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
 const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
+/// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
+const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 /// What is to be sent; kept as a description, so that it can be sent again.
 #[derive(Clone, Copy)]
@@ -134,8 +136,9 @@ impl Dialer {
             for section in ["server", "memory", "replication"] {
                 pipeline.add_command(words(&["INFO", section]));
             }
+            pipeline.add_command(words(&["EVALSHA", NO_SCRIPT, "0"]));
             pipeline.add_command(words(&["EVAL", PERMISSIONS, "1", "duly:permissions"]));
-            count += 6;
+            count += 7;
         }
         let mut connection = link.connection.clone();
         let replies = match tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await {
@@ -158,11 +161,9 @@ impl Dialer {
         }
         if purpose == Purpose::Verbs {
             facts.check(&link.address, self.allow_eviction)?;
-            // Any other answer passes: the first call will say what is wrong.
-            if let Some(Value::BulkString(denied)) = replies.last()
-                && !denied.is_empty()
-            {
-                return Err(classify::denied(&link.address, &String::from_utf8_lossy(denied)));
+            let denied = denied_commands(&replies);
+            if !denied.is_empty() {
+                return Err(classify::denied(&link.address, &denied));
             }
         }
         Ok(())
@@ -180,6 +181,22 @@ impl Dialer {
             Error::new(ErrorKind::Unreachable, format!("{address} closed a new connection")).caused_by(error),
         )
     }
+}
+
+/// The commands that this user may not run, by the last two replies of an introduction. Any other error among them
+/// passes: the first call will say what is wrong.
+fn denied_commands(replies: &[Value]) -> Vec<String> {
+    let [.., evalsha, permissions] = replies else { return Vec::new() };
+    let mut denied = Vec::new();
+    for (command, reply) in [("EVALSHA", evalsha), ("EVAL", permissions)] {
+        if matches!(reply, Value::ServerError(said) if classify::is_denied(said, command)) {
+            denied.push(command.to_owned());
+        }
+    }
+    if let Value::BulkString(names) = permissions {
+        denied.extend(String::from_utf8_lossy(names).split_ascii_whitespace().map(str::to_owned));
+    }
+    denied
 }
 
 impl Link {

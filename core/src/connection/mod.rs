@@ -15,6 +15,7 @@ mod link;
 mod resend;
 mod secret;
 mod sentinel;
+mod sentinel_watch;
 mod server;
 mod settings;
 mod single_flight;
@@ -39,6 +40,7 @@ use redis::{Cmd, Value};
 pub(crate) use durability::Durability;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
+pub(crate) use wake::Woken;
 
 use self::link::{Dialer, Request};
 use self::resend::Shared;
@@ -97,22 +99,21 @@ impl Connection {
         sent.map_err(|error| error.during(operation).in_queue(call.queue))
     }
 
-    /// Waits until the list has an element, and takes it (true), or until `wait` is over (false).
+    /// Waits until the list has an element, and takes it, or until `wait` is over.
     ///
     /// Runs on a connection of its own, and its timer is ours: the server looks at its own only every 100 ms. A wait
     /// that ends without an element is called back from the server, so it takes nothing that comes later; a future
     /// that is dropped closes its connection and gives back what had already come. Keep it and poll on rather than
-    /// drop and wait again: that saves the connection. True may also mean that a connection was lost and the element
-    /// perhaps with it: a wake-up is a hint to look, never a promise.
+    /// drop and wait again: that saves the connection.
     ///
     /// Errors: those of `run`, with `wait` as the deadline.
-    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<bool, Error> {
-        self.0.wait_for(slot, Waited::Take(wake_key), wait).await.map_err(|error| error.during("wait"))
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
+        self.0.wait_for(slot, Waited::Take(wake_key), wait).await.map_err(|error| error.during("reserve"))
     }
 
     /// The same for a list whose element stays where it is, so that everybody who waits sees it.
-    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<bool, Error> {
-        self.0.wait_for(slot, Waited::See(key), wait).await.map_err(|error| error.during("wait"))
+    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<Woken, Error> {
+        self.0.wait_for(slot, Waited::See(key), wait).await.map_err(|error| error.during("wait_result"))
     }
 
     /// Sends a plain command. It may be sent more than once, so it must be one that only reads.

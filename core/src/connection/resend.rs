@@ -139,7 +139,7 @@ impl Shared {
     /// What the failure says about where the next attempt must go.
     pub(super) fn learn(&self, trouble: &Trouble, server: &Arc<Server>) {
         match &trouble.next {
-            Next::Reconnect => self.topology.doubt(server),
+            Next::Reconnect | Next::AskAgain => self.topology.doubt(server),
             Next::Moved { slot, to } => {
                 if let Some(cluster) = self.topology.as_cluster() {
                     match to {

@@ -1,12 +1,14 @@
 //! The sentinels know which server is the primary; it is asked of them again after every doubt.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::address::Address;
 use super::link::{Dialer, Purpose, Request};
+use super::sentinel_watch;
 use super::server::Server;
 use super::single_flight::SingleFlight;
 use super::topology::KnownServers;
@@ -21,6 +23,15 @@ pub(super) struct Sentinels {
     primary: RwLock<Option<Arc<Server>>>,
     known: KnownServers,
     asking: SingleFlight,
+    watch: Mutex<Option<AbortHandle>>,
+}
+
+impl Drop for Sentinels {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            watch.abort();
+        }
+    }
 }
 
 impl Sentinels {
@@ -32,6 +43,7 @@ impl Sentinels {
             primary: RwLock::default(),
             known: KnownServers::default(),
             asking: SingleFlight::default(),
+            watch: Mutex::default(),
         }
     }
 
@@ -41,7 +53,11 @@ impl Sentinels {
         deadline: Instant,
     ) -> Result<Arc<Server>, Trouble> {
         let (sentinels, dialer) = (Arc::clone(self), Arc::clone(dialer));
-        let ask = async move { sentinels.ask(&dialer, deadline).await };
+        let ask = async move {
+            let found = sentinels.ask(&dialer, deadline).await?;
+            sentinels.keep_watch(&dialer);
+            Ok(found)
+        };
         let sentinels = Arc::clone(self);
         self.asking.run(deadline, move || sentinels.believed(), ask).await
     }
@@ -55,6 +71,20 @@ impl Sentinels {
         }
     }
 
+    /// This sentinel says that this is the primary. If it is another than before, nobody sends to the old one or waits there
+    /// any longer; and if it is news, this sentinel is asked first: others may be behind, as it may be otherwise.
+    pub(super) fn told(&self, at: usize, primary: &Address, is_news: bool) {
+        if let Some(believed) = self.believed()
+            && believed.address != *primary
+        {
+            if is_news {
+                self.first.store(at, Ordering::Relaxed);
+            }
+            self.doubt(&believed);
+            believed.leave();
+        }
+    }
+
     pub(super) fn has_answered(&self) -> bool {
         !self.known.is_empty()
     }
@@ -64,18 +94,33 @@ impl Sentinels {
         self.primary.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
     }
 
-    async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("get-master-addr-by-name").arg(&self.master_name);
-        let mut last_trouble = None;
+    /// The sentinels, beginning with the one that answered last.
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = (usize, &Address)> {
         let first = self.first.load(Ordering::Relaxed);
-        for offset in 0..self.addresses.len() {
-            let at = (first + offset) % self.addresses.len();
-            let address = &self.addresses[at];
-            match ask_one(address, &question, dialer, deadline).await {
+        self.addresses.iter().enumerate().cycle().skip(first).take(self.addresses.len())
+    }
+
+    fn keep_watch(self: &Arc<Self>, dialer: &Arc<Dialer>) {
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.as_ref().is_none_or(AbortHandle::is_finished) {
+            let watching = sentinel_watch::watch(Arc::downgrade(self), Arc::clone(dialer));
+            *watch = Some(tokio::spawn(watching).abort_handle());
+        }
+    }
+
+    async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        let mut last_trouble = None;
+        for (at, address) in self.in_turn() {
+            match self.ask_one(address, dialer, deadline).await {
                 Ok(Some(found)) => {
                     self.first.store(at, Ordering::Relaxed);
                     let server = self.known.at(found);
+                    // Who still waits on another one would not be woken.
+                    self.known
+                        .all()
+                        .iter()
+                        .filter(|other| !Arc::ptr_eq(other, &server))
+                        .for_each(|other| other.leave());
                     *self.primary.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&server));
                     return Ok(server);
                 }
@@ -90,21 +135,23 @@ impl Sentinels {
         }
         Err(last_trouble.unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no sentinel"))))
     }
-}
 
-async fn ask_one(
-    address: &Address,
-    question: &redis::Cmd,
-    dialer: &Dialer,
-    deadline: Instant,
-) -> Result<Option<Address>, Trouble> {
-    let until = dialer.ready_before(deadline);
-    let link = dialer.link(address, Purpose::AskSentinel, until).await.map_err(own_password)?;
-    let answer = link.send(Request::Plain(question), false, until).await?;
-    let Ok((host, port)) = redis::from_redis_value::<(String, u16)>(answer) else {
-        return Ok(None);
-    };
-    Ok(Address::from_parts(&host, port, address))
+    pub(super) async fn ask_one(
+        &self,
+        address: &Address,
+        dialer: &Dialer,
+        deadline: Instant,
+    ) -> Result<Option<Address>, Trouble> {
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("get-master-addr-by-name").arg(&self.master_name);
+        let until = dialer.ready_before(deadline);
+        let link = dialer.link(address, Purpose::AskSentinel, until).await.map_err(own_password)?;
+        let answer = link.send(Request::Plain(&question), false, until).await?;
+        let Ok((host, port)) = redis::from_redis_value::<(String, u16)>(answer) else {
+            return Ok(None);
+        };
+        Ok(Address::from_parts(&host, port, address))
+    }
 }
 
 /// Sentinels have passwords of their own, which are easily taken for that of the server.

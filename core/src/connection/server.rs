@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::address::Address;
@@ -20,6 +21,8 @@ pub(super) struct Server {
     dialing: SingleFlight,
     spare_links: Mutex<Vec<Link>>,
     idle_lines: Mutex<Vec<WakeLine>>,
+    /// Tells those who wait here that perhaps nobody wakes them here any more.
+    pub(super) left: Notify,
 }
 
 impl Server {
@@ -30,6 +33,7 @@ impl Server {
             dialing: SingleFlight::default(),
             spare_links: Mutex::default(),
             idle_lines: Mutex::default(),
+            left: Notify::new(),
         })
     }
 
@@ -63,11 +67,14 @@ impl Server {
         self.dialing.run(deadline, move || server.open_link(), dial).await
     }
 
-    /// Forgets this link, unless another caller has already put a newer one in its place.
+    /// Forgets this link, unless another caller has already put a newer one in its place. The other connections are likely
+    /// broken too, and one that only waits would not notice before somebody closes it.
     pub(super) fn discard(&self, broken: &Arc<Link>) {
         let mut link = self.link.write().unwrap_or_else(PoisonError::into_inner);
         if link.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
             *link = None;
+            drop(link);
+            self.leave_lines();
         }
     }
 
@@ -94,6 +101,18 @@ impl Server {
     /// After one spare link broke, the others are likely broken too.
     pub(super) fn drop_spares(&self) {
         self.spare_links.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Closes the connections, calls under way aside.
+    pub(super) fn leave(&self) {
+        *self.link.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.leave_lines();
+    }
+
+    fn leave_lines(&self) {
+        self.drop_spares();
+        self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.left.notify_waiters();
     }
 
     /// An idle line, best one that waited for the same key.

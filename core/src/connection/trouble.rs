@@ -22,6 +22,8 @@ pub(super) enum Next {
     GiveUp,
     /// The link is fine, the server is not ready.
     Wait,
+    /// The same, and perhaps another server has the queue by now.
+    AskAgain,
     /// The link, or the server behind it, is the wrong one by now.
     Reconnect,
     /// The slot lives elsewhere from now on (cluster).

@@ -13,8 +13,26 @@ use super::trouble::{Next, Trouble};
 use super::wake_line::{Waited, WakeLine};
 use crate::error::{Error, ErrorKind};
 
+/// How a wait for a wake-up ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// It took the element, or saw it.
+    Yes,
+    /// A connection was lost or left, and perhaps an element with it: look.
+    Perhaps,
+    /// The time is over.
+    No,
+}
+
+impl Woken {
+    /// Is there a reason to look?
+    pub(crate) fn is_woken(self) -> bool {
+        self != Self::No
+    }
+}
+
 impl Shared {
-    pub(super) async fn wait_for(&self, slot: u16, key: Waited<'_>, wait: Duration) -> Result<bool, Error> {
+    pub(super) async fn wait_for(&self, slot: u16, key: Waited<'_>, wait: Duration) -> Result<Woken, Error> {
         let until = Instant::now() + wait;
         let mut backoff = Backoff::default();
         let mut first = true;
@@ -25,14 +43,14 @@ impl Shared {
                 Ok(Ok(woken)) => return Ok(woken),
                 Ok(Err(trouble)) => self.explain_redirect(trouble),
                 // A short wait ended before its connection was made: for the caller that is an ordinary end.
-                Err(_) => return Ok(false),
+                Err(_) => return Ok(Woken::No),
             };
             if trouble.next == Next::GiveUp || self.is_final(&trouble) {
                 return Err(*trouble.error);
             }
             // The same, when the dialer saw the end first.
             if first && !trouble.may_have_run && Instant::now() >= until {
-                return Ok(false);
+                return Ok(Woken::No);
             }
             first = false;
             let give_up = *give_up.get_or_insert_with(|| until.min(Instant::now() + self.dialer.settings.deadline));
@@ -40,7 +58,7 @@ impl Shared {
             tokio::time::sleep_until(pause).await;
             if trouble.may_have_run || matches!(trouble.next, Next::Ask { .. }) {
                 // The element may have been lost with the connection, or waits on the slot's next server: look.
-                return Ok(true);
+                return Ok(Woken::Perhaps);
             }
             if Instant::now() >= give_up {
                 return Err(*trouble.error);
@@ -48,7 +66,7 @@ impl Shared {
         }
     }
 
-    async fn try_wait(&self, slot: u16, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
+    async fn try_wait(&self, slot: u16, key: Waited<'_>, until: Instant) -> Result<Woken, Trouble> {
         let server = self.topology.server_for(slot, &self.dialer, until).await?;
         let result = self.wait_at(&server, key, until).await;
         if let Err(trouble) = &result {
@@ -57,7 +75,8 @@ impl Shared {
         result
     }
 
-    async fn wait_at(&self, server: &Arc<Server>, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
+    async fn wait_at(&self, server: &Arc<Server>, key: Waited<'_>, until: Instant) -> Result<Woken, Trouble> {
+        let left = server.left.notified();
         let kept = match server.take_line(key) {
             Some(line) => line.settle(key, until).await,
             None => None,
@@ -65,7 +84,7 @@ impl Shared {
         let mut line = match kept {
             Some((line, true)) => {
                 server.keep_line(line);
-                return Ok(true);
+                return Ok(Woken::Yes);
             }
             Some((line, false)) => line,
             // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
@@ -74,10 +93,15 @@ impl Shared {
                 Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await?
             }
         };
-        match tokio::time::timeout_at(until, line.wait(key, until)).await {
+        let waited = tokio::select! {
+            waited = tokio::time::timeout_at(until, line.wait(key, until)) => waited,
+            // Whoever pushes now pushes elsewhere: look there.
+            () = left => return Ok(Woken::Perhaps),
+        };
+        match waited {
             Ok(Ok(woken)) => {
                 server.keep_line(line);
-                Ok(woken)
+                Ok(if woken { Woken::Yes } else { Woken::No })
             }
             Ok(Err(trouble)) => Err(trouble),
             Err(_) => {
@@ -86,7 +110,7 @@ impl Shared {
                 {
                     server.keep_line(line);
                 }
-                Ok(false)
+                Ok(Woken::No)
             }
         }
     }

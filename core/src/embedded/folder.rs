@@ -39,11 +39,9 @@ impl Folder {
 
     /// A folder that was named by mistake (`embedded:/etc`) must not be strewn with files.
     fn empty_or_ours(self) -> Result<Self, Error> {
-        if [self.start_lock(), self.users_lock(), self.server_lock()].iter().any(|lock| lock.exists()) {
-            return Ok(self);
-        }
-        let mut inside = fs::read_dir(&self.0).map_err(|e| cannot_use(&self.0, e))?;
-        if inside.next().is_none() {
+        // Looked into first: another process may begin to use it meanwhile, and makes a lock file before all others.
+        let is_empty = fs::read_dir(&self.0).map_err(|e| cannot_use(&self.0, e))?.next().is_none();
+        if is_empty || [self.start_lock(), self.users_lock(), self.server_lock()].iter().any(|lock| lock.exists()) {
             return Ok(self);
         }
         let name = self.0.display();

@@ -411,6 +411,24 @@ async fn a_folder_with_files_of_somebody_else_is_refused_and_left_alone() {
     assert_eq!(ask(attached.socket(), "PING"), "+PONG");
 }
 
+#[test]
+fn a_new_folder_is_ours_also_while_somebody_else_begins_to_use_it() {
+    let scratch = Scratch::new();
+    for round in 0..1000 {
+        let both = std::sync::Barrier::new(2);
+        let begin = || {
+            both.wait();
+            let folder = Folder::open(Some(&scratch.file(&format!("new-{round}"))))?;
+            lock::wait(&folder.start_lock(), Mode::Exclusive, PATIENT).map(drop)
+        };
+        std::thread::scope(|threads| {
+            let other = threads.spawn(begin);
+            begin().unwrap_or_else(|error| panic!("round {round}: {error}"));
+            other.join().unwrap().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        });
+    }
+}
+
 #[tokio::test]
 async fn a_folder_that_is_not_ours_alone_is_refused() {
     let scratch = Scratch::new();

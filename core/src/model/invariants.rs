@@ -47,6 +47,7 @@ impl History {
         check_remains(after)?;
         check_counts_of_failures(before, sent, after)?;
         check_bounds(before, sent, after)?;
+        check_order(before, sent, answer, after)?;
         check_twice(sent, answer, after)?;
         check_results(before, sent, answer, after)?;
         check_progress(before, sent, after)?;
@@ -276,6 +277,24 @@ fn check_counts_of_failures(before: &State, sent: &Sent, after: &State) -> Resul
     {
         let now = after.returned.get(id).map_or(0, |note| note.attempts);
         ensure!(now >= note.attempts, "I5: {id} had failed {} times and now {now} times", note.attempts);
+    }
+    Ok(())
+}
+
+/// I7: of one level, what a call promotes is granted, or stands in the ready list, in the order in which it was due; and
+/// what was due before stays behind only where a limit of its name holds it back.
+fn check_order(before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+    // Others move jobs one by one, as they are named.
+    if !matches!(sent.command, Command::Reserve(_) | Command::Promote { .. }) {
+        return Ok(());
+    }
+    let granted = if let Answer::Reserved(reply) = answer { reply.jobs.as_slice() } else { &[] };
+    for (&level, list) in &after.ready {
+        let ready = list.iter().filter(|entry| entry.counts).map(|entry| &entry.id);
+        let due = |id: &String| before.delayed.get(&(id.clone(), level)).copied();
+        let still = after.delayed.iter().filter(|((_, of), _)| *of == level).map(|(_, &due)| due).min();
+        let dues: Vec<_> = granted.iter().map(|job| &job.id).chain(ready).filter_map(due).chain(still).collect();
+        ensure!(dues.is_sorted(), "I7: jobs of level {level} that are due at {dues:?} come in this order");
     }
     Ok(())
 }

@@ -158,6 +158,16 @@ fn wait(keeps_promise: bool, handed_along: Vec<Ending>) -> Step {
 }
 
 #[test]
+fn a_job_without_a_name_is_not_of_the_limits_whose_names_were_lost() {
+    let look = || wait(false, Vec::new());
+    // Such a record has a routing prefix, in which the name is empty.
+    let record = NewRecord { max_retries: 0, ..PLAIN };
+    let nameless = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, record, When::Now)] };
+    let find = Step::Find { by_key: None, pick: 0 };
+    holds(&[of_mail(1, 0, 0), push_mail(3), look(), look(), Step::LoseMeta, look(), nameless, find]);
+}
+
+#[test]
 fn a_slower_rate_of_a_name_is_forgotten_in_the_time_of_the_new_one() {
     let (slow, fast) = (of_mail(0, 1, 86_400_000_000), of_mail(0, 1, 10_000));
     let look = || wait(false, Vec::new());

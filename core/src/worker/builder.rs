@@ -143,5 +143,12 @@ impl WorkerBuilder {
 }
 
 fn log(event: &WorkerEvent) {
-    if event.is_warning() { tracing::warn!("{event}") } else { tracing::info!("{event}") }
+    let job = event.job();
+    let (queue, id) = (job.map(|job| &*job.queue), job.map(|job| &*job.id));
+    let (name, attempt) = (job.and_then(|job| job.name.as_deref()), job.map(|job| job.attempt));
+    if event.is_warning() {
+        tracing::warn!(queue, id, name, attempt, "{event}");
+    } else {
+        tracing::info!(queue, id, name, attempt, "{event}");
+    }
 }

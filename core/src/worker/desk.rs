@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(super) use calls::{Step, Want};
+pub(super) use events::Outage;
 pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
@@ -80,10 +81,11 @@ struct State {
     next_run: u64,
     waiting_threads: usize,
     waiting_tasks: usize,
-    events: VecDeque<WorkerEvent>,
+    events: VecDeque<(Instant, WorkerEvent)>,
     /// How many of the loop's calls and waits get no answer, and since when one does not.
     in_trouble: usize,
     trouble_since: Option<Instant>,
+    recovered_at: Option<Instant>,
     report: WorkerReport,
 }
 
@@ -112,8 +114,8 @@ struct Running {
     number: u64,
     started: Instant,
     executor: Arc<ExecutorShared>,
-    /// Its outcome is settled already; what the handler says no longer counts.
-    interrupted: bool,
+    /// Since when its outcome is settled already; what the handler says no longer counts.
+    interrupted: Option<Instant>,
 }
 
 impl Desk {
@@ -146,6 +148,7 @@ impl Desk {
                 events: VecDeque::new(),
                 in_trouble: 0,
                 trouble_since: None,
+                recovered_at: None,
                 report: WorkerReport::default(),
             }),
             for_fetcher: Notify::new(),
@@ -188,6 +191,6 @@ impl State {
 
 impl Held {
     fn is_interrupted(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.interrupted)
+        self.run.as_ref().is_some_and(|run| run.interrupted.is_some())
     }
 }

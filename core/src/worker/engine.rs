@@ -123,6 +123,16 @@ impl Engine {
         self.desk.report()
     }
 
+    /// For how long nobody has read the oldest event.
+    pub fn unread_for(&self) -> Duration {
+        self.desk.unread_for()
+    }
+
+    /// For how long a run goes on that was interrupted, the first of them; nothing if there is none.
+    pub fn overdue_for(&self) -> Duration {
+        self.desk.overdue_for()
+    }
+
     /// The next event, waited for by this thread; none within the wait, or when the engine has ended.
     pub fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
         self.desk.event_within(wait)

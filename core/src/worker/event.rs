@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::job::Job;
 
 /// Something that the user of a worker may want to log or act on.
 #[non_exhaustive]
@@ -21,10 +22,8 @@ pub enum WorkerEvent {
     },
     /// A job's lease was over before the worker could say what became of it: another worker may have run it.
     LeaseLost {
-        /// The queue's name.
-        queue: String,
-        /// The job's id.
-        id: String,
+        /// Which job.
+        job: AboutJob,
     },
     /// The same of more jobs at once than are told one by one: somebody emptied the server, or it forgot what it had.
     LeasesLost {
@@ -35,10 +34,8 @@ pub enum WorkerEvent {
     },
     /// A run must end now: what its handler still does is of no use.
     Interrupted {
-        /// The queue's name.
-        queue: String,
-        /// The job's id.
-        id: String,
+        /// Which job.
+        job: AboutJob,
         /// Which executor runs it (see [`Engine::executor`](super::Engine::executor)).
         executor: u64,
         /// Which of the executor's runs it is.
@@ -62,7 +59,50 @@ pub enum WorkerEvent {
     },
 }
 
+/// The job that an event is about.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AboutJob {
+    /// The queue's name.
+    pub queue: String,
+    /// The job's id.
+    pub id: String,
+    /// The job's name, if it has one and its record could be read.
+    pub name: Option<String>,
+    /// Which attempt it was, from 1; 0 if its record could not be read.
+    pub attempt: u32,
+}
+
+impl AboutJob {
+    pub(super) fn of(job: &Job) -> Self {
+        let name = job.envelope.name.clone();
+        Self { queue: job.queue().name().to_owned(), id: job.id().to_owned(), name, attempt: job.attempt() }
+    }
+
+    pub(super) fn unreadable(queue: &str, id: String) -> Self {
+        Self { queue: queue.to_owned(), id, name: None, attempt: 0 }
+    }
+}
+
+impl fmt::Display for AboutJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queue, id, name, attempt } = self;
+        match attempt {
+            0 => write!(f, "job {id} of queue {queue}"),
+            _ => write!(f, "job {id} ({}, attempt {attempt}) of queue {queue}", name.as_deref().unwrap_or("no name")),
+        }
+    }
+}
+
 impl WorkerEvent {
+    /// The job that it is about, if it is about one.
+    pub fn job(&self) -> Option<&AboutJob> {
+        match self {
+            Self::LeaseLost { job } | Self::Interrupted { job, .. } => Some(job),
+            _ => None,
+        }
+    }
+
     /// Should somebody look at it, or is it just good to know? The end of a trouble is told as loudly as its beginning.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::GivenBack { .. } | Self::Stopping { .. })
@@ -74,22 +114,19 @@ impl fmt::Display for WorkerEvent {
         match self {
             Self::Trouble { error } => write!(f, "no answer for now, the worker keeps trying: {error}"),
             Self::Recovered { after } => write!(f, "the server answers again, after {:.1} s", after.as_secs_f64()),
-            Self::LeaseLost { queue, id } => {
-                write!(
-                    f,
-                    "the lease of job {id} of queue {queue} was over before it was settled: another worker may run it"
-                )
+            Self::LeaseLost { job } => {
+                write!(f, "the lease of {job} was over before it was settled: another worker may run it")
             }
             Self::LeasesLost { queue, jobs } => {
                 write!(f, "so were the leases of {jobs} more jobs of queue {queue}: was the server emptied?")
             }
-            Self::Interrupted { queue, id, why, .. } => {
+            Self::Interrupted { job, why, .. } => {
                 let why = match why {
                     Interruption::TimedOut => "it ran longer than its timeout, which counts as a failure",
                     Interruption::LeaseLost => "its lease was lost: it was cancelled, or another worker may run it",
                     Interruption::Stopped => "the worker stops and its time is over, it was given back",
                 };
-                write!(f, "job {id} of queue {queue} is interrupted: {why}")
+                write!(f, "{job} is interrupted: {why}")
             }
             Self::GivenBack { queue, jobs } => {
                 write!(f, "{jobs} jobs of queue {queue} are given back: those before them run long")

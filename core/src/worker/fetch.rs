@@ -4,17 +4,17 @@
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
 
 use super::WorkerSettings;
-use super::desk::{Batch, Desk, Step, Want};
+use super::desk::{Batch, Desk, Outage, Step, Want};
 use crate::alarm;
 use crate::client::Client;
-
+use crate::connection::Woken;
 use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::keys::Key;
@@ -22,6 +22,7 @@ use crate::queue::Queue;
 use crate::reserve::ReserveCall;
 use crate::script::{self, ReserveReply, ReserveStatus};
 use crate::several::{Selection, weighted_order};
+use crate::waiting::Trust;
 
 /// Every waiter looks again after this long at the latest, whatever it was told, because wake-ups are hints that can get
 /// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.
@@ -43,7 +44,7 @@ const LOOK_UP: Duration = Duration::from_millis(200);
 /// How many calls to a queue that has plenty are under way at once: the server works on one while we unpack the other.
 const CALLS_AT_ONCE: usize = 2;
 
-type Wait = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+type Wait = Pin<Box<dyn Future<Output = Result<Woken, Error>> + Send>>;
 
 /// The loop's own state.
 pub(super) struct Fetcher {
@@ -74,6 +75,8 @@ struct Lane {
     look_at: Instant,
     /// The server time at which we promised to come back; 0 for no promise.
     promise: u64,
+    /// In the promises of others.
+    trust: Trust,
     /// It has limits: a job that waited here for an executor would take a place from a worker that is idle.
     limited: bool,
     /// Its last call brought all that was asked for: the next may go out before it is answered.
@@ -95,6 +98,7 @@ impl Fetcher {
                 weight: *weight,
                 look_at: now,
                 promise: 0,
+                trust: Trust::default(),
                 limited: false,
                 has_plenty: false,
                 calls: 0,
@@ -218,7 +222,7 @@ impl Fetcher {
         if reply.promised > 0 || promise == lane.promise {
             lane.promise = reply.promised;
             if want > 0 {
-                lane.look_at = Instant::now() + next_look(&reply, want);
+                lane.look_at = Instant::now() + next_look(&reply, want, &mut lane.trust);
             }
         }
         if granted > 0 {
@@ -260,7 +264,7 @@ impl Fetcher {
             }
         }
         let lanes = &mut self.lanes;
-        let mut ended = Ok(());
+        let mut ended = Ok(Woken::Perhaps);
         let woken = poll_fn(|context| {
             let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
                 Some(for_wake) => match for_wake.as_mut().poll(context) {
@@ -274,7 +278,7 @@ impl Fetcher {
                 },
                 None => false,
             });
-            place.map_or(Poll::Pending, |place| Poll::Ready((place, mem::replace(&mut ended, Ok(())))))
+            place.map_or(Poll::Pending, |place| Poll::Ready((place, mem::replace(&mut ended, Ok(Woken::Perhaps)))))
         });
         let mut answered = None;
         let woken = tokio::select! {
@@ -283,10 +287,7 @@ impl Fetcher {
                 answered = Some(answer);
                 None
             }
-            (place, waited) = woken => {
-                waited?;
-                Some(place)
-            }
+            (place, waited) = woken => (waited? == Woken::Yes).then_some(place),
             () = alarm::at(until) => None,
         };
         self.desk.awake();
@@ -296,7 +297,8 @@ impl Fetcher {
         if let Some(place) = woken
             && self.lanes[place].wants(want) == 0
         {
-            pass_on(&self.lanes[place].queue).await;
+            // Beside the loop, which has more to do than to wait for a server that does not answer.
+            tokio::spawn(pass_on(self.lanes[place].queue.clone()));
         }
         Ok(())
     }
@@ -320,9 +322,9 @@ async fn ask(
     call: &ReserveCall,
     batch: &Batch,
 ) -> Result<Option<ReserveReply>, Error> {
-    let trouble = OnceLock::new();
+    let outage = Outage::of_call(desk);
     let keep_trying = |error: &Error| {
-        trouble.get_or_init(|| desk.trouble(error));
+        outage.failed(error);
         true
     };
     let mut asked = std::pin::pin!(queue.reserve_call(call, &batch.outcomes, &keep_trying));
@@ -338,7 +340,7 @@ async fn ask(
 }
 
 /// When to look at a queue again.
-fn next_look(reply: &ReserveReply, want: usize) -> Duration {
+fn next_look(reply: &ReserveReply, want: usize, trust: &mut Trust) -> Duration {
     let granted = reply.jobs.len();
     if granted > 0 {
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
@@ -347,25 +349,25 @@ fn next_look(reply: &ReserveReply, want: usize) -> Duration {
     match (&reply.status, reply.next_in) {
         // It did a bounded amount of work and did not reach what is ready.
         (ReserveStatus::None, Some(Duration::ZERO)) => Duration::ZERO,
-        // Ours to take: no other waiter comes back for it.
         (ReserveStatus::None, Some(next)) if reply.promised > 0 => next.min(again),
+        (ReserveStatus::None, Some(next)) => trust.pause(next, again),
         _ => again,
     }
 }
 
 /// Waits for a wake-up. Errors: those that waiting does not cure.
-async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<(), Error> {
+async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<Woken, Error> {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
-    let mut trouble = None;
+    let mut outage: Option<Outage<'_>> = None;
     loop {
-        let wait = if trouble.is_some() { PROBE } else { WAKE_WAIT };
+        let wait = if outage.is_some() { PROBE } else { WAKE_WAIT };
         match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
-            Ok(false) if trouble.is_none() => {}
-            Ok(_) => return Ok(()),
+            Ok(Woken::No) if outage.is_none() => {}
+            Ok(woken) => return Ok(woken),
             Err(error) if !error.is_transient() => return Err(error.during("reserve").in_queue(queue.name())),
             Err(error) => {
-                trouble.get_or_insert_with(|| desk.trouble(&error));
+                outage.get_or_insert_with(|| Outage::of_call(&desk)).failed(&error);
                 tokio::time::sleep(REST).await;
             }
         }
@@ -373,7 +375,7 @@ async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<(), Error> {
 }
 
 /// A wake-up that came while no executor is free is for another worker.
-async fn pass_on(queue: &Queue) {
+async fn pass_on(queue: Queue) {
     let keys = &queue.shared.keys;
     let mut cmd = redis::cmd("LPUSH");
     cmd.arg(keys.spell(Key::Wake)).arg("1");

@@ -3,12 +3,12 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::panic::resume_unwind;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::desk::Desk;
+use super::desk::{Desk, Outage};
 use crate::error::Error;
 use crate::queue::{MAX_BATCH, Queue};
 
@@ -36,11 +36,11 @@ async fn of_queue(desk: Arc<Desk>, lane: usize, queue: Queue, lease: Duration) -
         }
         next = tokio::time::Instant::now() + every;
         for held in desk.leases(lane).chunks(MAX_BATCH) {
-            let (asked_at, trouble) = (Instant::now(), OnceLock::new());
+            let (asked_at, outage) = (Instant::now(), Outage::of_call(&desk));
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
             // call is answered, not when there is nothing left to renew.
             let keep_trying = |error: &Error| {
-                trouble.get_or_init(|| desk.trouble(error));
+                outage.failed(error);
                 true
             };
             if let Ok(kept) = queue.extend_leases_until(held, lease, &keep_trying).await {

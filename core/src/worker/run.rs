@@ -177,6 +177,9 @@ impl Shared {
             span::interrupted(span);
             return Ended::SettledByHandler;
         }
+        if run.job.is_settled() {
+            return self.settled(&run.job, handled.is_ok());
+        }
         match handled {
             Ok(result) => {
                 self.middleware.iter().rev().for_each(|middleware| middleware.after(&run.job));
@@ -187,6 +190,16 @@ impl Shared {
                 self.failed(&run.job, failure)
             }
         }
+    }
+
+    /// Its handler has said itself what becomes of the job; what it gave no longer counts.
+    fn settled(&self, job: &Job, worked: bool) -> Ended {
+        if !worked {
+            tracing::error!("settled by its handler, which failed then");
+        } else if job.is_acked() {
+            self.middleware.iter().rev().for_each(|middleware| middleware.after(job));
+        }
+        Ended::SettledByHandler
     }
 
     fn failed(&self, job: &Job, mut failure: Failure) -> Ended {

@@ -7,7 +7,8 @@ use crate::job::Job;
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(super) fn of_run(job: &Job) -> Span {
-    tracing::info_span!(
+    // Of the highest level, so that no filter of events takes away what they are about.
+    tracing::error_span!(
         "duly.job",
         queue = job.queue().name(),
         id = job.id(),
@@ -22,7 +23,7 @@ pub(super) fn of_run(job: &Job) -> Span {
     use tracing_opentelemetry::OpenTelemetrySpanExt;
 
     let queue = job.queue().name();
-    let span = tracing::info_span!(
+    let span = tracing::error_span!(
         "duly.job",
         otel.name = format!("process {queue}"),
         otel.kind = "consumer",

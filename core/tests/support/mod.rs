@@ -49,6 +49,14 @@ impl Server {
         self.child.id()
     }
 
+    /// The append-only file that is being written, and its size. It is the largest: what it began with is empty.
+    pub fn append_only_file(&self) -> (std::path::PathBuf, u64) {
+        let folders = [self.folder.path().to_owned(), self.folder.path().join("appendonlydir")];
+        let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().map(Result::unwrap);
+        let files = files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|end| end == "aof"));
+        files.map(|path| (path.clone(), path.metadata().unwrap().len())).max_by_key(|(_, size)| *size).unwrap()
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

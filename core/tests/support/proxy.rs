@@ -20,6 +20,8 @@ pub enum Fault {
     HoldRequest,
     /// Executed; the answer reaches the client only at [`Proxy::deliver`].
     HoldReply,
+    /// None: it goes on to the server, and whoever waits for it is told.
+    PassRequest,
 }
 
 /// Stands between one client and the server.
@@ -160,6 +162,10 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
                     _ => {}
                 }
                 if server.write_all(&asked[..count]).await.is_err() { return }
+                if fault == Some(Fault::PassRequest) {
+                    fault = None;
+                    shared.happened.notify_one();
+                }
             }
             read = server.read(&mut answered) => {
                 let Ok(count @ 1..) = read else { return };

@@ -13,19 +13,23 @@ use super::eventually;
 macro_rules! verbs {
     ($($verb:ident)*) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Verb { $($verb),* }
+        pub enum Verb { $($verb,)* Progress }
 
-        use Verb::{$($verb),*};
+        use Verb::{$($verb,)* Progress};
 
+        /// What any client can say that knows the queue, or the lease.
         pub const ALL: &[Verb] = &[$($verb),*];
     };
 }
 
 verbs! {
-    Push PushDelayed PushKeyed PushReplacing PushBatch Reserve Ack AckWithResult Fail FailForGood
+    Push PushDelayed PushKeyed PushReplacing PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
     Release Extend Cancel CancelKey CancelReserved Reschedule RescheduleReady Requeue PurgeReady
-    PurgeDelayed PurgeFailed Pause Resume Promote Reclaim KeepFailed SetLimits
+    PurgeDelayed PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
 }
+
+/// What goes through the client that reserved the job, whichever queue is passed to [`Verb::run`].
+pub const OF_THE_JOB: &[Verb] = &[Progress];
 
 /// What a prepared verb works on.
 #[derive(Default)]
@@ -50,7 +54,18 @@ impl Verb {
     pub fn lets_workers_finish(self) -> bool {
         matches!(
             self,
-            Reserve | Ack | AckWithResult | Fail | FailForGood | Release | Extend | Cancel | CancelKey | CancelReserved
+            Reserve
+                | Ack
+                | AckWithResult
+                | Fail
+                | FailAtOnce
+                | FailForGood
+                | Release
+                | Extend
+                | Cancel
+                | CancelKey
+                | CancelReserved
+                | Progress
         )
     }
 
@@ -58,7 +73,7 @@ impl Verb {
     pub async fn prepare(self, queue: &Queue) -> Prepared {
         let mut job = None;
         match self {
-            Push | PushDelayed | PushKeyed | PushBatch | Pause | KeepFailed | SetLimits => {}
+            Push | PushDelayed | PushKeyed | PushBatch | PushMany | Pause | KeepFailed | SetLimits => {}
             PushReplacing => {
                 queue.push(new_job("old").key("k").delay(in_an_hour())).await.unwrap();
             }
@@ -71,8 +86,12 @@ impl Verb {
             CancelKey => {
                 queue.push(new_job("a").key("k")).await.unwrap();
             }
-            Ack | Fail | FailForGood | Release | Extend | CancelReserved => {
+            Ack | Fail | FailForGood | Release | Extend | CancelReserved | Progress => {
                 queue.push(new_job("a").key("k")).await.unwrap();
+                job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
+            }
+            FailAtOnce => {
+                queue.push(new_job("a").key("k").retry(at_once())).await.unwrap();
                 job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
             }
             AckWithResult => {
@@ -92,8 +111,9 @@ impl Verb {
                 })
                 .await;
             }
-            Reclaim => {
-                queue.push(new_job("a")).await.unwrap();
+            Reclaim | ReclaimForGood => {
+                let retries = if self == Reclaim { 5 } else { 0 };
+                queue.push(new_job("a").max_retries(retries)).await.unwrap();
                 queue.reserve(&lease(Duration::from_millis(1))).await.unwrap();
                 eventually("the lease is over", || async {
                     queue.counts().await.unwrap().next_lease_end_in == Some(Millis::ZERO)
@@ -129,6 +149,14 @@ impl Verb {
                 let jobs = (0..20).map(|_| NewJob::new(&json!("s3cr3t-canary")).unwrap()).collect();
                 queue.push_batch(jobs).await.map(|pushed| pushed.len().to_string())
             }
+            PushMany => {
+                // They disagree in what to do with a duplicate, so these are two calls.
+                let jobs = (0..20).map(|n| match n / 10 {
+                    0 => new_job(&n.to_string()),
+                    _ => new_job(&n.to_string()).on_duplicate(OnDuplicate::Keep),
+                });
+                queue.push_many(jobs, |_| {}).await.map(|summary| format!("{summary:?}"))
+            }
             Reserve => {
                 let jobs = queue.reserve(&lease(in_an_hour())).await?;
                 Ok(jobs.iter().map(|job| format!("{} {}", job.id(), job.attempt())).collect::<Vec<_>>().join(","))
@@ -143,12 +171,12 @@ impl Verb {
                     Box::pin(queue.wait_result("a", Some(Duration::ZERO))).await.map(|result| result.as_str().len());
                 Ok(format!("{settled:?} {:?}", left.map_err(|error| error.kind())))
             }
-            Fail => settle(Outcome::FAILURE).await,
+            Fail | FailAtOnce => settle(Outcome::FAILURE).await,
             FailForGood => settle(Outcome::FailNow).await,
             Release => settle(Outcome::Release { after: Millis::ZERO }).await,
             Extend => {
                 let jobs = std::slice::from_ref(prepared.job.as_ref().unwrap());
-                queue.extend_all(jobs, in_an_hour()).await.map(|held| format!("{held:?}"))
+                queue.extend_all(jobs, 2 * in_an_hour()).await.map(|held| format!("{held:?}"))
             }
             Cancel | CancelReserved => queue.cancel("a").await.map(|cancelled| format!("{cancelled:?}")),
             CancelKey => queue.cancel_key("k").await.map(|cancelled| format!("{cancelled:?}")),
@@ -161,13 +189,19 @@ impl Verb {
             Pause => queue.pause().await.map(|()| String::new()),
             Resume => queue.resume().await.map(|()| String::new()),
             Promote => queue.promote().await.map(|count| count.to_string()),
-            Reclaim => queue.reclaim().await.map(|count| count.to_string()),
+            Reclaim | ReclaimForGood => queue.reclaim().await.map(|count| count.to_string()),
             KeepFailed => queue.keep_failed(7, in_an_hour()).await.map(|()| String::new()),
             SetLimits => queue
                 .set_limits(&Limits::new().concurrency(9).name("n", NameLimits::new().concurrency(9)))
                 .await
                 .map(|()| String::new()),
+            Progress => prepared.job.as_ref().unwrap().progress(0.5, "half").await.map(|()| String::new()),
         }
+    }
+
+    /// Does it only say how much this very call moved? Then it may be repeated without a number, and says 0 the second time.
+    pub fn counts_what_it_moved(self) -> bool {
+        matches!(self, Promote | Reclaim | ReclaimForGood)
     }
 }
 

@@ -27,7 +27,7 @@ final class Supervisor
     /** What a child has beyond its grace, in which it ends a handler that hangs by itself. */
     private const MARGIN_S = 9.0;
 
-    /** @var array<int, array{slot: int, since: float, line: resource}> by process id */
+    /** @var array<int, array{slot: int, since: float, line: resource, isReady: bool}> by process id */
     private array $children = [];
     /** @var array<int, float> when to start the child of a slot */
     private array $due = [];
@@ -70,7 +70,9 @@ final class Supervisor
             $this->reap();
             if ($this->isKillTime()) {
                 ($this->say)('some workers do not end: they are killed, their jobs come back when their leases end');
-                $this->signalAll(SIGKILL);
+                foreach (array_keys($this->children) as $pid) {
+                    posix_kill($pid, SIGKILL);
+                }
                 $this->toldAt = null;
             }
         }
@@ -82,20 +84,23 @@ final class Supervisor
         return $this->signals > 0;
     }
 
-    private function onSignal(): void
+    private function onSignal(int $signal): void
     {
         $this->signals++;
-        $this->stop();
+        $this->listen();
+        $this->stop($signal);
         if ($this->signals === 1) {
-            $this->listen();
             ($this->say)("stopping: jobs that run may end within {$this->grace} s; a second signal ends that now");
         }
     }
 
-    private function stop(): void
+    /** Children are in groups of their own: Ctrl-C in a terminal reaches them only through this. */
+    private function stop(int $signal): void
     {
-        // Children are in groups of their own: Ctrl-C in a terminal reaches them only through this.
-        $this->signalAll(SIGTERM);
+        foreach ($this->children as $pid => $child) {
+            // One that is still starting heeds none yet, and by SIGQUIT it would dump its core.
+            posix_kill($pid, $child['isReady'] ? $signal : SIGTERM);
+        }
         $this->toldAt = microtime(true);
     }
 
@@ -103,13 +108,6 @@ final class Supervisor
     {
         $grace = $this->signals === 1 ? $this->grace : 0.0;
         return $this->toldAt !== null && microtime(true) > $this->toldAt + $grace + self::MARGIN_S;
-    }
-
-    private function signalAll(int $signal): void
-    {
-        foreach (array_keys($this->children) as $pid) {
-            posix_kill($pid, $signal);
-        }
     }
 
     private function startDue(): void
@@ -136,7 +134,8 @@ final class Supervisor
         if ($pid > 0) {
             fclose($pair[1]);
             stream_set_blocking($pair[0], false);
-            $this->children[$pid] = ['slot' => $slot, 'since' => microtime(true), 'line' => $pair[0]];
+            $since = microtime(true);
+            $this->children[$pid] = ['slot' => $slot, 'since' => $since, 'line' => $pair[0], 'isReady' => false];
         } else {
             ($this->say)('the system gives no process; trying again');
             $this->due[$slot] = microtime(true) + 1.0;
@@ -165,11 +164,12 @@ final class Supervisor
     /** Children say how long their grace is, and what they serve, as soon as they are ready. */
     private function listen(): void
     {
-        foreach ($this->children as $child) {
+        foreach ($this->children as $pid => $child) {
             $line = fgets($child['line']);
             if (!is_string($line)) {
                 continue;
             }
+            $this->children[$pid]['isReady'] = true;
             [$grace, $queues] = explode(' ', trim($line), 2) + [1 => ''];
             if (!$this->everReady && !$this->stops()) {
                 ($this->say)(Command::serving($queues, $this->processes));
@@ -185,10 +185,12 @@ final class Supervisor
             if (pcntl_waitpid($pid, $status, WNOHANG) !== $pid) {
                 continue;
             }
-            fclose($child['line']);
+            // A signal that comes between reads the lines of all children.
             unset($this->children[$pid]);
-            $code = pcntl_wifexited($status) ? pcntl_wexitstatus($status) : 128 + pcntl_wtermsig($status);
-            if ($this->stops() && pcntl_wifsignaled($status) && pcntl_wtermsig($status) === SIGTERM) {
+            fclose($child['line']);
+            $by = pcntl_wifsignaled($status) ? pcntl_wtermsig($status) : null;
+            $code = $by === null ? pcntl_wexitstatus($status) : 128 + $by;
+            if ($this->stops() && in_array($by, self::SIGNALS, true)) {
                 // It had no handlers yet, and so no job.
                 $code = 0;
             }
@@ -213,7 +215,7 @@ final class Supervisor
             // What was wrong the child has said; the others would say the same.
             $this->code = $code;
             $this->signals++;
-            $this->stop();
+            $this->stop(SIGTERM);
             return;
         }
         if ($code === 0) {

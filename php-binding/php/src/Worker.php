@@ -38,10 +38,10 @@ if (extension_loaded('duly')) {
  * short, as PHP does everywhere.
  *
  * Hooks run around every run, in an order that is the same in every language: `before` hooks in the order in which they
- * were added; the handler; then, in the opposite order, `after` hooks if it worked. If it did not: `onFailure` hooks,
- * then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A `before` hook that throws ends the
- * run as if the handler had thrown. A run that was interrupted calls no hook after its handler: the job is settled by
- * then.
+ * were added; the handler; then, in the opposite order, `after` hooks if it worked, also if it acked the job itself. If
+ * it threw: `onFailure` hooks, then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A
+ * `before` hook that throws ends the run as if the handler had thrown. A run that was interrupted calls no hook after
+ * its handler: the job is settled by then. Nor does one whose handler gave the job back or failed it itself.
  */
 final class Worker
 {
@@ -126,7 +126,12 @@ final class Worker
         return $this;
     }
 
-    /** @param callable(Job): mixed $hook is called when the handler has returned, just before the ack */
+    /**
+     * Adds what is called when the handler has returned: just before the ack, or after the handler's own `ack`; not
+     * when the handler gave the job back or failed it, by `release` or `fail`.
+     *
+     * @param callable(Job): mixed $hook
+     */
     public function after(callable $hook): static
     {
         array_unshift($this->after, $hook);
@@ -209,6 +214,9 @@ final class Worker
      */
     public function run(): array
     {
+        if ($this->handlers === []) {
+            throw new InvalidArgumentException('a worker needs at least one handler: $worker->on(name, callable)');
+        }
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
         $engine = new WorkerEngine($this->client, ...$settings);
@@ -246,16 +254,13 @@ final class Worker
 
     private function check(): void
     {
-        if (!($this->grace >= 0.0 && $this->grace <= 86400.0)) {
-            throw new InvalidArgumentException('grace must be 0 to 86,400 seconds');
-        }
         if ($this->maxJobs !== null && $this->maxJobs < 1) {
             throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
         }
         if ($this->memory !== null && $this->memory < 1) {
             throw new InvalidArgumentException('memory must be 1 MB or more, or null for no limit');
         }
-        WorkerEngine::check($this->client, $this->queues);
+        WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name);
     }
 
     private function work(WorkerEngine $engine): void
@@ -309,7 +314,7 @@ final class Worker
         } catch (\Throwable $thrown) {
             return $this->onThrown($engine, $job, $thrown);
         }
-        if ($this->after !== [] && $engine->interruption() === null) {
+        if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->callHooks('after', $this->after, $job);
         }
         if ($this->log->isVerbose()) {

@@ -306,6 +306,10 @@ class ReservedJob:
     def settled(self) -> bool:
         """True once it was acked, failed or released through this object."""
 
+    @property
+    def acked(self) -> bool:
+        """True once it was acked through this object."""
+
 @final
 class Job(ReservedJob):
     """A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over.
@@ -361,7 +365,7 @@ class JobView:
 
     @property
     def package(self) -> bytes:
-        """The complete JSON package, as an export or an older consumer reads it."""
+        """The complete JSON package, as an export or an older consumer reads it; if undecodable the stored bytes."""
 
     @property
     def name(self) -> str | None: ...
@@ -506,7 +510,9 @@ class Counts:
     @property
     def paused(self) -> bool: ...
     @property
-    def oldest_ready_age(self) -> float | None: ...
+    def oldest_ready_age(self) -> float | None:
+        """How long ago, in seconds by the producer's clock, the oldest ready job was pushed; its delay counts."""
+
     @property
     def next_due_in(self) -> float | None: ...
     @property
@@ -681,7 +687,15 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
-    ) -> WorkerEngine: ...
+        patience: float | None = None,
+        heeded: int | None = None,
+    ) -> WorkerEngine:
+        """Start it. With `heeded`, it stops at each signal behind the first so many (see `listen`).
+
+        With `patience`, a run that must end while Python does not run for so many seconds, because C code holds the
+        GIL, ends the process with exit code 124.
+        """
+
     @staticmethod
     def check(
         client: Client,
@@ -700,6 +714,13 @@ class WorkerEngine:
 
     def stop(self) -> None:
         """Start nothing more, and let what runs end within the grace; a second call ends the grace."""
+
+    @staticmethod
+    def listen(signals: Sequence[int]) -> int:
+        """Count these signals from now on, which must have handlers; gives how many came before."""
+
+    def heed(self) -> None:
+        """Stop at the signals that came since, once for each."""
 
     def event(self, wait: float) -> WorkerEvent | None:
         """Give the next event; None within the wait, or when the engine has ended."""
@@ -763,7 +784,17 @@ class WorkerEvent:
     @property
     def queue(self) -> str | None: ...
     @property
-    def id(self) -> str | None: ...
+    def id(self) -> str | None:
+        """Which job it is about."""
+
+    @property
+    def name(self) -> str | None:
+        """The job's name."""
+
+    @property
+    def attempt(self) -> int | None:
+        """Which attempt it was, from 1; 0 if its record could not be read."""
+
     @property
     def executor(self) -> int | None:
         """Which executor was interrupted."""

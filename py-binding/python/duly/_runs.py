@@ -65,7 +65,7 @@ class Runs:
 
     def worked(self, job: Job) -> None:
         """Call the hooks after a handler that worked. A job that was settled otherwise than by an ack did not."""
-        if not job.settled:
+        if not job.settled or job.acked:
             self._call(self._after, job)
 
     def failed(self, job: Job, raised: BaseException) -> str:

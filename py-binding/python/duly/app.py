@@ -110,6 +110,7 @@ class Task(Generic[P, R]):
 
     def _target(self) -> tuple[str, dict[str, Any]]:
         options: dict[str, Any] = dict(self._options)
+        self.app._notice(self.queue, is_pushed=True)
         return options.pop("queue"), options
 
     def _data(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
@@ -181,6 +182,7 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self._queue = self.client.queue(queue).name
         self._middleware = tuple(middleware)
+        self._notice: Callable[..., None] = _notice_nothing
 
     @overload
     def task(self, name: Callable[P, R], /) -> Task[P, R]: ...
@@ -217,7 +219,9 @@ class App:
 
     def queue(self, name: str | None = None) -> Queue:
         """Give a queue of the app's client; the default one without a name."""
-        return self.client.queue(name or self._queue)
+        queue = self.client.queue(name or self._queue)
+        self._notice(queue.name)
+        return queue
 
     def queues(self) -> list[str]:
         """Give the names of all queues that tasks go to, in the order in which they were registered."""
@@ -234,6 +238,10 @@ class App:
     def __repr__(self) -> str:
         """Name the tasks."""
         return f"<duly.App with the tasks {', '.join(self.tasks) or '(none)'}>"
+
+
+def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
+    """Do nothing: a test of the app sets what hears of its queues."""
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -9,16 +9,19 @@ import logging
 import os
 import signal
 import sys
+import threading
+import traceback
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duly._core import Client, __version__
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STUCK, USAGE, Supervisor
+from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STOPS, STUCK, USAGE, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duly.worker import Ending
 
@@ -28,7 +31,7 @@ _STATUS = """\
 exit status:
     0  stopped as asked (SIGTERM, SIGINT, SIGQUIT), and nothing was cut short; or after --max-jobs
     1  an error that no waiting heals, such as a wrong password
-    2  a wrong command line, or an app that cannot be imported
+    2  a wrong command line, or an app that cannot be imported or has no task
   124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted
   137  a process had to be killed
   142  the grace ended before a handler, whose job was given back
@@ -37,13 +40,18 @@ With --processes 2 or more, --max-jobs or --reload, a process that ends is repla
 those with which processes ended after the signal.
 """
 
-
+_HERE = str(Path(__file__).parent)
+_IMPORT = str(Path(importlib.__file__).parent)
 _PATIENCE_S = 5.0
 """A handler that goes on for so long after it was interrupted ends its process."""
 
 
 class UsageError(Exception):
     """What was typed cannot be done; the text says what to do."""
+
+
+class AppError(UsageError):
+    """The app cannot be imported, or has nothing to run."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,8 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed, usage = (FAILED, USAGE) if getattr(given, "supervised", None) is None else (FATAL[FAILED], FATAL[USAGE])
     try:
         status: int = given.run(given)
-    except UsageError as error:
+    except AppError as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
+        # Not in words that stop all: the supervisor could import it, and soon another process may (a deployment that
+        # is half-way, a module that asks a database).
+        return USAGE
+    except (UsageError, InvalidArgumentError) as error:
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
         return usage
     except DulyError as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201
@@ -114,7 +127,31 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+@contextmanager
+def _ready_to_stop() -> Iterator[None]:
+    """Let the signals that stop end the process quietly until somebody else heeds them: nothing has begun yet.
+
+    Not by an exception: what is being imported might catch it, and a thread that it started go on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: os._exit(0)) for number in STOPS}
+    # A supervisor starts its processes with these blocked.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
 def _worker(given: argparse.Namespace) -> int:
+    with _ready_to_stop():
+        return _work(given)
+
+
+def _work(given: argparse.Namespace) -> int:
     logging.basicConfig(
         level=given.log_level.upper(), format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
     )
@@ -188,23 +225,55 @@ def _end_with_parent(parent: int) -> None:
 
 def _import_app(where: str) -> App:
     module, _, attribute = where.partition(":")
-    if not module:
-        raise UsageError(f"{where!r} names no module: give the app as module:attribute, such as shop.tasks:app")
+    if not module or module.startswith(".") or "/" in module:
+        raise AppError(f"{where!r} names no module: give the app as module:attribute, such as shop.tasks:app")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = _find(module, attribute or "app")
+    except AppError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a module raises
+        log.debug("the app %s cannot be imported", where, exc_info=True)
+        raise AppError(f"the app {where} cannot be imported: {_what_and_where(error)}") from error
+    if not isinstance(found, App):
+        raise AppError(f"{where} is a {type(found).__name__}, not a duly.App")
+    if not found.tasks:
+        raise AppError(
+            f"the app {where} has no task: import the modules with its tasks there, or make some (@app.task)"
+        )
+    return found
+
+
+def _find(module: str, attribute: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        raise UsageError(f"there is no module {error.name!r} here: give the app as module:attribute") from error
-    for name in (attribute or "app").split("."):
+        raise AppError(f"there is no module {error.name!r} here: give the app as module:attribute") from error
+    for name in attribute.split("."):
         if not hasattr(found, name):
-            raise UsageError(f"{module} has no {name!r}: give the app as module:attribute")
+            raise AppError(f"{module} has no {name!r}: give the app as module:attribute")
         found = getattr(found, name)
-    if not isinstance(found, App):
-        raise UsageError(f"{where} is a {type(found).__name__}, not a duly.App")
     return found
+
+
+def _what_and_where(error: BaseException) -> str:
+    """Give `ValueError: what it says`, and below where it was raised, the innermost place first."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    places = [
+        f"{frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in frames
+        if not frame.filename.startswith((_HERE, _IMPORT, "<frozen importlib"))
+    ]
+    said = str(error)
+    if isinstance(error, SyntaxError):
+        said = error.msg
+        if error.filename is not None:
+            places.insert(0, f"{error.filename}:{error.lineno}")
+    what = f"{type(error).__qualname__}: {said}" if said else type(error).__qualname__
+    return "".join([what, *(f"\n  at {place}" for place in places)])
 
 
 def _queues(text: str | None) -> Mapping[str, int] | list[str] | None:

@@ -30,6 +30,8 @@ OUT_OF_GRACE = 142
 FATAL = {FAILED: 121, USAGE: 122}
 """What a supervised process says for these two: a new one would end like it."""
 _BY_SIGNAL = 128
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+"""The signals that stop a worker."""
 
 _QUICK_S = 5.0
 """A process that lived shorter than this is replaced after a pause that grows."""
@@ -91,8 +93,7 @@ class Supervisor:
     def _start_missing(self, now: float) -> None:
         for place in self._places:
             if place.process is None and now >= place.start_at:
-                # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
-                place.process = subprocess.Popen(self._command, start_new_session=True)
+                place.process = _start(self._command)
                 place.started = now
 
     def _reap(self) -> None:
@@ -106,9 +107,9 @@ class Supervisor:
                 status = fatal
                 self._stop(signal.SIGTERM)
             if self._stopping_since is not None:
-                # By SIGTERM itself ends only who was not ready for it, and so had no job.
+                # By such a signal itself ends only who was not ready for it, and so had no job.
                 self._status = max(
-                    self._status, status if status >= 0 else 0 if status == -signal.SIGTERM else _BY_SIGNAL - status
+                    self._status, status if status >= 0 else 0 if -status in STOPS else _BY_SIGNAL - status
                 )
                 continue
             lived = time.monotonic() - place.started
@@ -183,8 +184,7 @@ class Supervisor:
         os.set_blocking(read, False)
         os.set_blocking(write, False)
         before_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD)
-        before = {number: signal.signal(number, heed) for number in numbers}
+        before = {number: signal.signal(number, heed) for number in (*STOPS, signal.SIGCHLD)}
         try:
             yield read
         finally:
@@ -194,6 +194,16 @@ class Supervisor:
             self._tell(signal.SIGTERM)
             os.close(read)
             os.close(write)
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process in which signals that stop it wait until it lets them in: before that Python would raise."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    try:
+        # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
+        return subprocess.Popen(command, start_new_session=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager

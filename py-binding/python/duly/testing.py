@@ -25,7 +25,7 @@ import pytest
 
 from duly import aio
 from duly._core import Client
-from duly._runs import Runs
+from duly._runs import NoHandler, Runs
 from duly.outcomes import Fail, Release, Retry
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from duly.app import App
 
 _LEASE_S = 24 * 3600
-_runs = Runs(())
 _numbers = itertools.count()
 
 
@@ -50,15 +49,23 @@ class AppUnderTest:
         prefix = f"test{next(_numbers)}:"
         self.client = Client(url, prefix=prefix, manual_clock=True)
         self.async_client = aio.Client(url, prefix=prefix, manual_clock=True)
-        self._set_clock()
+        self._runs = Runs(app._middleware)
+        self._pushed: dict[str, None] = {}
+        self._with_clock: set[str] = set()
+        for name in app.queues():
+            self._notice(name)
 
     def advance(self, seconds: float | timedelta) -> None:
         """Move the clock on, which makes delayed jobs due."""
         self.now += seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        self._set_clock()
+        for name in self._with_clock:
+            self.client.queue(name).set_clock(self.now)
 
     def drain(self, *, raises: bool = True) -> int:
         """Run every job that is due, here and now, until there is none, and give how many ran.
+
+        It looks into the queues that the app's tasks go to, and into those that a task was pushed to in this test
+        (`task.using(queue="other").push()`). The app's middleware is called as in a worker.
 
         A job whose task raises fails as in a worker, and what it raised is raised here; with `raises=False` the rest
         goes on. `Retry`, `Release` and `Fail` say what becomes of the job and are not raised. Retries run when the
@@ -66,82 +73,98 @@ class AppUnderTest:
         """
         ran = 0
         while (job := self._due()) is not None:
-            ran += 1
-            try:
-                ended = self._handler(job)(job)
-                result = _awaited(ended) if inspect.isawaitable(ended) else ended
-            except _LoopRunsError:
+            handler = self._handler(job)
+            if not inspect.iscoroutinefunction(handler):
+                self._run(job, handler, raises=raises)
+            elif _is_on_loop():
                 job.release()
-                what = f"the task {job.name!r} is a coroutine, and so is this test: use `await shop.adrain()`"
-                raise RuntimeError(what) from None
-            except Exception as error:  # noqa: BLE001 - `_failed` raises it
-                self._failed(job, error, raises=raises)
+                raise RuntimeError(
+                    f"the task {job.name!r} is a coroutine, and so is this test: use `await shop.adrain()`"
+                )
             else:
-                _worked(job, result)
+                asyncio.run(self._run_coroutine(job, handler, raises=raises))
+            ran += 1
         return ran
 
     async def adrain(self, *, raises: bool = True) -> int:
         """Do the same in a test that is a coroutine."""
         ran = 0
         while (job := self._due()) is not None:
-            ran += 1
-            try:
-                ended = self._handler(job)(job)
-                result = await ended if inspect.isawaitable(ended) else ended
-            except Exception as error:  # noqa: BLE001 - `_failed` raises it
-                self._failed(job, error, raises=raises)
+            handler = self._handler(job)
+            if inspect.iscoroutinefunction(handler):
+                await self._run_coroutine(job, handler, raises=raises)
             else:
-                _worked(job, result)
+                self._run(job, handler, raises=raises)
+            ran += 1
         return ran
 
     def _due(self) -> Job | None:
         """Give one job: more would be lost to the next drain if this one's task raises."""
-        for name in self.app.queues():
+        for name in dict.fromkeys([*self.app.queues(), *self._pushed]):
+            self._notice(name)
             for job in self.client.queue(name).reserve_many(1, lease=_LEASE_S):
                 return job
         return None
 
     def _handler(self, job: Job) -> Callable[[Job], Any]:
         task = self.app.tasks.get(job.name or "")
-        if task is None:
-            raise LookupError(f"the app has no task {job.name!r}")
-        return task.handler()
+        return self._runs.no_handler if task is None else task.handler()
+
+    def _run(self, job: Job, handler: Callable[[Job], Any], *, raises: bool) -> None:
+        try:
+            with self._runs.span(job):
+                self._runs.before(job)
+                result = handler(job)
+            self._worked(job, result)
+        except Exception as error:  # noqa: BLE001 - `_failed` raises it
+            self._failed(job, error, raises=raises)
+
+    async def _run_coroutine(self, job: Job, handler: Callable[[Job], Any], *, raises: bool) -> None:
+        """Do the same on the event loop, hooks and all."""
+        try:
+            with self._runs.span(job):
+                self._runs.before(job)
+                result = await handler(job)
+            self._worked(job, result)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._failed(job, error, raises=raises)
+
+    def _worked(self, job: Job, result: Any) -> None:
+        self._runs.worked(job)
+        if not job.settled:
+            job.ack(result)
 
     def _failed(self, job: Job, error: Exception, *, raises: bool) -> None:
-        _runs.failed(job, error)
+        self._runs.failed(job, error)
+        if raises and isinstance(error, NoHandler):
+            raise LookupError(f"the app has no task {job.name!r}")
         if raises and not isinstance(error, (Retry, Release, Fail)):
             raise error
 
-    def _set_clock(self) -> None:
-        for name in self.app.queues():
-            self.client.queue(name).set_clock(self.now)
+    def _notice(self, queue: str, *, is_pushed: bool = False) -> None:
+        """Set the clock of a queue when it is first heard of, which is before anything is pushed to it."""
+        if queue not in self._with_clock:
+            self.client.queue(queue).set_clock(self.now)
+            self._with_clock.add(queue)
+        if is_pushed:
+            self._pushed[queue] = None
 
     @contextmanager
     def _in_place(self) -> Iterator[AppUnderTest]:
-        before = self.app.client, self.app.async_client
-        self.app.client, self.app.async_client = self.client, self.async_client
+        before = self.app.client, self.app.async_client, self.app._notice
+        self.app.client, self.app.async_client, self.app._notice = self.client, self.async_client, self._notice
         try:
             yield self
         finally:
-            self.app.client, self.app.async_client = before
+            self.app.client, self.app.async_client, self.app._notice = before
 
 
-class _LoopRunsError(Exception):
-    """A coroutine cannot be run here."""
-
-
-def _awaited(ended: Any) -> Any:
+def _is_on_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(ended)
-    ended.close()
-    raise _LoopRunsError
-
-
-def _worked(job: Job, result: Any) -> None:
-    if not job.settled:
-        job.ack(result)
+        return False
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ AnyHandler = TypeVar("AnyHandler", bound=Handler)
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
 _LOOK_S = 0.2
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
@@ -139,13 +140,17 @@ class Worker:
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
         program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
+        if not self._handlers:
+            raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
         self._ending = Ending()
         try:
-            with self._signals():
-                engine = WorkerEngine(self._client, self._queues, **self._settings)
+            with self._signals() as heeded:
+                engine = WorkerEngine(
+                    self._client, self._queues, **self._settings, patience=self._patience, heeded=heeded
+                )
                 with self._lock:
                     self._engine = engine
-                    for _ in range(self._stops):
+                    for _ in range(self._stops + self._missed(heeded)):
                         engine.stop()
                 return self._work(engine)
         finally:
@@ -186,19 +191,32 @@ class Worker:
             threads.end(_LAST_STEPS_S)
         return watch.report()
 
+    def _missed(self, heeded: int | None) -> int:
+        """Count the signals that came while only one side listened, on a thread that was not told to wait."""
+        if heeded is None:
+            return 0
+        return max(0, len(self._ending.signals) - (WorkerEngine.listen(()) - heeded))
+
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self) -> Iterator[int | None]:
+        """Give how many signals had come when the worker began to listen."""
         if threading.current_thread() is not threading.main_thread():
-            yield
+            yield None
             return
 
         def heed(number: int, _frame: FrameType | None) -> None:
             self._ending.signals.append(number)
-            self.stop()
+            # The engine sees them by itself, but sooner so. One that comes before it has begun waits for it.
+            if self._engine is not None:
+                self._engine.heed()
 
-        before = {number: signal.signal(number, heed) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)}
+        # What comes meanwhile waits until both sides listen.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        before = {number: signal.signal(number, heed) for number in _SIGNALS}
+        heeded = WorkerEngine.listen(_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
-            yield
+            yield heeded
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -258,11 +276,9 @@ class _Watch(threading.Thread):
             self._ended = error
 
     def _heed(self, event: WorkerEvent) -> None:
-        fields: dict[str, Any] = {"queue": event.queue, "id": event.id, "job_name": None, "attempt": None}
+        fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
         place = None if event.executor is None else self._places[event.executor]
         job = None if place is None else place.job
-        if job is not None and job.id == event.id:
-            fields = about(job)
         (log.warning if event.is_warning else log.info)("%s", event.text, extra=fields)
         self._ending.cut_short |= event.why == "stopped"
         if place is not None and job is not None and self._patience is not None:

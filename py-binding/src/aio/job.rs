@@ -29,7 +29,6 @@ fn settle<'py>(
     rewritten: Option<Envelope>,
     finish: impl FnOnce(Python<'_>, Next) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let reserved = slf.as_super().clone().unbind();
     let job = slf.as_super().get().job().clone();
     let settle = async move {
         match rewritten {
@@ -40,10 +39,7 @@ fn settle<'py>(
             None => job.settle(outcome, &error).await,
         }
     };
-    start(slf.py(), settle, move |py, next| {
-        reserved.get().note_settled();
-        finish(py, next)
-    })
+    start(slf.py(), settle, finish)
 }
 
 #[pymethods]
@@ -51,13 +47,9 @@ impl AsyncJob {
     /// Done: the job leaves the queue; its result is kept if the producer asked for it.
     #[pyo3(signature = (result=None))]
     fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let reserved = slf.as_super().clone().unbind();
         let job = slf.as_super().get().job().clone();
         let result = result_of(&job, result)?;
-        start(slf.py(), async move { job.ack_with_data(result).await }, move |py, ()| {
-            reserved.get().note_settled();
-            Ok(py.None())
-        })
+        start(slf.py(), async move { job.ack_with_data(result).await }, |py, ()| Ok(py.None()))
     }
 
     /// Failed: the wait in seconds until it runs again, or None when it is in failed now.

@@ -221,13 +221,10 @@ impl AsyncQueue {
     }
 
     /// Acks many jobs; True where the lease was still held.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
     fn ack_many<'py>(&self, py: Python<'py>, jobs: Vec<Bound<'py, ReservedJob>>) -> PyResult<Bound<'py, PyAny>> {
         let held: Vec<duly::Job> = jobs.iter().map(|job| job.get().job().clone()).collect();
-        let jobs: Vec<Py<ReservedJob>> = jobs.into_iter().map(Bound::unbind).collect();
-        call!(self, py, |queue| queue.ack_all(&held), move |py, acked| {
-            jobs.iter().zip(&acked).filter(|(_, acked)| **acked).for_each(|(job, _)| job.get().note_settled());
-            object(py, acked)
-        })
+        call!(self, py, |queue| queue.ack_all(&held), |py, acked| object(py, acked))
     }
 
     /// Removes a job in whatever state it is.

@@ -196,7 +196,7 @@ impl Executor {
         let Some(job) = job else { return Ok(None) };
         let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
         let ended = run.close().unwrap_or_else(|| {
-            let by_other_ways = job.bind(py).as_super().get().is_settled();
+            let by_other_ways = job.bind(py).as_super().get().job().is_settled();
             if by_other_ways { Ended::SettledByHandler } else { otherwise() }
         });
         self.to_engine.finish(run.run(), ended)

@@ -57,6 +57,7 @@ impl InRun {
         }
         let next = job.what_becomes(outcome, rewritten.as_ref()).map_err(about)?;
         *noted = Noted::Ended(Ended::Outcome { outcome, error, rewritten: rewritten.map(Box::new), result: None });
+        job.note_settled(outcome);
         Ok(next)
     }
 

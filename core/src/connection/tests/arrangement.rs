@@ -8,31 +8,50 @@ use super::fixture::{
 };
 use crate::error::ErrorKind;
 
+struct Replicated {
+    primary: TestServer,
+    replica: TestServer,
+    sentinel: TestServer,
+}
+
+impl Replicated {
+    fn start() -> Self {
+        let primary = TestServer::start(&[]);
+        let replica = TestServer::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+        // Before the sentinel looks: it asks for replicas at once, and then only every ten seconds.
+        eventually("the replica is in sync", || primary.cli(&["INFO", "replication"]).contains("state=online"));
+        let sentinel = TestServer::start(&["--sentinel"]);
+        let port = primary.port.to_string();
+        sentinel.cli(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &port, "1"]);
+        sentinel.cli(&["SENTINEL", "SET", "main", "down-after-milliseconds", "500"]);
+        eventually("the sentinel knows the replica", || {
+            sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n1")
+        });
+        Self { primary, replica, sentinel }
+    }
+
+    fn fail_over(&self) {
+        eventually("the failover starts", || self.sentinel.cli(&["SENTINEL", "FAILOVER", "main"]) == "OK");
+    }
+}
+
+fn is_primary(server: &TestServer) -> bool {
+    server.cli(&["INFO", "replication"]).contains("role:master")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failover_by_sentinel_is_followed() {
-    let primary = TestServer::start(&[]);
-    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
-    // Before the sentinel looks: it asks for replicas at once, and then only every ten seconds.
-    eventually("the replica is in sync", || primary.cli(&["INFO", "replication"]).contains("state=online"));
-    let sentinel = TestServer::start(&["--sentinel"]);
-    let port = primary.port.to_string();
-    sentinel.cli(&["SENTINEL", "MONITOR", "main", "127.0.0.1", &port, "1"]);
-    sentinel.cli(&["SENTINEL", "SET", "main", "down-after-milliseconds", "500"]);
-    eventually("the sentinel knows the replica", || {
-        sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n1")
-    });
-
+    let servers = Replicated::start();
+    let Replicated { primary, replica, sentinel } = &servers;
     let dead = free_port();
     let url = format!("redis+sentinel://127.0.0.1:{dead},127.0.0.1:{}/main", sentinel.port);
     let connection = connect(&url);
     assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
-    eventually("the failover starts", || sentinel.cli(&["SENTINEL", "FAILOVER", "main"]) == "OK");
+    servers.fail_over();
     // Calls all the way through it: none may fail.
     let started = Instant::now();
     let mut number = 0;
-    while !replica.cli(&["INFO", "replication"]).contains("role:master")
-        || !primary.cli(&["INFO", "replication"]).contains("role:slave")
-    {
+    while !is_primary(replica) || is_primary(primary) {
         number += 1;
         run_set_once(&connection, &format!("k{number}"), "v").await.unwrap();
         assert!(started.elapsed() < Duration::from_secs(20), "the failover does not end");
@@ -43,6 +62,49 @@ async fn failover_by_sentinel_is_followed() {
     let error = run_set_once(&connect(&url.replace("/main", "/other")), "k", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
     assert!(error.to_string().contains("knows no master named 'other'"), "{error}");
+}
+
+/// What is written to the old primary after that is forgotten when it becomes a replica, some ten seconds later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_primary_is_left_before_it_is_demoted() {
+    left_before_it_is_demoted(&Replicated::start()).await;
+}
+
+/// The sentinels tell all only when each other replica follows the new primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_primary_is_left_although_a_replica_does_not_answer() {
+    let servers = Replicated::start();
+    let primary = servers.primary.port.to_string();
+    let other = TestServer::start(&["--replicaof", "127.0.0.1", &primary, "--replica-priority", "200"]);
+    eventually("it is in sync", || servers.primary.cli(&["INFO", "replication"]).matches("state=online").count() == 2);
+    // It looks for replicas every ten seconds only, or when it is told of the primary anew.
+    servers.sentinel.cli(&["SENTINEL", "RESET", "main"]);
+    eventually("the sentinel knows both", || {
+        servers.sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n2")
+    });
+    other.signal("-STOP");
+    left_before_it_is_demoted(&servers).await;
+    other.signal("-CONT");
+}
+
+async fn left_before_it_is_demoted(servers: &Replicated) {
+    let connection = connect(&format!("redis+sentinel://127.0.0.1:{}/main", servers.sentinel.port));
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+    let waiting = tokio::spawn({
+        let connection = connection.clone();
+        async move { connection.wait_for_wake(0, b"w", Duration::from_secs(60)).await }
+    });
+    eventually("it waits", || servers.primary.cli(&["CLIENT", "LIST"]).contains("cmd=blpop"));
+    servers.fail_over();
+    eventually("the replica is promoted", || is_primary(&servers.replica));
+    let mut number = 0;
+    while servers.replica.cli(&["EXISTS", &format!("k{number}")]) == "0" {
+        number += 1;
+        assert_eq!(run_set_once(&connection, &format!("k{number}"), "v").await.unwrap(), bulk("v"));
+        assert!(is_primary(&servers.primary), "it was demoted, and left only then");
+    }
+    assert!(waiting.await.unwrap().unwrap().is_woken(), "who waits there is told to look again");
+    assert!(is_primary(&servers.primary));
 }
 
 fn start_cluster() -> Vec<TestServer> {
@@ -116,7 +178,7 @@ async fn a_moving_slot_is_followed() {
     // MOVED, and later straight to the new owner.
     assert_eq!(run_set_once(&connection, "{a}", "other").await.unwrap(), bulk("v"));
     assert_eq!(cli(nodes[to].port, &["GET", "{a}:runs"]), "4");
-    assert!(!connection.wait_for_wake(slot, b"{a}:w", Duration::from_millis(10)).await.unwrap());
+    assert!(!connection.wait_for_wake(slot, b"{a}:w", Duration::from_millis(10)).await.unwrap().is_woken());
 
     let plain = connect(&nodes[from].url());
     let error = run_set_once(&plain, "{a}", "v").await.unwrap_err();

@@ -61,7 +61,7 @@ async fn missing_permission_names_the_command() {
     let url = |user: &str| format!("redis://{user}:p@127.0.0.1:{}", server.port);
     let error = run_set_once(&connect(&url("noeval")), "k", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
-    assert!(error.to_string().contains("evalsha"), "{error}");
+    assert!(error.to_string().contains("`+evalsha +eval`"), "{error}");
     let error = run_set_once(&connect(&url("noset")), "k", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     let error = run_set_once(&connect(&url("keys")), "k", "v").await.unwrap_err();

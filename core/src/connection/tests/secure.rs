@@ -33,7 +33,7 @@ async fn own_authority_is_trusted_and_nothing_else() {
     settings.ca_file = Some(ca.clone());
     let good = Connection::new(settings).unwrap();
     assert_eq!(run_set_once(&good, "k", "v").await.unwrap(), bulk("v"));
-    assert!(!good.wait_for_wake(0, b"w", std::time::Duration::from_millis(20)).await.unwrap());
+    assert!(!good.wait_for_wake(0, b"w", std::time::Duration::from_millis(20)).await.unwrap().is_woken());
 
     if let Ok(stranger) = Connection::new(Settings::new(&format!("rediss://localhost:{port}"))) {
         let error = run_set_once(&stranger, "k", "v").await.unwrap_err();
@@ -61,7 +61,7 @@ async fn unix_socket() {
     let path = server.dir.path().join("s.sock");
     let connection = connect(&format!("unix://{}?db=1", path.display()));
     assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
-    assert!(!connection.wait_for_wake(0, b"w", std::time::Duration::from_millis(10)).await.unwrap());
+    assert!(!connection.wait_for_wake(0, b"w", std::time::Duration::from_millis(10)).await.unwrap().is_woken());
 }
 
 /// The refusal of a certificate, which must come at once, also when the client had worked before.

@@ -24,10 +24,10 @@ async fn an_element_wakes() {
         });
         eventually("the waiter is blocked", || blocked(&server) == 1);
         server.cli(&["RPUSH", "w", "1"]);
-        assert!(waiter.await.unwrap().unwrap());
+        assert!(waiter.await.unwrap().unwrap().is_woken());
     }
     server.cli(&["RPUSH", "w", "1"]);
-    assert!(connection.wait_for_wake(0, b"w", LONG).await.unwrap(), "one that is there already");
+    assert!(connection.wait_for_wake(0, b"w", LONG).await.unwrap().is_woken(), "one that is there already");
     let listed = server.cli(&["CLIENT", "LIST"]);
     assert_eq!(
         listed.matches(" name=duly").count(),
@@ -45,7 +45,7 @@ async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
     let mut late = Vec::new();
     for _ in 0..12 {
         let started = Instant::now();
-        assert!(!connection.wait_for_wake(0, b"w", Duration::from_millis(30)).await.unwrap());
+        assert!(!connection.wait_for_wake(0, b"w", Duration::from_millis(30)).await.unwrap().is_woken());
         late.push(started.elapsed().checked_sub(Duration::from_millis(30)).unwrap());
     }
     // The server's timer is 100 ms coarse: by that one in three would be so early. A busy machine makes some late.
@@ -53,7 +53,7 @@ async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
     assert!(in_time >= 8, "{late:?}");
     eventually("nobody is blocked", || blocked(&server) == 0);
     server.cli(&["RPUSH", "w", "1"]);
-    assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap());
+    assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap().is_woken());
     assert_eq!(server.cli(&["CLIENT", "LIST"]).matches(" name=duly").count(), 4, "lines are used again");
 }
 
@@ -70,7 +70,7 @@ async fn a_dropped_waiter_eats_nothing() {
     assert!(waiter.await.unwrap_err().is_cancelled());
     eventually("nobody is blocked", || blocked(&server) == 0);
     server.cli(&["RPUSH", "w", "1"]);
-    assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap());
+    assert!(other.wait_for_wake(0, b"w", LONG).await.unwrap().is_woken());
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn a_lost_line_says_look_and_a_foreign_key_is_named_corrupt() {
         }
     }
     server.kill();
-    assert!(waiting.await.unwrap());
+    assert!(waiting.await.unwrap().is_woken());
 }
 
 #[tokio::test]

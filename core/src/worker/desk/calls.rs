@@ -131,7 +131,8 @@ impl Desk {
             if state.phase == Phase::Working {
                 state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, run: None });
             } else {
-                let _ = state.note(lane, &give_back(&job));
+                let job = Arc::new(job);
+                let _ = state.note(lane, &job, &give_back(&job));
             }
         }
         self.wake_executors(state, count);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::outcomes::{Batch, failure, give_back};
 use super::{Desk, Held, Phase, State};
 use crate::time::Millis;
-use crate::worker::event::{Interruption, WorkerEvent};
+use crate::worker::event::{AboutJob, Interruption, WorkerEvent};
 
 /// Jobs that waited this long while all executors are busy are given back.
 const HOARDED_AFTER: Duration = Duration::from_millis(500);
@@ -69,6 +69,13 @@ impl Desk {
         }
     }
 
+    /// For how long a run goes on that was interrupted; that of the first one.
+    pub(in crate::worker) fn overdue_for(&self) -> Duration {
+        let state = self.lock();
+        let runs = state.held.iter().flatten().filter_map(|held| held.run.as_ref()?.interrupted);
+        runs.min().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     /// Ready when the worker has said all it had to say.
     pub(in crate::worker) async fn until_over(&self) {
         loop {
@@ -127,24 +134,24 @@ impl State {
             self.release_place(place);
             return;
         };
-        if std::mem::replace(&mut run.interrupted, true) {
+        if run.interrupted.is_some() {
             return;
         }
+        run.interrupted = Some(Instant::now());
         run.executor.interrupt(run.number, why);
         let (executor, number) = (run.executor.tag, run.number);
         match why {
             Interruption::TimedOut => {
                 let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
                 let error = format!("ran longer than its timeout of {timeout} s");
-                let _ = self.note(lane, &failure(&job, &error));
+                let _ = self.note(lane, &job, &failure(&job, &error));
             }
             Interruption::Stopped => {
-                let _ = self.note(lane, &give_back(&job));
+                let _ = self.note(lane, &job, &give_back(&job));
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
-        let (queue, id) = (job.queue().name().to_owned(), job.id().to_owned());
-        self.tell(WorkerEvent::Interrupted { queue, id, executor, run: number, why }, desk);
+        self.tell(WorkerEvent::Interrupted { job: AboutJob::of(&job), executor, run: number, why }, desk);
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {
@@ -184,7 +191,7 @@ impl State {
     pub(super) fn give_back_fetched(&mut self) {
         for place in std::mem::take(&mut self.fetched) {
             if let Some(held) = self.release_place(place) {
-                let _ = self.note(held.lane, &give_back(&held.job));
+                let _ = self.note(held.lane, &held.job, &give_back(&held.job));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What the worker tells of itself.
 
-use std::sync::{Arc, PoisonError};
+use std::mem;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Desk, Phase, State};
@@ -10,39 +11,71 @@ use crate::worker::event::WorkerEvent;
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
-/// Something gets no answer.
-pub(in crate::worker) struct Trouble(Arc<Desk>);
+/// One call or wait that may get no answer. However many of them there are, an outage is told once, and its end once.
+pub(in crate::worker) struct Outage<'a> {
+    desk: &'a Desk,
+    mine: Mutex<Mine>,
+}
 
-impl Drop for Trouble {
+struct Mine {
+    /// Since when there is no answer.
+    since: Instant,
+    is_noted: bool,
+    is_told: bool,
+}
+
+impl<'a> Outage<'a> {
+    /// A call or wait that begins now.
+    pub(in crate::worker) fn of_call(desk: &'a Desk) -> Self {
+        Self { desk, mine: Mutex::new(Mine { since: Instant::now(), is_noted: false, is_told: false }) }
+    }
+
+    /// It failed, and is tried again.
+    pub(in crate::worker) fn failed(&self, error: &Error) {
+        let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
+        if mine.is_told {
+            return;
+        }
+        let mut state = self.desk.lock();
+        if !mem::replace(&mut mine.is_noted, true) {
+            state.in_trouble += 1;
+        }
+        if state.trouble_since.is_some() {
+            mine.is_told = true;
+        } else if state.recovered_at.is_none_or(|at| mine.since > at) {
+            mine.is_told = true;
+            state.trouble_since = Some(mine.since);
+            state.tell(WorkerEvent::Trouble { error: error.clone() }, self.desk);
+        } else {
+            // It began before the end of an outage that was told, and has just noticed that one. The next failure is news.
+            mine.since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Outage<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        if !self.mine.get_mut().unwrap_or_else(PoisonError::into_inner).is_noted {
+            return;
+        }
+        let mut state = self.desk.lock();
         state.in_trouble -= 1;
         if state.in_trouble == 0
             && state.phase != Phase::Over
             && let Some(since) = state.trouble_since.take()
         {
-            state.tell(WorkerEvent::Recovered { after: since.elapsed() }, &self.0);
+            state.recovered_at = Some(Instant::now());
+            state.tell(WorkerEvent::Recovered { after: since.elapsed() }, self.desk);
         }
     }
 }
 
 impl Desk {
-    /// A call or a wait gets no answer, until the given value is dropped. Told once, however many of them there are.
-    pub(in crate::worker) fn trouble(self: &Arc<Self>, error: &Error) -> Trouble {
-        let mut state = self.lock();
-        state.in_trouble += 1;
-        if state.trouble_since.is_none() {
-            state.trouble_since = Some(Instant::now());
-            state.tell(WorkerEvent::Trouble { error: error.clone() }, self);
-        }
-        Trouble(Arc::clone(self))
-    }
-
     /// The next event, waited for by a task.
     pub(in crate::worker) async fn event(&self) -> WorkerEvent {
         loop {
             let there = self.event_there_async.notified();
-            if let Some(event) = self.lock().events.pop_front() {
+            if let Some((_, event)) = self.lock().events.pop_front() {
                 return event;
             }
             there.await;
@@ -54,7 +87,7 @@ impl Desk {
         let until = Instant::now() + wait;
         let mut state = self.lock();
         loop {
-            if let Some(event) = state.events.pop_front() {
+            if let Some((_, event)) = state.events.pop_front() {
                 return Some(event);
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -66,13 +99,54 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// For how long nobody has read what is told.
+    pub(in crate::worker) fn unread_for(&self) -> Duration {
+        self.lock().events.front().map_or(Duration::ZERO, |(at, _)| at.elapsed())
+    }
+}
+
 impl State {
     pub(super) fn tell(&mut self, event: WorkerEvent, desk: &Desk) {
         if self.events.len() == MOST_EVENTS {
             self.events.pop_front();
         }
-        self.events.push_back(event);
+        self.events.push_back((Instant::now(), event));
         desk.event_there.notify_all();
         desk.event_there_async.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::worker::WorkerSettings;
+
+    fn told(desk: &Desk) -> Vec<String> {
+        let events = std::iter::from_fn(|| desk.event_within(Duration::ZERO));
+        events.map(|event| event.to_string().split([',', ':']).next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_call_that_notices_late_tells_no_second_outage() {
+        let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
+        let error = Error::new(ErrorKind::Timeout, "no answer");
+        let (first, second, late) = (Outage::of_call(&desk), Outage::of_call(&desk), Outage::of_call(&desk));
+        first.failed(&error);
+        first.failed(&error);
+        second.failed(&error);
+        assert_eq!(told(&desk), ["no answer for now"]);
+        drop(first);
+        assert_eq!(told(&desk), [""; 0], "the second has no answer yet");
+        drop(second);
+        assert_eq!(told(&desk), ["the server answers again"]);
+
+        late.failed(&error);
+        assert_eq!(told(&desk), [""; 0]);
+        late.failed(&error);
+        assert_eq!(told(&desk), ["no answer for now"], "the next one");
+        drop(late);
+        assert_eq!(told(&desk), ["the server answers again"]);
     }
 }

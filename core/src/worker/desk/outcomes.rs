@@ -1,5 +1,6 @@
 //! Outcomes that wait for a call to ride along with.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Desk, State};
@@ -10,7 +11,7 @@ use crate::retry::{Next, Outcome};
 use crate::script::{Outcomes, Verb};
 use crate::settle::{MAX_RESULT_BYTES, Settlement, add_outcome};
 use crate::time::Millis;
-use crate::worker::event::WorkerEvent;
+use crate::worker::event::{AboutJob, WorkerEvent};
 
 /// Outcomes that leave whether or not a fetch is due.
 pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
@@ -24,8 +25,19 @@ pub(in crate::worker) struct Batch {
     pub(in crate::worker) outcomes: Outcomes,
     /// When the call that takes it along began: the leases that it brings begin then or later.
     pub(in crate::worker) asked_at: Option<Instant>,
-    /// What the outcomes behind the acks are, in order.
-    others: Vec<Told>,
+    /// What the outcomes are of, in order; undecodable jobs are none.
+    acked: Vec<Arc<Job>>,
+    others: Vec<(Told, Option<Arc<Job>>)>,
+}
+
+impl Batch {
+    fn about(&self, queue: &str, place: usize) -> AboutJob {
+        let job = match place.checked_sub(self.acked.len()) {
+            None => self.acked.get(place),
+            Some(behind) => self.others.get(behind).and_then(|(_, job)| job.as_ref()),
+        };
+        job.map_or_else(|| AboutJob::unreadable(queue, self.outcomes.id_at(place)), |job| AboutJob::of(job))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +54,17 @@ impl Desk {
     /// The answer to a batch of outcomes: one flag each, acks first.
     pub(in crate::worker) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
-        let acks = batch.outcomes.ack_count();
+        let acks = batch.acked.len();
         let mut lost = 0;
         for (place, &settled) in flags.iter().enumerate() {
             if !settled {
                 lost += 1;
                 if lost <= MOST_TOLD_SINGLY {
-                    let id = batch.outcomes.id_at(place);
-                    state.tell(WorkerEvent::LeaseLost { queue: queue.to_owned(), id }, self);
+                    state.tell(WorkerEvent::LeaseLost { job: batch.about(queue, place) }, self);
                 }
             } else if place < acks {
                 state.report.acked += 1;
-            } else if batch.others.get(place - acks) == Some(&Told::Failed) {
+            } else if batch.others.get(place - acks).is_some_and(|(told, _)| *told == Told::Failed) {
                 state.report.failed += 1;
             } else {
                 state.report.released += 1;
@@ -68,13 +79,13 @@ impl Desk {
 
 impl State {
     /// Notes an outcome for the next call to its queue.
-    pub(super) fn note(&mut self, lane: usize, settlement: &Settlement<'_>) -> Result<Next, Error> {
+    pub(super) fn note(&mut self, lane: usize, job: &Arc<Job>, settlement: &Settlement<'_>) -> Result<Next, Error> {
         let batch = self.open_batch(lane);
         let next = add_outcome(&mut batch.outcomes, settlement)?;
         match next {
-            Next::Ack => {}
-            Next::ReleaseAfter(_) => batch.others.push(Told::Released),
-            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push(Told::Failed),
+            Next::Ack => batch.acked.push(Arc::clone(job)),
+            Next::ReleaseAfter(_) => batch.others.push((Told::Released, Some(Arc::clone(job)))),
+            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push((Told::Failed, Some(Arc::clone(job)))),
         }
         self.count_outcome(Instant::now());
         Ok(next)
@@ -84,7 +95,7 @@ impl State {
     pub(super) fn note_undecodable(&mut self, lane: usize, id: &str, token: u64, reason: &str) {
         let batch = self.open_batch(lane);
         batch.outcomes.other(Verb::Failed, id, token, None, 0, reason, None);
-        batch.others.push(Told::Failed);
+        batch.others.push((Told::Failed, None));
         self.count_outcome(Instant::now());
     }
 

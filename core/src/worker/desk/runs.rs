@@ -105,18 +105,18 @@ impl Desk {
         let Some(held) = state.release_place(run.place) else { return Ok(None) };
         state.running -= 1;
         state.last_end = Some(now);
-        let interrupted = held.run.is_none_or(|run| run.interrupted);
+        let interrupted = held.run.is_none_or(|run| run.interrupted.is_some());
         let told = match ended {
             _ if interrupted => Ok(None),
             Ended::SettledByHandler => Ok(None),
             Ended::Outcome { outcome, error, rewritten, result } => {
                 let rewritten = rewritten.map(|changed| *changed);
                 let settlement = Settlement { job: &held.job, outcome, error: &error, rewritten, result };
-                match state.note(held.lane, &settlement) {
+                match state.note(held.lane, &held.job, &settlement) {
                     Ok(next) => Ok(Some(next)),
                     Err(refused) => {
                         let error = if error.is_empty() { refused.to_string() } else { error };
-                        let _ = state.note(held.lane, &failure(&held.job, &error));
+                        let _ = state.note(held.lane, &held.job, &failure(&held.job, &error));
                         Err(refused)
                     }
                 }
@@ -160,7 +160,7 @@ impl State {
         self.next_run += 1;
         let number = self.next_run;
         let Some(held) = self.held[place].as_mut() else { return Taken::None };
-        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: false });
+        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: None });
         let job = Arc::clone(&held.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.timeouts.push(Reverse((until, place, number)));

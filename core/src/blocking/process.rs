@@ -1,7 +1,14 @@
-//! Signals as they come, for the thread beside the engine: PHP itself sees one only at its next tick, which in a query is
-//! its end. What PHP has set for a signal is called as before.
+//! What a skin's worker needs of its process: signals as they come, and its end.
+//!
+//! Python and PHP see a signal only when they run their own code again, which during a call of C code or a query is its end.
+//! What they have set for a signal is called as before.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{Engine, Uninterrupted};
 
 /// Signals that a worker may ask for have smaller numbers.
 const MOST: usize = 32;
@@ -11,6 +18,11 @@ static CAME: AtomicU64 = AtomicU64::new(0);
 /// What was set for each before.
 static BEFORE: [AtomicUsize; MOST] = [const { AtomicUsize::new(libc::SIG_DFL) }; MOST];
 
+/// The exit code of a process whose handler could not be interrupted.
+const STUCK: libc::c_int = 124;
+/// How long the last outcomes may take to reach the server.
+const FAREWELL: Duration = Duration::from_secs(3);
+
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// How many came so far.
@@ -18,7 +30,7 @@ pub fn came() -> u64 {
     CAME.load(Ordering::Acquire)
 }
 
-/// Counts this signal from now on, until PHP sets another handler for it; false where PHP has none.
+/// Counts this signal from now on, until another handler is set for it; false where the language has set none.
 pub fn heed(signal: i64) -> bool {
     let Some((signal, before)) = i32::try_from(signal).ok().zip(usize::try_from(signal).ok()) else { return false };
     let Some(before) = BEFORE.get(before) else { return false };
@@ -36,6 +48,40 @@ pub fn heed(signal: i64) -> bool {
         action.sa_flags |= libc::SA_SIGINFO;
         libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0
     }
+}
+
+/// Stops a worker's engine once for each signal, whoever looks first.
+pub struct Heeder {
+    heeded: Mutex<u64>,
+}
+
+impl Heeder {
+    /// For the signals behind the first so many.
+    pub fn since(came: u64) -> Self {
+        Self { heeded: Mutex::new(came) }
+    }
+
+    /// To be called often.
+    pub fn look(&self, engine: &Engine) {
+        let mut heeded = self.heeded.lock().unwrap_or_else(PoisonError::into_inner);
+        let came = came();
+        // The second ends the grace, and more say nothing new.
+        for _ in 0..came.saturating_sub(*heeded).min(2) {
+            engine.stop();
+        }
+        *heeded = came;
+    }
+}
+
+/// Ends a process whose handler cannot be interrupted: tells the server what is known, and gives back what was fetched.
+pub fn end_stuck(engine: &Engine) -> ! {
+    engine.stop();
+    engine.stop();
+    let _ = engine.ended(FAREWELL, &mut Uninterrupted);
+    // Nobody may read it any more: no reason to panic.
+    let _ = writeln!(io::stderr(), "duly: the handler does not end: this process does, with exit code {STUCK}");
+    // SAFETY: runs nothing of the language, which is busy.
+    unsafe { libc::_exit(STUCK) }
 }
 
 /// Touches nothing but atomics, as is right for a signal handler.

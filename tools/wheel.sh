@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds the wheel and tries it as a user gets it: in an empty venv, outside of the checkout, with types.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --release --quiet --out "$folder"
+.venv/bin/python -m venv "$folder/venv"
+python=$folder/venv/bin/python
+"$python" -m pip install --quiet --disable-pip-version-check --no-index "$folder"/duly-*.whl
+
+cd "$folder"
+cat >shop.py <<'END'
+import duly
+
+client = duly.Client("embedded:data")
+queue: duly.Queue = client.queue("orders")
+pushed: str = queue.push({"order_id": 42}, name="order.close")
+job = queue.reserve(wait=5)
+assert job is not None and job.id == pushed and job.data == {"order_id": 42}
+job.ack()
+END
+"$root/.venv/bin/mypy" --strict --no-error-summary --python-executable "$python" shop.py
+"$python" shop.py
+venv/bin/duly --help >/dev/null
+echo "the wheel works: $(basename "$folder"/duly-*.whl)"
