@@ -64,13 +64,13 @@ final class WorkerFaultsTest extends ServerTestCase
 
     public function testAProcessWhoseHandlerCannotBeInterruptedEnds(): void
     {
-        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 1, maxRetries: 0);
         $program = $this->worker('$worker->on("n", function () {' . self::HANGS . '}); $worker->run();');
         $program->hear('begin');
         self::assertSame(124, $program->end());
         self::assertStringContainsString('the handler does not end', $program->said());
         self::assertStringNotContainsString('no end', $program->said());
-        self::assertSame('ran longer than its timeout of 0.2 s', $this->queue->find('a')?->error);
+        self::assertSame('ran longer than its timeout of 1 s', $this->queue->find('a')?->error);
     }
 
     public function testWithoutPcntlTheProcessEndsAtOnce(): void

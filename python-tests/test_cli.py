@@ -188,16 +188,25 @@ def test_processes_go_on_while_the_app_cannot_be_imported_for_another(
 
 SLOW = """
     import os, sys, time
+    me = "child" if "--supervised" in sys.orig_argv else "parent"
     with open(os.environ["NOTES"], "a") as notes:
-        notes.write(f"{os.getpid()} {'child' if '--supervised' in sys.orig_argv else 'parent'}\\n")
-    time.sleep(float(os.environ["SLOW"]))
+        notes.write(f"{os.getpid()} {me}\\n")
+    who, seconds = os.environ["SLOW"].split()
+    if seconds == "busy" and who == me:
+        sum(range(10**15))  # looks for no signal
+    time.sleep(float(seconds) if who == me else 0)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 @pytest.mark.parametrize(
     ("when", "processes"),
-    [("while Python starts", 3), ("while the app is imported", 3), ("while the app is imported", 1)],
+    [
+        ("while Python starts", 3),
+        ("while the app is imported", 3),
+        ("while the app is imported", 1),
+        ("while the import is in C code", 1),
+    ],
 )
 def test_a_stop_before_a_worker_is_ready_is_quiet(
     start: Start,
@@ -208,7 +217,10 @@ def test_a_stop_before_a_worker_is_ready_is_quiet(
     processes: int,
     number: signal.Signals,
 ) -> None:
-    environment["SLOW"] = "0.3"
+    who, number_of_them = ("parent", 1) if processes == 1 else ("child", processes)
+    # A signal is heeded when Python has started, and at once in an import.
+    slow = {"while Python starts": "2", "while the app is imported": "60", "while the import is in C code": "busy"}
+    environment["SLOW"] = f"{who} {slow[when]}"
     if when == "while Python starts":
         # Python imports it by itself, before the command.
         (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(SLOW))
@@ -216,7 +228,6 @@ def test_a_stop_before_a_worker_is_ready_is_quiet(
     else:
         (tmp_path / "shop.py").write_text(textwrap.dedent(SLOW) + textwrap.dedent(APP))
     worker = start("worker", "shop:app", "-p", str(processes))
-    who, number_of_them = ("parent", 1) if processes == 1 else ("child", processes)
     until(lambda: [name for _, name in notes()].count(who) == number_of_them, "it did not start")
     worker.send_signal(number)
     _, said = worker.communicate(timeout=20)
@@ -299,8 +310,8 @@ def test_a_process_is_replaced_after_so_many_jobs(start: Start, orders: duly.Que
 
 
 def test_a_handler_that_cannot_be_interrupted_ends_its_process(start: Start, orders: duly.Queue) -> None:
-    stuck = orders.push({"seconds": 60}, name="sleep", timeout=0.1, max_retries=0)
-    other = orders.push({"seconds": 6}, name="sleep")
+    stuck = orders.push({"seconds": 60}, name="sleep", timeout=1, max_retries=0)
+    other = orders.push({"seconds": 7}, name="sleep")
     worker = start("worker", "shop:app", "-c", "2")
     _, said = worker.communicate(timeout=30)
     assert worker.returncode == 124

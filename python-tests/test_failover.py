@@ -33,6 +33,7 @@ class Replicated:
             "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 5000\n"
         )
         self._port = str(ports[2])
+        self._asked = 0
         self._sentinel = subprocess.Popen(
             [os.environ.get("DULY_TEST_SERVER", "redis-server"), str(settings), "--sentinel"], stdout=subprocess.DEVNULL
         )
@@ -44,8 +45,14 @@ class Replicated:
         return f"redis+sentinel://127.0.0.1:{self._port}/main"
 
     def ask(self, *command: str) -> str:
+        self._asked += 1
         done = subprocess.run(["redis-cli", "-p", self._port, *command], capture_output=True, text=True, check=False)
         return done.stdout.strip()
+
+    def connections_of_others(self) -> int:
+        """How many connections to the sentinel others than `ask` have made so far."""
+        made = self.ask("INFO", "stats").partition("total_connections_received:")[2].split()[0]
+        return int(made) - self._asked
 
     def is_named(self) -> bool:
         """Whether the sentinel says that the replica is the primary now."""
@@ -116,6 +123,18 @@ class Producer:
     def end(self) -> None:
         self._over.set()
         self._thread.join()
+
+
+def test_a_producer_that_says_nothing_meanwhile_follows_a_planned_failover(servers: Replicated) -> None:
+    queue = duly.Client(servers.url).queue("orders")
+    before = servers.connections_of_others()
+    push(queue, 0)
+    until(lambda: servers.connections_of_others() == before + 3, "it does not ask, listen, and ask again")
+    until(lambda: servers.ask("SENTINEL", "FAILOVER", "main") == "OK", "the failover does not begin")
+    until(lambda: servers.connections_of_others() == before + 4, "it does not ask what the news means")
+    pushed = push(queue, 0)
+    assert "role:master" in servers.primary.cli("INFO", "replication"), "the old primary could not have taken it"
+    assert duly.Client(servers.replica.url).queue("orders").find(pushed) is not None, "it went to the old primary"
 
 
 @pytest.mark.parametrize("how", ["planned", "after a kill"])

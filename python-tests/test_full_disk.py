@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_once_and_waited_out(
     server: Server, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh"
-    queue = duly.Client(server.url, deadline=0.3).queue("orders")
+    queue = duly.Client(server.url, deadline=2).queue("orders")
     pushed = 0
 
     def push(seconds: float) -> bool:

@@ -148,10 +148,13 @@ def test_a_job_whose_timeout_is_over_is_renewed_no_more(client: duly.Client, que
 
 def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: Start, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
-    worker = worker_program(program)
+    # Of each line as much as says that it has heard of the stop.
+    tell = 'import logging, sys; logging.basicConfig(level="INFO", format="%(message).16s", stream=sys.stdout); '
+    worker = worker_program(program, extra=tell)
     assert worker.line() == "running 1"
     queue.push(2, name="say")
     worker.process.send_signal(signal.SIGTERM)
+    assert worker.line() == "the worker stops"
     queue.push(3, name="say")
     queue.push("now", key="go on", delay=3600)
     assert worker.ends_well().split() == ["done", "stopped"]
@@ -199,7 +202,7 @@ def test_a_killed_workers_job_runs_again(program: Start, queue: duly.Queue) -> N
 
 
 def test_a_worker_survives_an_outage_and_says_so_once(own_server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    client = duly.Client(own_server.url, deadline=0.2, connect_timeout=0.2, command_timeout=0.2)
+    client = duly.Client(own_server.url)
     queue = client.queue("q")
     seen: list[int] = []
     worker = duly.Worker(client, ["q"])

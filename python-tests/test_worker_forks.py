@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import duly
@@ -122,3 +123,24 @@ def work_one():
     until(lambda: queue.counts().reserved == 0, "leases are left")
     counts = queue.counts()
     assert counts.totals["acked"] + counts.ready == 200
+
+
+def test_a_process_that_a_handler_forks_heeds_signals_as_if_there_were_no_worker(
+    program: Start, queue: duly.Queue
+) -> None:
+    code = """
+    import signal, time
+    worker = duly.Worker(client, ["q"], grace=5)
+    @worker.on(None)
+    def fork(job):
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        child.start()
+        child.terminate()
+        child.join(20)
+        print("ended by", child.exitcode, flush=True)
+        worker.stop()
+    worker.run()
+    """
+    queue.push(1)
+    assert program(SETTING + code.replace("\n    ", "\n")).ends_well() == f"ended by -{signal.SIGTERM:d}\n"
+    assert empty(queue)

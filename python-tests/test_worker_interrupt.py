@@ -94,7 +94,7 @@ def test_a_handler_whose_job_is_cancelled_is_interrupted(kind: str, client: duly
 
 def test_the_end_of_the_grace_interrupts_and_gives_back(client: duly.Client, queue: duly.Queue) -> None:
     ended: list[str] = []
-    worker = duly.Worker(client, ["q"], concurrency=2, grace=0.1)
+    worker = duly.Worker(client, ["q"], concurrency=2, grace=1)
     started = threading.Barrier(3, timeout=20)
 
     @worker.on("thread")
@@ -166,7 +166,7 @@ def test_a_handler_that_swallows_the_interruption_changes_nothing(client: duly.C
             except duly.LeaseLostError as error:
                 refused.append(error.kind)
 
-    queue.push(1, timeout=0.1, max_retries=0)
+    queue.push(1, timeout=1, max_retries=0)
     with running(worker) as reports:
         until(lambda: refused == ["lease_lost"], "not refused")
         until(lambda: queue.counts().failed == 1, "not failed")

@@ -6,6 +6,7 @@
 //! signals reach PHP.
 
 mod partitions;
+#[doc(hidden)] // for the skins
 pub mod process;
 mod worker;
 

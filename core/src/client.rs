@@ -136,8 +136,18 @@ impl Client {
     }
 
     async fn backend(&self, operation: &'static str) -> Result<&Backend, Error> {
-        let backend = self.shared.backend.get_or_try_init(|| self.shared.open()).await;
-        backend.map_err(|error| error.during(operation))
+        if let Some(backend) = self.shared.backend.get() {
+            return Ok(backend);
+        }
+        // A task of its own: a caller that is not polled for a while (in the middle of a `select`, or interrupted by a signal
+        // handler that calls us too) must not hold up the others.
+        let shared = Arc::clone(&self.shared);
+        let open = async move { shared.backend.get_or_try_init(|| shared.open()).await.map(drop) };
+        let opened =
+            tokio::spawn(open).await.ok().map_or(Ok(()), |opened| opened.map_err(|error| error.during(operation)));
+        let ended =
+            || Error::new(ErrorKind::Internal, "the runtime ended while a connection was opened").during(operation);
+        opened.and_then(|()| self.shared.backend.get().ok_or_else(ended))
     }
 
     pub(crate) async fn run(

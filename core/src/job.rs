@@ -21,31 +21,75 @@ pub struct Job {
     pub returns: u32,
     token: u64,
     queue: Queue,
-    /// What was said of it with its own verbs, by whichever clone.
-    settled: Arc<AtomicU8>,
+    /// What its own verbs made of it, by whichever clone: one of the numbers below.
+    hold: Arc<AtomicU8>,
 }
 
-const BY_ACK: u8 = 1;
-const OTHERWISE: u8 = 2;
+const OURS: u8 = 0;
+/// A verb is under way to the server.
+const SETTLING: u8 = 1;
+const ACKED: u8 = 2;
+const FAILED_OR_RELEASED: u8 = 3;
+/// The server said that the lease is not ours.
+const LOST: u8 = 4;
+
+/// A verb that settles a job, on its way; without an answer the job is ours as before.
+pub(crate) struct Settling {
+    hold: Arc<AtomicU8>,
+}
+
+impl Settling {
+    /// The server has taken it.
+    pub(crate) fn settled(self, outcome: Outcome) {
+        self.becomes(if outcome == Outcome::Done { ACKED } else { FAILED_OR_RELEASED });
+    }
+
+    /// The server has refused it.
+    pub(crate) fn lost(self) {
+        self.becomes(LOST);
+    }
+
+    /// The first answer counts: a second ack finds nothing to ack.
+    fn becomes(&self, what: u8) {
+        let is_open = |now| (now <= SETTLING).then_some(what);
+        let _ = self.hold.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_open);
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        let _ = self.hold.compare_exchange(SETTLING, OURS, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
 
 impl Job {
     pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue) -> Self {
-        Self { envelope, returns, token, queue: queue.clone(), settled: Arc::default() }
+        Self { envelope, returns, token, queue: queue.clone(), hold: Arc::default() }
     }
 
-    /// Its own verbs do that themselves; this is for a skin that notes what a handler says, and tells it later.
-    pub fn note_settled(&self, outcome: Outcome) {
-        self.settled.store(if outcome == Outcome::Done { BY_ACK } else { OTHERWISE }, Ordering::Release);
-    }
-
-    /// Was it acked, failed or released with its own verbs?
+    /// Was it acked, failed or released with its own verbs, by whichever clone?
     pub fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire) != 0
+        [ACKED, FAILED_OR_RELEASED].contains(&self.hold.load(Ordering::Acquire))
     }
 
     /// Was it acked with its own verb?
     pub fn is_acked(&self) -> bool {
-        self.settled.load(Ordering::Acquire) == BY_ACK
+        self.hold.load(Ordering::Acquire) == ACKED
+    }
+
+    /// Has one of its verbs learned that the lease is not ours?
+    pub(crate) fn is_lost(&self) -> bool {
+        self.hold.load(Ordering::Acquire) == LOST
+    }
+
+    /// Is it settled, or may it be before long? That its lease is gone says nothing then.
+    pub(crate) fn is_being_settled(&self) -> bool {
+        self.is_settled() || self.hold.load(Ordering::Acquire) == SETTLING
+    }
+
+    pub(crate) fn settling(&self) -> Settling {
+        let _ = self.hold.compare_exchange(OURS, SETTLING, Ordering::AcqRel, Ordering::Acquire);
+        Settling { hold: Arc::clone(&self.hold) }
     }
 
     /// The job's id.

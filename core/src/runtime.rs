@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use once_cell::sync::Lazy;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::task::AbortHandle;
 
 use crate::error::{Error, ErrorKind};
 
@@ -85,12 +86,43 @@ pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
     LOCAL.get(|| Builder::new_current_thread().enable_all().build().map_err(no_runtime))
 }
 
-/// The runtime with a thread of its own, for futures that nobody blocks on (asyncio).
+/// The runtime with a thread of its own, for futures that nobody blocks on (asyncio, what goes on between blocking calls).
 pub fn background() -> Result<Arc<Runtime>, Error> {
     static BACKGROUND: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
     BACKGROUND.get(|| {
-        Builder::new_multi_thread().worker_threads(1).thread_name("duly").enable_all().build().map_err(no_runtime)
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).thread_name("duly").enable_all();
+        builder.on_thread_start(|| _ = block_signals()).build().map_err(no_runtime)
     })
+}
+
+/// A task that goes on also while nobody blocks on the caller's runtime: one without threads of its own stands still then.
+pub(crate) fn spawn_steady(task: impl Future<Output = ()> + Send + 'static) -> Result<AbortHandle, Error> {
+    let handle = Handle::current();
+    if handle.runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(background()?.spawn(task).abort_handle());
+    }
+    Ok(handle.spawn(task).abort_handle())
+}
+
+/// Has this thread leave all signals to others: Python and PHP notice them in their own threads only.
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: all zeros is a valid signal set, and both sets live until the calls return, which fill them.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    }
+}
+
+/// Runs what starts a thread so that the thread leaves all signals to others, from its beginning on.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    let before = block_signals();
+    let started = start();
+    // SAFETY: the set lives until the call returns; the mask is what it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    started
 }
 
 fn no_runtime(error: std::io::Error) -> Error {

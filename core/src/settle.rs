@@ -56,13 +56,12 @@ impl Queue {
                 .iter()
                 .map(|one| add_outcome(&mut outcomes, one).map(|next| next == Next::Ack))
                 .collect::<Result<_, _>>()?;
-            let flags = self.settle_outcomes("settle", &outcomes).await?;
-            for (one, is_ours) in batch.iter().zip(in_given_order(&are_acks, flags)) {
-                if is_ours {
-                    one.job.note_settled(one.outcome);
-                }
-                settled.push(is_ours);
+            let settling: Vec<_> = batch.iter().map(|one| (one.job.settling(), one.outcome)).collect();
+            let flags = in_given_order(&are_acks, self.settle_outcomes("settle", &outcomes).await?);
+            for ((settling, outcome), &is_ours) in settling.into_iter().zip(&flags) {
+                if is_ours { settling.settled(outcome) } else { settling.lost() }
             }
+            settled.extend(flags);
         }
         Ok(settled)
     }
@@ -88,11 +87,13 @@ impl Queue {
             let queue = queue.clone();
             async move { queue.settle_together(&parts).await }
         };
+        let settling = job.settling();
         let settled = self.shared.settles.call(OneOutcome { operation, outcome: outcomes }, send).await;
         if !settled.map_err(|error| error.of_job(job.id()))? {
+            settling.lost();
             return Err(self.lease_lost(operation, job));
         }
-        job.note_settled(settlement.outcome);
+        settling.settled(settlement.outcome);
         Ok(next)
     }
 

@@ -89,8 +89,6 @@ impl Waiting {
         let look_again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
         let pause = match next_in {
             Some(next_in) if promised > 0 && !paused => next_in.min(look_again),
-            // Not reached, or held back: nobody has promised anything.
-            Some(Duration::ZERO) if !paused => Trust::MARGIN,
             Some(next_in) if !paused => self.trust.pause(next_in, look_again),
             _ => look_again,
         };

@@ -58,7 +58,7 @@ async fn a_server_that_wants_a_password_says_so() {
 #[tokio::test]
 async fn an_outage_is_told_in_one_sentence_and_read_by_people() {
     let server = Server::start();
-    let queue = server.builder().deadline(Duration::from_millis(300)).build().unwrap().queue("orders").unwrap();
+    let queue = server.builder().deadline(Duration::from_secs(1)).build().unwrap().queue("orders").unwrap();
     queue.counts().await.unwrap();
     server.signal("-STOP");
     let error = queue.push(new_job("a")).await.unwrap_err();

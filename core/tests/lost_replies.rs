@@ -114,7 +114,7 @@ async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_cal
     let server = Server::start();
     server.queue("warm").push(NewJob::new(&1).unwrap()).await.unwrap();
     let proxy = Proxy::before(server.port()).await;
-    let client = proxy.builder().deadline(Duration::from_millis(300)).build().unwrap();
+    let client = proxy.builder().deadline(Duration::from_secs(1)).build().unwrap();
     client.ping().await.unwrap();
     let queue = client.queue("orders").unwrap();
     proxy.next(Fault::HoldRequest);

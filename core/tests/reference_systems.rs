@@ -117,8 +117,8 @@ async fn r1_1_11_calls_share_a_connection() {
 #[tokio::test]
 async fn r1_1_12_and_r4_4_11_a_push_that_did_not_happen_is_an_error() {
     let mut server = Server::start();
+    server.queue("orders").push(new_job("a")).await.unwrap();
     let queue = server.builder().deadline(Duration::from_millis(200)).build().unwrap().queue("orders").unwrap();
-    queue.push(new_job("a")).await.unwrap();
     server.kill();
     let error = queue.push(new_job("b")).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout), "{error}");

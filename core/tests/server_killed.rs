@@ -254,9 +254,10 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
         .unwrap();
     let mut tasks = Vec::new();
     for &verb in verbs::ALL {
-        let queue = client.queue(&format!("{verb:?}")).unwrap();
-        tasks.push((verb, queue.clone(), verb.prepare(&queue).await));
+        let name = format!("{verb:?}");
+        tasks.push((verb, client.queue(&name).unwrap(), verb.prepare(&server.queue(&name)).await));
     }
+    support::eventually("it is connected", || async { client.ping().await.is_ok() }).await;
     server.signal("-STOP");
     let started = Instant::now();
     let calls = tasks.into_iter().map(|(verb, queue, prepared)| {
@@ -273,9 +274,10 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
     }
     let took = started.elapsed();
     server.signal("-CONT");
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
     // What was frozen on its way is executed by now, or never: either way the queue is whole and serves.
     for (verb, queue) in ended {
+        let queue = server.queue(queue.name());
         let counts = queue.counts().await.unwrap();
         let all = counts.delayed + counts.ready + counts.reserved + counts.failed;
         assert!(all <= if matches!(verb, Verb::PushBatch | Verb::PushMany) { 20 } else { 1 }, "{verb:?}: {counts:?}");
@@ -321,7 +323,8 @@ async fn a_server_that_is_gone_is_unreachable_within_the_deadline_and_the_messag
         .unwrap()
         .queue("orders")
         .unwrap();
-    let prepared = Verb::Ack.prepare(&queue).await;
+    let prepared = Verb::Ack.prepare(&server.queue("orders")).await;
+    support::eventually("it is connected", || async { queue.counts().await.is_ok() }).await;
     server.kill();
     let started = Instant::now();
     for verb in [Verb::Push, Verb::Reserve, Verb::Ack, Verb::Extend, Verb::Cancel] {

@@ -102,11 +102,11 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     let (client, queue) = (server.client(), server.queue("orders"));
     queue.push(job("long")).await.unwrap();
     let other = server.queue("orders");
-    let worker = worker(&client).lease(Duration::from_millis(150)).handler("long", move |_: Job<Value>, _| {
+    let worker = worker(&client).lease(Duration::from_millis(600)).handler("long", move |_: Job<Value>, _| {
         let other = other.clone();
         async move {
-            // Three leases long, another worker looks for it.
-            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_millis(450))).await;
+            // Two leases long, another worker looks for it.
+            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_millis(1200))).await;
             if taken.is_ok_and(|jobs| jobs.is_empty()) { Ok(()) } else { Err("it was taken away") }
         }
     });
@@ -128,9 +128,9 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     let telling = Arc::clone(&told);
     let worker = worker(&client)
         .concurrency(2)
-        .grace(Duration::from_millis(200))
+        .grace(Duration::from_secs(1))
         .on_event(move |event| {
-            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 0.2 s") && !event.is_warning() {
+            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 1 s") && !event.is_warning() {
                 telling.notify_one();
             }
         })

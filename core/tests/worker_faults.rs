@@ -181,7 +181,7 @@ async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
     let asked = Instant::now();
     worker.stop.notify_one();
     worker.running.await.unwrap().unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(1), "it took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(2), "it took {:?}", asked.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

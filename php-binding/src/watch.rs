@@ -49,7 +49,7 @@ impl Watch {
         let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
         let heeder = Heeder::since(process::came());
         let thread = std::thread::Builder::new().name("duly-watch".to_owned());
-        without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
+        process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
             duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
         })?;
         Ok(watch)
@@ -139,21 +139,6 @@ impl Interrupt for Heeding<'_> {
         self.heeder.look(self.engine);
         Ok(())
     }
-}
-
-/// Runs what starts threads so that they leave all signals to PHP's own thread.
-pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets live until the calls return, which fill them.
-    let before = unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    };
-    let started = start();
-    // SAFETY: as above; the mask is what it was.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    started
 }
 
 /// Has this process get SIGTERM when its parent, which had this id, is gone.

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::blocking::{Engine, Executor, NextRun, Run};
+use duly::blocking::{Engine, Executor, NextRun, Run, process};
 use duly::worker::{AboutJob, Ended, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Data, Millis, Next, Outcome};
 use ext_php_rs::convert::IntoZval;
@@ -20,7 +20,7 @@ use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::select;
-use crate::watch::{Watch, without_signals};
+use crate::watch::Watch;
 use crate::when::{given, span};
 
 /// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
@@ -45,13 +45,6 @@ struct Current {
     run: Run,
     /// What the handler gave, if the producer wants it.
     result: Option<Data>,
-}
-
-impl Current {
-    /// Has its handler settled the job?
-    fn is_settled(&self) -> bool {
-        self.run.job().reserved().is_settled()
-    }
 }
 
 impl Drop for WorkerEngine {
@@ -81,11 +74,10 @@ impl Inner {
         self.finish(Ended::done(result))
     }
 
-    /// Ends the run that is under way, if there is one, unless its handler settled the job.
+    /// Ends the run that is under way, if there is one.
     fn finish(&self, ended: Ended) -> Result<Option<Next>, Fault> {
         let Some(current) = self.current.take() else { return Ok(None) };
         self.watch.running(0);
-        let ended = if current.is_settled() { Ended::SettledByHandler } else { ended };
         Ok(self.executor.finish(&current.run, ended)?)
     }
 
@@ -131,7 +123,7 @@ impl WorkerEngine {
         let start = || -> Result<Self, Fault> {
             let settings = settings(queues, lease, grace, name)?;
             let patience = millis("patience", patience)?.to_duration();
-            let engine = Arc::new(without_signals(|| Engine::start(client.blocking(), settings))?);
+            let engine = Arc::new(Engine::start(client.blocking(), settings)?);
             let watch = Watch::start(&engine, patience)?;
             let executor = engine.executor();
             let inner = ManuallyDrop::new(Inner { engine, executor, watch, current: RefCell::default() });
@@ -179,9 +171,10 @@ impl WorkerEngine {
     /// Keeps what the handler gave, if the producer wants it.
     pub fn keep(&self, result: &Zval) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
-        let wanting =
-            inner.current.borrow().as_ref().filter(|current| !current.is_settled()).map(|it| it.run.job().clone());
-        let Some(job) = wanting else { return Ok(()) };
+        let Some(job) = inner.current.borrow().as_ref().map(|current| current.run.job().clone()) else { return Ok(()) };
+        if job.reserved().is_settled() {
+            return Ok(());
+        }
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
         if let Some(current) = inner.current.borrow_mut().as_mut() {
@@ -320,7 +313,7 @@ impl WorkerEngine {
     pub fn heed(signals: &ZendHashTable) -> bool {
         let mut all = true;
         for signal in crate::convert::values(signals) {
-            all &= signal.long().is_some_and(duly::blocking::process::heed);
+            all &= signal.long().is_some_and(process::heed);
         }
         all
     }

@@ -58,6 +58,10 @@ impl ReservedJob {
         }
     }
 
+    fn said(&self) -> Option<Outcome> {
+        self.in_run().and_then(InRun::said)
+    }
+
     fn envelope(&self) -> &Envelope {
         &self.job().envelope
     }
@@ -153,12 +157,12 @@ impl ReservedJob {
 
     #[getter]
     fn settled(&self) -> bool {
-        self.job().is_settled()
+        self.said().is_some() || self.job().is_settled()
     }
 
     #[getter]
     fn acked(&self) -> bool {
-        self.job().is_acked()
+        self.said() == Some(Outcome::Done) || self.job().is_acked()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Engine, Uninterrupted};
+pub use crate::runtime::without_signals;
 
 /// Signals that a worker may ask for have smaller numbers.
 const MOST: usize = 32;
@@ -50,19 +51,37 @@ pub fn heed(signal: i64) -> bool {
     }
 }
 
+/// Has this signal end the process at once and as if all was done, whatever it is busy with, until another handler is set.
+pub fn leave_at(signal: i64) {
+    extern "C" fn leave(_: libc::c_int) {
+        // SAFETY: may be called by a signal handler.
+        unsafe { libc::_exit(0) }
+    }
+    if let Ok(signal) = i32::try_from(signal) {
+        let leave = leave as extern "C" fn(libc::c_int);
+        // SAFETY: the handler does nothing but to end the process.
+        unsafe { libc::signal(signal, leave as libc::sighandler_t) };
+    }
+}
+
 /// Stops a worker's engine once for each signal, whoever looks first.
 pub struct Heeder {
+    /// In a child that was forked from it the lock may be held for ever.
+    pid: u32,
     heeded: Mutex<u64>,
 }
 
 impl Heeder {
     /// For the signals behind the first so many.
     pub fn since(came: u64) -> Self {
-        Self { heeded: Mutex::new(came) }
+        Self { pid: std::process::id(), heeded: Mutex::new(came) }
     }
 
     /// To be called often.
     pub fn look(&self, engine: &Engine) {
+        if self.pid != std::process::id() {
+            return;
+        }
         let mut heeded = self.heeded.lock().unwrap_or_else(PoisonError::into_inner);
         let came = came();
         // The second ends the grace, and more say nothing new.

@@ -1,6 +1,6 @@
 //! The sentinels know which server is the primary; it is asked of them again after every doubt.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::task::AbortHandle;
@@ -14,6 +14,7 @@ use super::single_flight::SingleFlight;
 use super::topology::KnownServers;
 use super::trouble::Trouble;
 use crate::error::{Error, ErrorKind};
+use crate::runtime::spawn_steady;
 
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
@@ -24,6 +25,8 @@ pub(super) struct Sentinels {
     known: KnownServers,
     asking: SingleFlight,
     watch: Mutex<Option<AbortHandle>>,
+    /// Counts what was told of other primaries.
+    news: AtomicU64,
 }
 
 impl Drop for Sentinels {
@@ -44,6 +47,7 @@ impl Sentinels {
             known: KnownServers::default(),
             asking: SingleFlight::default(),
             watch: Mutex::default(),
+            news: AtomicU64::new(0),
         }
     }
 
@@ -74,12 +78,14 @@ impl Sentinels {
     /// This sentinel says that this is the primary. If it is another than before, nobody sends to the old one or waits there
     /// any longer; and if it is news, this sentinel is asked first: others may be behind, as it may be otherwise.
     pub(super) fn told(&self, at: usize, primary: &Address, is_news: bool) {
+        if is_news {
+            self.first.store(at, Ordering::Relaxed);
+            // Who asks just now may be told what was so before.
+            self.news.fetch_add(1, Ordering::Release);
+        }
         if let Some(believed) = self.believed()
             && believed.address != *primary
         {
-            if is_news {
-                self.first.store(at, Ordering::Relaxed);
-            }
             self.doubt(&believed);
             believed.leave();
         }
@@ -104,11 +110,23 @@ impl Sentinels {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if watch.as_ref().is_none_or(AbortHandle::is_finished) {
             let watching = sentinel_watch::watch(Arc::downgrade(self), Arc::clone(dialer));
-            *watch = Some(tokio::spawn(watching).abort_handle());
+            // Without a thread it would hear of a failover at the next call only, and after that.
+            *watch = spawn_steady(watching).ok();
         }
     }
 
     async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        loop {
+            let heard = self.news.load(Ordering::Acquire);
+            let found = self.ask_in_turn(dialer, deadline).await?;
+            if self.news.load(Ordering::Acquire) == heard {
+                *self.primary.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn ask_in_turn(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
         let mut last_trouble = None;
         for (at, address) in self.in_turn() {
             match self.ask_one(address, dialer, deadline).await {
@@ -121,7 +139,6 @@ impl Sentinels {
                         .iter()
                         .filter(|other| !Arc::ptr_eq(other, &server))
                         .for_each(|other| other.leave());
-                    *self.primary.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&server));
                     return Ok(server);
                 }
                 Ok(None) => {

@@ -18,7 +18,7 @@ use super::sentinel::Sentinels;
 use super::stream;
 
 /// When a sentinel names another primary: the one that leads the failover while it still tells the other replicas, the others
-/// when it has ended.
+/// when they hear of its end.
 const CHANNELS: [&str; 2] = ["+failover-state-reconf-slaves", "+switch-master"];
 /// A sentinel that has said nothing for so long is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -67,14 +67,19 @@ async fn heed(sentinels: &Weak<Sentinels>, at: usize, address: &Address, dialer:
     let (mut asking, mut messages) = subscription.split();
     // It may have happened before the subscription, and a message does not say what every sentinel means by it: ask, and
     // again if that failed.
-    let (mut ask, mut is_news) = (true, false);
+    let (mut ask, mut is_news, mut failed) = (true, false, false);
     loop {
         if ask {
             let Some(sentinels) = sentinels.upgrade() else { return };
             let deadline = Instant::now() + dialer.settings.connect_timeout;
-            if let Ok(Some(primary)) = sentinels.ask_one(address, dialer, deadline).await {
-                sentinels.told(at, &primary, is_news);
-                ask = false;
+            match sentinels.ask_one(address, dialer, deadline).await {
+                Ok(Some(primary)) => {
+                    sentinels.told(at, &primary, is_news);
+                    (ask, failed) = (false, false);
+                }
+                Err(_) if !failed => failed = true,
+                // It cannot be asked, or has lost its configuration: another one may know.
+                Ok(None) | Err(_) => return,
             }
         }
         match timeout(SILENCE, messages.next()).await {

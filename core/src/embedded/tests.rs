@@ -430,6 +430,22 @@ fn a_new_folder_is_ours_also_while_somebody_else_begins_to_use_it() {
 }
 
 #[tokio::test]
+async fn a_first_caller_that_is_not_polled_while_the_server_starts_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let client = crate::Client::builder().url(&format!("embedded:{}", scratch.0.display())).build().unwrap();
+    let mut first = Box::pin(client.ping());
+    // As `select!` does with the branch that is not ready.
+    std::future::poll_fn(|context| {
+        assert!(first.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    tokio::time::timeout(PATIENT, client.ping()).await.expect("nobody holds it up").unwrap();
+    first.await.unwrap();
+    drop(client);
+}
+
+#[tokio::test]
 async fn a_folder_that_is_not_ours_alone_is_refused() {
     let scratch = Scratch::new();
     let says = async |folder: &Path| {

@@ -16,6 +16,7 @@ use super::fetch::Fetcher;
 use super::{WorkerReport, WorkerSettings, renew};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
+use crate::runtime::without_signals;
 
 /// A running engine. Dropping it abandons what runs: the leases end by themselves.
 ///
@@ -51,8 +52,7 @@ impl Engine {
         let of_thread = Arc::clone(&desk);
         let lease = settings.lease;
         let presence = Presence::new(fetcher.queues(), &settings)?;
-        let thread = thread.spawn(move || {
-            leave_signals_to_others();
+        let run = move || {
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let ended = runtime.block_on(async {
                 let ended = tokio::select! {
@@ -68,8 +68,8 @@ impl Engine {
             // Also when it ends with an error or a panic nobody may wait for more.
             desk.abandon();
             ended
-        });
-        let thread = thread.map_err(|error| {
+        };
+        let thread = without_signals(|| thread.spawn(run)).map_err(|error| {
             Error::new(ErrorKind::Internal, "the system gives no thread to the worker").caused_by(error)
         })?;
         Ok(Self {
@@ -91,6 +91,9 @@ impl Engine {
     /// Starts nothing more, gives back what waits, and lets what runs end within the settings' grace; a second call ends the
     /// grace now. Returns at once.
     pub fn stop(&self) {
+        if self.pid != std::process::id() {
+            return; // its locks may be held for ever
+        }
         let again = self.is_told_to_stop.swap(true, Ordering::Relaxed);
         self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
     }
@@ -110,7 +113,16 @@ impl Engine {
     /// Errors: `AuthenticationFailed`, `PermissionDenied`, `FormatTooNew`, `Corrupt`, ...
     pub async fn ended(&self) -> Result<WorkerReport, Error> {
         self.desk.until_over().await;
+        // It says good-bye to the server yet, which is no reason to hold up the caller's thread.
+        while self.is_thread_running() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         self.join()
+    }
+
+    fn is_thread_running(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(&*thread, Thread::Running(thread) if !thread.is_finished())
     }
 
     /// The same for a thread; nothing when it has not ended within the wait.
@@ -160,8 +172,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if self.pid != std::process::id() {
             // The thread was the parent's.
-            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::forget(std::mem::replace(&mut *thread, Thread::Ended(Ok(()))));
+            let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::replace(thread, Thread::Ended(Ok(()))));
             return;
         }
         // The thread ends by itself; waiting for it here could hold up a runtime.
@@ -171,15 +183,5 @@ impl Drop for Engine {
         } else {
             self.desk.abandon();
         }
-    }
-}
-
-/// Python and PHP notice signals in their own threads only: none may end up in this one.
-fn leave_signals_to_others() {
-    // SAFETY: all zeros is a valid signal set, which `sigfillset` fills; both calls write nowhere else.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
     }
 }

@@ -42,6 +42,8 @@ pub enum WorkerEvent {
         run: u64,
         /// Why.
         why: Interruption,
+        /// Had its handler settled the job itself? Then nothing more becomes of it.
+        was_settled: bool,
     },
     /// Jobs that waited in this worker while all its handlers were busy were given back, uncounted, for others to run.
     GivenBack {
@@ -120,11 +122,17 @@ impl fmt::Display for WorkerEvent {
             Self::LeasesLost { queue, jobs } => {
                 write!(f, "so were the leases of {jobs} more jobs of queue {queue}: was the server emptied?")
             }
-            Self::Interrupted { job, why, .. } => {
-                let why = match why {
-                    Interruption::TimedOut => "it ran longer than its timeout, which counts as a failure",
-                    Interruption::LeaseLost => "its lease was lost: it was cancelled, or another worker may run it",
-                    Interruption::Stopped => "the worker stops and its time is over, it was given back",
+            Self::Interrupted { job, why, was_settled, .. } => {
+                let why = match (why, was_settled) {
+                    (Interruption::TimedOut, false) => "it ran longer than its timeout, which counts as a failure",
+                    (Interruption::TimedOut, true) => "it ran longer than its timeout, but had settled its job",
+                    (Interruption::LeaseLost, _) => {
+                        "its lease was lost: it was cancelled, or another worker may run it"
+                    }
+                    (Interruption::Stopped, false) => "the worker stops and its time is over, it was given back",
+                    (Interruption::Stopped, true) => {
+                        "the worker stops and its time is over, but it had settled its job"
+                    }
                 };
                 write!(f, "{job} is interrupted: {why}")
             }

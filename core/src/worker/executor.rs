@@ -41,7 +41,7 @@ pub enum NextRun {
 /// How a run ended.
 #[derive(Debug, Clone)]
 pub enum Ended {
-    /// The handler acked, failed or released the job itself.
+    /// There is nothing to settle: the run was interrupted, or its handler acked, failed or released the job itself.
     SettledByHandler,
     /// This is to be settled.
     Outcome {
@@ -117,7 +117,7 @@ impl Executor {
 
     /// Notes how the run ended, without I/O: the engine tells the server with its next call, at once when it is idle.
     ///
-    /// Gives what becomes of the job; nothing when the handler settled it, or when the run was interrupted before. Errors:
+    /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted. Errors:
     /// `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain failure.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.desk.finish(run, ended)
@@ -128,9 +128,10 @@ impl Executor {
         self.shared.tag
     }
 
-    /// Was this run interrupted?
+    /// Was this run interrupted, or has a verb of its job learned that the lease is lost?
     pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
-        self.shared.interrupted(run.number)
+        let found_lost = || run.job.is_lost().then_some(Interruption::LeaseLost);
+        self.shared.interrupted(run.number).or_else(found_lost)
     }
 
     /// Ready when the run must end.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -126,6 +127,9 @@ impl Worker {
         tokio::select! {
             report = engine.ended() => {
                 executors.shutdown().await;
+                while let Some(event) = engine.event_within(Duration::ZERO) {
+                    (self.shared.on_event)(&event);
+                }
                 report
             }
             never = stops => match never {},

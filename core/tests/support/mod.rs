@@ -7,6 +7,7 @@ pub mod proxy;
 pub mod verbs;
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use duly::{Client, ClientBuilder, Queue};
@@ -166,9 +167,18 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl Fn
     }
 }
 
-/// A port that nobody listens on just now.
+/// A port that nobody listens on just now, below those that the kernel hands out and not given twice: a server that was killed
+/// finds its own free.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 31;
+    loop {
+        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 2_600;
+        let port = 30_100 + u16::try_from(number).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The server to test against: `DULY_TEST_SERVER` names another version than the machine's.

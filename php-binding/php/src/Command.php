@@ -100,6 +100,8 @@ final class Command
         } catch (\Throwable $error) {
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
+        // Who is ready heeds signals.
+        Worker::holdSignals();
         $ready($worker->grace(), implode(', ', $worker->queues()));
         try {
             $worker->run();

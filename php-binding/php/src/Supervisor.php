@@ -126,6 +126,11 @@ final class Supervisor
         // A signal that comes now waits, for the child to have handlers of its own and for its parent to know the
         // child.
         pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
+        if ($this->stops()) {
+            // It came just before, and this child would never hear of it.
+            pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+            return;
+        }
         $parent = posix_getpid();
         $pid = pcntl_fork();
         if ($pid === 0) {

@@ -219,10 +219,18 @@ final class Worker
         }
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
-        $engine = new WorkerEngine($this->client, ...$settings);
-        $this->engine = $engine;
-        $this->watchExit();
-        $restore = $this->catchSignals();
+        [$this->heeds, $this->signals] = [false, 0];
+        // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
+        // signal would leave its job to the lease.
+        self::holdSignals();
+        try {
+            $engine = new WorkerEngine($this->client, ...$settings);
+            $this->engine = $engine;
+            $this->watchExit();
+            $restore = $this->catchSignals();
+        } finally {
+            self::holdSignals(SIG_UNBLOCK);
+        }
         try {
             $this->work($engine);
             $engine->done();
@@ -490,6 +498,14 @@ final class Worker
         }
     }
 
+    /** @internal has signals wait for the handlers that `run` sets */
+    public static function holdSignals(int $how = SIG_BLOCK): void
+    {
+        if (function_exists('pcntl_sigprocmask')) {
+            pcntl_sigprocmask($how, array_map('constant', self::SIGNALS));
+        }
+    }
+
     /** @return callable(): void what puts the program's own handlers back */
     private function catchSignals(): callable
     {
@@ -499,10 +515,20 @@ final class Worker
         }
         $async = pcntl_async_signals(true);
         $before = [];
+        $owner = getmypid();
+        $onSignal = function (int $signal) use ($owner, &$before): void {
+            if (getmypid() === $owner) {
+                $this->onSignal($signal);
+                return;
+            }
+            // A process that a handler has forked is no worker: as if this had never been set there.
+            pcntl_signal($signal, $before[$signal]);
+            posix_kill(getmypid(), $signal);
+        };
         foreach (self::SIGNALS as $name) {
             $signal = (int) constant($name);
             $before[$signal] = pcntl_signal_get_handler($signal);
-            pcntl_signal($signal, $this->onSignal(...));
+            pcntl_signal($signal, $onSignal);
         }
         $before[SIGURG] = pcntl_signal_get_handler(SIGURG);
         pcntl_signal(SIGURG, $this->interrupt(...));

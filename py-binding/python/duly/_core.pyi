@@ -719,6 +719,10 @@ class WorkerEngine:
     def listen(signals: Sequence[int]) -> int:
         """Count these signals from now on, which must have handlers; gives how many came before."""
 
+    @staticmethod
+    def leave_at(signals: Sequence[int]) -> None:
+        """Have these signals end the process at once, quietly, also in C code, until they get other handlers."""
+
     def heed(self) -> None:
         """Stop at the signals that came since, once for each."""
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duly._core import Client, __version__
+from duly._core import Client, WorkerEngine, __version__
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
 from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STOPS, STUCK, USAGE, Supervisor
@@ -131,12 +131,14 @@ def _seconds(text: str) -> float:
 def _ready_to_stop() -> Iterator[None]:
     """Let the signals that stop end the process quietly until somebody else heeds them: nothing has begun yet.
 
-    Not by an exception: what is being imported might catch it, and a thread that it started go on.
+    Not by an exception: what is being imported might catch it, and a thread that it started go on. Nor by Python's own
+    handler, which a module that waits for a database in C code would hold up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, lambda *_: os._exit(0)) for number in STOPS}
+    before = {number: signal.getsignal(number) for number in STOPS}
+    WorkerEngine.leave_at(STOPS)
     # A supervisor starts its processes with these blocked.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     try:

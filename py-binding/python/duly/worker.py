@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import signal
 import threading
 import time
@@ -33,8 +34,8 @@ AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
-_LOOK_S = 0.2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+_LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
@@ -204,7 +205,15 @@ class Worker:
             yield None
             return
 
+        owner = os.getpid()
+        before: dict[int, Any] = {}
+
         def heed(number: int, _frame: FrameType | None) -> None:
+            if os.getpid() != owner:
+                # A process that a handler has forked is no worker: as if this had never been set there.
+                signal.signal(number, before[number] or signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+                return
             self._ending.signals.append(number)
             # The engine sees them by itself, but sooner so. One that comes before it has begun waits for it.
             if self._engine is not None:
@@ -212,7 +221,8 @@ class Worker:
 
         # What comes meanwhile waits until both sides listen.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        before = {number: signal.signal(number, heed) for number in _SIGNALS}
+        for one in _SIGNALS:
+            before[one] = signal.signal(one, heed)
         heeded = WorkerEngine.listen(_SIGNALS)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:

@@ -88,7 +88,7 @@ impl Executor {
         let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
         let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
         let reserved = run.job().reserved();
-        if reserved.keeps_result() && !run.is_noted() {
+        if reserved.keeps_result() && run.said().is_none() {
             run.keep(convert::result(reserved, result).or_raise()?);
         }
         Ok(())
@@ -195,11 +195,7 @@ impl Executor {
         };
         let Some(job) = job else { return Ok(None) };
         let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
-        let ended = run.close().unwrap_or_else(|| {
-            let by_other_ways = job.bind(py).as_super().get().job().is_settled();
-            if by_other_ways { Ended::SettledByHandler } else { otherwise() }
-        });
-        self.to_engine.finish(run.run(), ended)
+        self.to_engine.finish(run.run(), run.close().unwrap_or_else(otherwise))
     }
 }
 

@@ -13,16 +13,18 @@ pub(crate) struct InRun {
     noted: Mutex<Noted>,
 }
 
-enum Noted {
-    Nothing,
-    Ended(Ended),
+#[derive(Default)]
+struct Noted {
+    /// By the handler itself.
+    said: Option<Outcome>,
+    ended: Option<Ended>,
     /// The engine was told; whoever still holds the job has nothing to say.
-    Over,
+    is_over: bool,
 }
 
 impl InRun {
     pub(super) fn new(run: blocking::Run, executor: Arc<blocking::Executor>) -> Self {
-        Self { run, executor, noted: Mutex::new(Noted::Nothing) }
+        Self { run, executor, noted: Mutex::default() }
     }
 
     pub(crate) fn job(&self) -> &blocking::Job {
@@ -47,7 +49,7 @@ impl InRun {
         let job = self.job().reserved();
         let about = |error: Error| error.during(operation).in_queue(job.queue().name()).of_job(job.id());
         let mut noted = self.lock();
-        if !matches!(*noted, Noted::Nothing) || self.was_interrupted().is_some() {
+        if noted.ended.is_some() || noted.is_over || self.was_interrupted().is_some() {
             let said =
                 "it is decided already what becomes of this job: by its handler, or because its run was interrupted";
             return Err(about(Error::new(ErrorKind::LeaseLost, said)));
@@ -56,37 +58,35 @@ impl InRun {
             changed.error.clone_from(&error);
         }
         let next = job.what_becomes(outcome, rewritten.as_ref()).map_err(about)?;
-        *noted = Noted::Ended(Ended::Outcome { outcome, error, rewritten: rewritten.map(Box::new), result: None });
-        job.note_settled(outcome);
+        noted.ended = Some(Ended::Outcome { outcome, error, rewritten: rewritten.map(Box::new), result: None });
+        noted.said = Some(outcome);
         Ok(next)
     }
 
     /// Notes that the job is done, and what it gives. Errors: as `note`.
     pub(crate) fn note_done(&self, result: Option<Data>) -> Result<(), Error> {
         self.note(Outcome::Done, String::new(), None)?;
-        *self.lock() = Noted::Ended(Ended::done(result));
+        self.lock().ended = Some(Ended::done(result));
         Ok(())
     }
 
-    /// Is it said already what becomes of the job?
-    pub(super) fn is_noted(&self) -> bool {
-        !matches!(*self.lock(), Noted::Nothing)
+    /// What the handler itself has said, unless that came to nothing because the run was interrupted.
+    pub(crate) fn said(&self) -> Option<Outcome> {
+        self.lock().said.filter(|_| self.was_interrupted().is_none())
     }
 
     /// Notes what the handler gave, if nothing was said before.
     pub(super) fn keep(&self, result: Option<Data>) {
-        let mut noted = self.lock();
-        if matches!(*noted, Noted::Nothing) {
-            *noted = Noted::Ended(Ended::done(result));
-        }
+        self.lock().ended.get_or_insert_with(|| Ended::done(result));
     }
 
     /// What was noted, at the end of the run.
     pub(super) fn close(&self) -> Option<Ended> {
-        match std::mem::replace(&mut *self.lock(), Noted::Over) {
-            Noted::Ended(ended) => Some(ended),
-            Noted::Nothing | Noted::Over => None,
-        }
+        let said = self.said();
+        let mut noted = self.lock();
+        noted.said = said;
+        noted.is_over = true;
+        noted.ended.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Noted> {

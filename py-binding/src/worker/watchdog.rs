@@ -30,7 +30,7 @@ impl Watchdog {
         if patience.is_some() || heeded.is_some() {
             let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
             let thread = std::thread::Builder::new().name("duly-watchdog".to_owned());
-            thread.spawn(move || of_thread.run(&engine, patience)).map_err(|error| {
+            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, patience))).map_err(|error| {
                 Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
             })?;
         }

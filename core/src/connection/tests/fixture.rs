@@ -14,9 +14,18 @@ use crate::connection::{Connection, Settings};
 use crate::error::Error;
 use crate::script::{ByteStrings, Call, Script};
 
-/// The kernel hands out a port that nobody has; between here and the server's bind nobody else asks for that one.
+/// A port that nobody listens on just now, below those that the kernel hands out and not given twice: a server that was killed
+/// finds its own free.
 pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 31;
+    loop {
+        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 2_600;
+        let port = 30_100 + u16::try_from(number).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A port for a node of a cluster, whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below

@@ -140,7 +140,9 @@ impl State {
         run.interrupted = Some(Instant::now());
         run.executor.interrupt(run.number, why);
         let (executor, number) = (run.executor.tag, run.number);
+        let was_settled = job.is_settled();
         match why {
+            _ if was_settled => {}
             Interruption::TimedOut => {
                 let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
                 let error = format!("ran longer than its timeout of {timeout} s");
@@ -151,7 +153,7 @@ impl State {
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
-        self.tell(WorkerEvent::Interrupted { job: AboutJob::of(&job), executor, run: number, why }, desk);
+        self.tell(WorkerEvent::Interrupted { job: AboutJob::of(&job), executor, run: number, why, was_settled }, desk);
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {

@@ -9,10 +9,12 @@ use crate::time::Millis;
 use crate::worker::event::Interruption;
 
 impl Desk {
-    /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs.
+    /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs. One that a handler settled and
+    /// works on is over.
     pub(in crate::worker) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
         let state = self.lock();
-        let ours = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
+        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane);
+        let ours = of_lane.filter(|held| !held.is_interrupted() && !held.job.is_settled());
         ours.map(|held| (held.job.id().to_owned(), held.job.token())).collect()
     }
 
@@ -48,7 +50,7 @@ impl Desk {
                     sure_again += usize::from(held.sure_until <= now);
                     held.sure_until = sure_until;
                 }
-                Some(&(token, false)) if token == held.job.token() => {
+                Some(&(token, false)) if token == held.job.token() && !held.job.is_being_settled() => {
                     lost += 1;
                     state.interrupt(place, Interruption::LeaseLost, self);
                 }

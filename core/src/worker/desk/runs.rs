@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::retry::Next;
 use crate::settle::Settlement;
+use crate::worker::event::{AboutJob, WorkerEvent};
 use crate::worker::executor::{Ended, ExecutorShared};
 
 /// One run for an executor.
@@ -96,8 +97,8 @@ impl Desk {
         }
     }
 
-    /// Notes what became of a run, for the next call. An outcome that makes no sense is noted as a plain failure, and
-    /// given as the error.
+    /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
+    /// is noted as a plain failure, and given as the error.
     pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         let now = Instant::now();
         let mut state = self.lock();
@@ -107,7 +108,12 @@ impl Desk {
         state.last_end = Some(now);
         let interrupted = held.run.is_none_or(|run| run.interrupted.is_some());
         let told = match ended {
-            _ if interrupted => Ok(None),
+            _ if interrupted || held.job.is_settled() => Ok(None),
+            _ if held.job.is_lost() => {
+                state.report.lost += 1;
+                state.tell(WorkerEvent::LeaseLost { job: AboutJob::of(&held.job) }, self);
+                Ok(None)
+            }
             Ended::SettledByHandler => Ok(None),
             Ended::Outcome { outcome, error, rewritten, result } => {
                 let rewritten = rewritten.map(|changed| *changed);
