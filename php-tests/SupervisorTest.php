@@ -206,7 +206,8 @@ final class SupervisorTest extends ServerTestCase
         $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
         file_put_contents($file, '<?php return function (array $options): Duly\Worker {
             fwrite(STDOUT, json_encode($options) . "\n");
-            return new Duly\Worker(new Duly\Client(' . var_export($this->server->url(), true) . '), ["q"]);
+            $worker = new Duly\Worker(new Duly\Client(' . var_export($this->server->url(), true) . '), ["q"]);
+            return $worker->on("n", fn () => null);
         };');
         $program = $this->start([$file, '--lease=5', '-q', 'a', '-q', 'b', '--max-jobs', '3']);
         $program->hear('{"lease":5,"maxJobs":3,"queues":["a","b"]}');
