@@ -1023,6 +1023,11 @@ namespace Duly {
         {
         }
 
+        /** How many of these signals have come so far. */
+        public static function came(): int
+        {
+        }
+
         /** Has this process get SIGTERM when its parent is gone; false where the system cannot do that. */
         public static function followParent(int $parent): bool
         {

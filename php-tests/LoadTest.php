@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Worker;
+
 final class LoadTest extends ServerTestCase
 {
     public function testLoadingAndMakingAClientStartsNoThreadAndNoConnection(): void
@@ -19,6 +21,25 @@ final class LoadTest extends ServerTestCase
         ');
         self::assertSame(0, $program->end());
         self::assertSame("threads 1\nsockets 0\n", $program->said());
+    }
+
+    /** PHP may lack pcntl, and with it the constants, also those in the default of a parameter. */
+    public function testWhereASignalIsNamedPhpWasAskedForSignals(): void
+    {
+        $found = 0;
+        foreach ((new \ReflectionClass(Worker::class))->getMethods() as $method) {
+            $lines = (array) file((string) $method->getFileName());
+            $length = $method->getEndLine() - $method->getStartLine() + 1;
+            $code = implode(array_slice($lines, $method->getStartLine() - 1, $length));
+            $tokens = array_column(array_filter(token_get_all("<?php {$code}"), is_array(...)), 1);
+            $names = preg_grep('/^SIG(?!NALS$)[A-Z_]+$/', $tokens);
+            $asked = (string) strstr($code, "function_exists('pcntl_");
+            foreach ($names as $name) {
+                self::assertStringContainsString($name, $asked, $method->getName());
+                $found++;
+            }
+        }
+        self::assertGreaterThan(0, $found);
     }
 
     public function testTheExtensionNamesItself(): void

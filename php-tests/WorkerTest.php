@@ -258,6 +258,52 @@ final class WorkerTest extends ServerTestCase
         self::assertSame("ended by the log\nran second\nended\n", $program->said());
     }
 
+    public function testAHandlerMaySetSignalHandlersOfItsOwnForATime(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = $this->worker('
+            $worker->on("n", function () {
+                $before = pcntl_signal_get_handler(SIGTERM);
+                pcntl_signal(SIGTERM, fn () => say("its own"));
+                posix_kill(getmypid(), SIGTERM);
+                pcntl_signal(SIGTERM, $before);
+                say("begin");
+                while (true) {
+                    usleep(1000);
+                }
+            });
+            $worker->run();
+        ', 'grace: 0.2');
+        $program->hear("its own\nbegin");
+        $program->signal(SIGTERM);
+        self::assertSame(142, $program->end());
+        self::assertSame(1, $this->queue->counts()->ready);
+    }
+
+    public function testAnInterruptedRunLeavesNothingToTheNext(): void
+    {
+        $this->queue->push('first', name: 'n');
+        $program = $this->worker('
+            $log = fn (string $line) => throw new LogicException("the log");
+            $worker = new Duly\Worker($client, ["q"], log: $log, maxJobs: 1, grace: 0.1);
+            $worker->on("n", function () {
+                posix_kill(getmypid(), SIGTERM);
+                while (true) {
+                    usleep(1000);
+                }
+            });
+            try {
+                $worker->run();
+            } catch (LogicException $error) {
+                say("ended by {$error->getMessage()}");
+            }
+            $worker->on("n", fn () => say("ran"))->run();
+            say("ended");
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertSame("ended by the log\nran\nended\n", $program->said());
+    }
+
     public function testALostServerIsSaidOnceAndSurvived(): void
     {
         $server = new Server();

@@ -143,8 +143,11 @@ impl Client {
         // handler that calls us too) must not hold up the others.
         let shared = Arc::clone(&self.shared);
         let open = async move { shared.backend.get_or_try_init(|| shared.open()).await.map(drop) };
-        let opened =
-            tokio::spawn(open).await.ok().map_or(Ok(()), |opened| opened.map_err(|error| error.during(operation)));
+        let opened = match tokio::spawn(open).await {
+            Ok(opened) => opened.map_err(|error| error.during(operation)),
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            Err(_) => Ok(()),
+        };
         let ended =
             || Error::new(ErrorKind::Internal, "the runtime ended while a connection was opened").during(operation);
         opened.and_then(|()| self.shared.backend.get().ok_or_else(ended))

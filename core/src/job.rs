@@ -1,7 +1,7 @@
 //! A reserved job: what its worker reads of it and says of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::data::Data;
@@ -21,44 +21,45 @@ pub struct Job {
     pub returns: u32,
     token: u64,
     queue: Queue,
-    /// What its own verbs made of it, by whichever clone: one of the numbers below.
-    hold: Arc<AtomicU8>,
+    /// What its own verbs made of it, by whichever clone.
+    hold: Arc<AtomicU32>,
 }
 
-const OURS: u8 = 0;
-/// A verb is under way to the server.
-const SETTLING: u8 = 1;
-const ACKED: u8 = 2;
-const FAILED_OR_RELEASED: u8 = 3;
+/// What is known of our hold on a job, in the low bits; above them, how many verbs that settle it are under way.
+const FATE: u32 = 0b11;
+const OURS: u32 = 0;
+const ACKED: u32 = 1;
+const FAILED_OR_RELEASED: u32 = 2;
 /// The server said that the lease is not ours.
-const LOST: u8 = 4;
+const LOST: u32 = 3;
+const UNDER_WAY: u32 = 4;
 
 /// A verb that settles a job, on its way; without an answer the job is ours as before.
 pub(crate) struct Settling {
-    hold: Arc<AtomicU8>,
+    hold: Arc<AtomicU32>,
 }
 
 impl Settling {
     /// The server has taken it.
     pub(crate) fn settled(self, outcome: Outcome) {
-        self.becomes(if outcome == Outcome::Done { ACKED } else { FAILED_OR_RELEASED });
+        let fate = if outcome == Outcome::Done { ACKED } else { FAILED_OR_RELEASED };
+        self.becomes(fate, &[OURS, LOST]);
     }
 
-    /// The server has refused it.
+    /// The server has refused it: it was settled by another verb, or is another's.
     pub(crate) fn lost(self) {
-        self.becomes(LOST);
+        self.becomes(LOST, &[OURS]);
     }
 
-    /// The first answer counts: a second ack finds nothing to ack.
-    fn becomes(&self, what: u8) {
-        let is_open = |now| (now <= SETTLING).then_some(what);
-        let _ = self.hold.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_open);
+    fn becomes(&self, fate: u32, from: &[u32]) {
+        let change = |hold: u32| from.contains(&(hold & FATE)).then_some(hold & !FATE | fate);
+        let _ = self.hold.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 }
 
 impl Drop for Settling {
     fn drop(&mut self) {
-        let _ = self.hold.compare_exchange(SETTLING, OURS, Ordering::AcqRel, Ordering::Acquire);
+        self.hold.fetch_sub(UNDER_WAY, Ordering::AcqRel);
     }
 }
 
@@ -69,26 +70,30 @@ impl Job {
 
     /// Was it acked, failed or released with its own verbs, by whichever clone?
     pub fn is_settled(&self) -> bool {
-        [ACKED, FAILED_OR_RELEASED].contains(&self.hold.load(Ordering::Acquire))
+        [ACKED, FAILED_OR_RELEASED].contains(&self.fate())
     }
 
     /// Was it acked with its own verb?
     pub fn is_acked(&self) -> bool {
-        self.hold.load(Ordering::Acquire) == ACKED
+        self.fate() == ACKED
     }
 
     /// Has one of its verbs learned that the lease is not ours?
     pub(crate) fn is_lost(&self) -> bool {
-        self.hold.load(Ordering::Acquire) == LOST
+        self.fate() == LOST
     }
 
     /// Is it settled, or may it be before long? That its lease is gone says nothing then.
     pub(crate) fn is_being_settled(&self) -> bool {
-        self.is_settled() || self.hold.load(Ordering::Acquire) == SETTLING
+        self.is_settled() || self.hold.load(Ordering::Acquire) >= UNDER_WAY
+    }
+
+    fn fate(&self) -> u32 {
+        self.hold.load(Ordering::Acquire) & FATE
     }
 
     pub(crate) fn settling(&self) -> Settling {
-        let _ = self.hold.compare_exchange(OURS, SETTLING, Ordering::AcqRel, Ordering::Acquire);
+        self.hold.fetch_add(UNDER_WAY, Ordering::AcqRel);
         Settling { hold: Arc::clone(&self.hold) }
     }
 

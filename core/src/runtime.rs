@@ -83,16 +83,22 @@ impl<T> Drop for PerProcess<T> {
 /// from one thread to another.
 pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
     static LOCAL: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
-    LOCAL.get(|| Builder::new_current_thread().enable_all().build().map_err(no_runtime))
+    // A name that is looked up is, in a thread.
+    LOCAL.get(|| {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().on_thread_start(|| _ = block_signals()).build().map_err(no_runtime)
+    })
 }
 
 /// The runtime with a thread of its own, for futures that nobody blocks on (asyncio, what goes on between blocking calls).
 pub fn background() -> Result<Arc<Runtime>, Error> {
     static BACKGROUND: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
     BACKGROUND.get(|| {
+        // tokio panics if it gets none.
+        std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(1).thread_name("duly").enable_all();
-        builder.on_thread_start(|| _ = block_signals()).build().map_err(no_runtime)
+        builder.worker_threads(1).thread_name("duly").enable_all().on_thread_start(|| _ = block_signals());
+        without_signals(|| builder.build()).map_err(no_runtime)
     })
 }
 
@@ -123,6 +129,10 @@ pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: the set lives until the call returns; the mask is what it was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     started
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Internal, "the system gives no thread").caused_by(error)
 }
 
 fn no_runtime(error: std::io::Error) -> Error {

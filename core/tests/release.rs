@@ -8,6 +8,20 @@ use duly::{Millis, NewJob, Outcome, ReserveOptions, Settlement};
 use support::Server;
 
 #[tokio::test]
+async fn a_verb_that_was_refused_does_not_outweigh_one_that_was_taken() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::from_json("1").unwrap()).await.unwrap();
+    let job = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
+    // Acks are taken first.
+    let release = Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(&job) };
+    assert_eq!(queue.settle_all(&[release, Settlement::done(&job)]).await.unwrap(), [false, true]);
+    assert!(job.is_acked());
+    job.ack().await.unwrap_err();
+    assert!(job.is_acked(), "and a second ack changes nothing");
+}
+
+#[tokio::test]
 async fn they_keep_the_order_in_which_they_were_reserved() {
     let server = Server::start();
     let queue = server.queue("orders");

@@ -318,6 +318,11 @@ impl WorkerEngine {
         all
     }
 
+    /// How many of them have come so far.
+    pub fn came() -> i64 {
+        crate::record::signed(process::came())
+    }
+
     /// Has this process get SIGTERM when its parent is gone; false where the system cannot do that.
     pub fn follow_parent(parent: i64) -> bool {
         crate::watch::follow_parent(parent)

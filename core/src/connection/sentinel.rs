@@ -81,6 +81,7 @@ impl Sentinels {
         if is_news {
             self.first.store(at, Ordering::Relaxed);
             // Who asks just now may be told what was so before.
+            let _unchanged = self.primary.read().unwrap_or_else(PoisonError::into_inner);
             self.news.fetch_add(1, Ordering::Release);
         }
         if let Some(believed) = self.believed()
@@ -119,8 +120,9 @@ impl Sentinels {
         loop {
             let heard = self.news.load(Ordering::Acquire);
             let found = self.ask_in_turn(dialer, deadline).await?;
+            let mut primary = self.primary.write().unwrap_or_else(PoisonError::into_inner);
             if self.news.load(Ordering::Acquire) == heard {
-                *self.primary.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&found));
+                *primary = Some(Arc::clone(&found));
                 return Ok(found);
             }
         }

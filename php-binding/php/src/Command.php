@@ -102,13 +102,15 @@ final class Command
         }
         // Who is ready heeds signals.
         Worker::holdSignals();
-        $ready($worker->grace(), implode(', ', $worker->queues()));
         try {
+            $ready($worker->grace(), implode(', ', $worker->queues()));
             $worker->run();
         } catch (\Throwable $error) {
             $this->say('the worker ends: ' . $error::class . ": {$error->getMessage()}");
             // Any other exception is of a logger, which may do better in a fresh process.
             return $error instanceof ExceptionInterface ? $fatal : self::ERROR;
+        } finally {
+            Worker::holdSignals(false);
         }
         return 0;
     }

@@ -80,6 +80,8 @@ final class Worker
     private bool $cutShort = false;
     /** Whether the engine sees signals by itself. */
     private bool $heeds = false;
+    /** How many signals the engine had seen before. */
+    private int $cameBefore = 0;
     private bool $watchesExit = false;
 
     /**
@@ -219,7 +221,7 @@ final class Worker
         }
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
-        [$this->heeds, $this->signals] = [false, 0];
+        [$this->heeds, $this->signals, $this->cutShort] = [false, 0, false];
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         self::holdSignals();
@@ -229,12 +231,12 @@ final class Worker
             $this->watchExit();
             $restore = $this->catchSignals();
         } finally {
-            self::holdSignals(SIG_UNBLOCK);
+            self::holdSignals(false);
         }
         try {
             $this->work($engine);
             $engine->done();
-            if (!$engine->isOver() && ($this->signals === 0 || !$this->heeds)) {
+            if (!$engine->isOver()) {
                 $engine->stop();
             }
             do {
@@ -499,10 +501,10 @@ final class Worker
     }
 
     /** @internal has signals wait for the handlers that `run` sets */
-    public static function holdSignals(int $how = SIG_BLOCK): void
+    public static function holdSignals(bool $hold = true): void
     {
         if (function_exists('pcntl_sigprocmask')) {
-            pcntl_sigprocmask($how, array_map('constant', self::SIGNALS));
+            pcntl_sigprocmask($hold ? SIG_BLOCK : SIG_UNBLOCK, array_map('constant', self::SIGNALS));
         }
     }
 
@@ -523,7 +525,7 @@ final class Worker
             }
             // A process that a handler has forked is no worker: as if this had never been set there.
             pcntl_signal($signal, $before[$signal]);
-            posix_kill(getmypid(), $signal);
+            function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         };
         foreach (self::SIGNALS as $name) {
             $signal = (int) constant($name);
@@ -533,6 +535,7 @@ final class Worker
         $before[SIGURG] = pcntl_signal_get_handler(SIGURG);
         pcntl_signal(SIGURG, $this->interrupt(...));
         // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
+        $this->cameBefore = WorkerEngine::came();
         $this->heeds = WorkerEngine::heed(array_map('constant', self::SIGNALS));
         return static function () use ($async, $before): void {
             foreach ($before as $signal => $handler) {
@@ -547,7 +550,8 @@ final class Worker
         $this->stopAsked = true;
         $this->signals++;
         $this->signal = $signal;
-        if (!$this->heeds) {
+        // A handler that has set handlers of its own, and put these back, has taken the engine's away.
+        if (!$this->heeds || WorkerEngine::came() < $this->cameBefore + $this->signals) {
             $this->engine?->stop();
         }
     }

@@ -137,6 +137,8 @@ impl State {
         if run.interrupted.is_some() {
             return;
         }
+        // One of the job's own verbs may have learned it sooner.
+        let why = if job.is_lost() { Interruption::LeaseLost } else { why };
         run.interrupted = Some(Instant::now());
         run.executor.interrupt(run.number, why);
         let (executor, number) = (run.executor.tag, run.number);

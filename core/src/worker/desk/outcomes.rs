@@ -31,12 +31,16 @@ pub(in crate::worker) struct Batch {
 }
 
 impl Batch {
-    fn about(&self, queue: &str, place: usize) -> AboutJob {
-        let job = match place.checked_sub(self.acked.len()) {
+    /// None if its record could not be decoded.
+    fn job(&self, place: usize) -> Option<&Arc<Job>> {
+        match place.checked_sub(self.acked.len()) {
             None => self.acked.get(place),
             Some(behind) => self.others.get(behind).and_then(|(_, job)| job.as_ref()),
-        };
-        job.map_or_else(|| AboutJob::unreadable(queue, self.outcomes.id_at(place)), |job| AboutJob::of(job))
+        }
+    }
+
+    fn about(&self, queue: &str, place: usize) -> AboutJob {
+        self.job(place).map_or_else(|| AboutJob::unreadable(queue, self.outcomes.id_at(place)), |job| AboutJob::of(job))
     }
 }
 
@@ -57,7 +61,9 @@ impl Desk {
         let acks = batch.acked.len();
         let mut lost = 0;
         for (place, &settled) in flags.iter().enumerate() {
-            if !settled {
+            if !settled && batch.job(place).is_some_and(|job| job.is_being_settled()) {
+                // Its handler was first.
+            } else if !settled {
                 lost += 1;
                 if lost <= MOST_TOLD_SINGLY {
                     state.tell(WorkerEvent::LeaseLost { job: batch.about(queue, place) }, self);
