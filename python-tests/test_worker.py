@@ -74,12 +74,14 @@ def test_what_a_handler_settles_itself_is_respected(client: duly.Client, queue: 
     worker.on("released", lambda job: job.release(3600))
     worker.on("failed", lambda job: job.fail("by hand", final=True))
     worker.on("acked", lambda job: job.ack())
-    for name in ("released", "failed", "acked"):
-        queue.push(name, name=name)
-    with running(worker):
-        until(lambda: queue.counts().totals.get("acked") == 1, "not acked")
+    worker.on("acked with others", lambda job: job.queue.ack_many([job]))
+    for name in ("released", "failed", "acked", "acked with others"):
+        queue.push(name, name=name, result_ttl=60)
+    with running(worker) as reports:
+        until(lambda: queue.counts().totals.get("acked") == 2, "not acked")
     assert [view.data for view in queue.peek("delayed")] == ["released"]
     assert [view.error for view in queue.peek("failed")] == ["by hand"]
+    assert reports[0].lost == 0
 
 
 def test_several_queues_are_served_the_first_one_first(client: duly.Client) -> None:

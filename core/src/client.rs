@@ -145,12 +145,12 @@ impl Client {
         let open = async move { shared.backend.get_or_try_init(|| shared.open()).await.map(drop) };
         let opened = match tokio::spawn(open).await {
             Ok(opened) => opened.map_err(|error| error.during(operation)),
-            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-            Err(_) => Ok(()),
+            Err(failed) => Err(Error::new(ErrorKind::Internal, "the opening of the connection broke off")
+                .caused_by(failed)
+                .during(operation)),
         };
-        let ended =
-            || Error::new(ErrorKind::Internal, "the runtime ended while a connection was opened").during(operation);
-        opened.and_then(|()| self.shared.backend.get().ok_or_else(ended))
+        let missing = || Error::new(ErrorKind::Internal, "the connection was not opened").during(operation);
+        opened.and_then(|()| self.shared.backend.get().ok_or_else(missing))
     }
 
     pub(crate) async fn run(

@@ -80,12 +80,14 @@ impl Job {
 
     /// Has one of its verbs learned that the lease is not ours?
     pub(crate) fn is_lost(&self) -> bool {
-        self.fate() == LOST
+        // Nor may one that is under way have been the reason.
+        self.hold.load(Ordering::Acquire) == LOST
     }
 
     /// Is it settled, or may it be before long? That its lease is gone says nothing then.
     pub(crate) fn is_being_settled(&self) -> bool {
-        self.is_settled() || self.hold.load(Ordering::Acquire) >= UNDER_WAY
+        let hold = self.hold.load(Ordering::Acquire);
+        hold >= UNDER_WAY || [ACKED, FAILED_OR_RELEASED].contains(&(hold & FATE))
     }
 
     fn fate(&self) -> u32 {

@@ -95,7 +95,8 @@ pub fn background() -> Result<Arc<Runtime>, Error> {
     static BACKGROUND: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
     BACKGROUND.get(|| {
         // tokio panics if it gets none.
-        std::thread::Builder::new().spawn(|| ()).map_err(no_thread)?;
+        let is_one_left = without_signals(|| std::thread::Builder::new().spawn(|| ()));
+        let _ = is_one_left.map_err(no_thread)?.join();
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(1).thread_name("duly").enable_all().on_thread_start(|| _ = block_signals());
         without_signals(|| builder.build()).map_err(no_runtime)
@@ -124,11 +125,18 @@ fn block_signals() -> libc::sigset_t {
 
 /// Runs what starts a thread so that the thread leaves all signals to others, from its beginning on.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    let before = block_signals();
-    let started = start();
-    // SAFETY: the set lives until the call returns; the mask is what it was.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    started
+    let _restored = Restored(block_signals());
+    start()
+}
+
+/// Gives the thread its mask back, also behind a panic.
+struct Restored(libc::sigset_t);
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // SAFETY: the set lives until the call returns.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
 }
 
 fn no_thread(error: std::io::Error) -> Error {

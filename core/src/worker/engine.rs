@@ -36,6 +36,15 @@ enum Thread {
     Ended(Result<(), Error>),
 }
 
+/// When the thread ends, also by an error or a panic, nobody may wait for more.
+struct Over(Arc<Desk>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
 impl Engine {
     /// Starts the thread, which makes connections of its own with the client's settings.
     ///
@@ -54,7 +63,8 @@ impl Engine {
         let presence = Presence::new(fetcher.queues(), &settings)?;
         let run = move || {
             let (lanes, desk) = (fetcher.queues(), of_thread);
-            let ended = runtime.block_on(async {
+            let _over = Over(Arc::clone(&desk));
+            runtime.block_on(async {
                 let ended = tokio::select! {
                     ended = fetcher.run() => ended,
                     never = renew::leases(&desk, lanes, lease) => match never {},
@@ -64,10 +74,7 @@ impl Engine {
                     presence.leave().await;
                 }
                 ended
-            });
-            // Also when it ends with an error or a panic nobody may wait for more.
-            desk.abandon();
-            ended
+            })
         };
         let thread = without_signals(|| thread.spawn(run)).map_err(|error| {
             Error::new(ErrorKind::Internal, "the system gives no thread to the worker").caused_by(error)

@@ -550,8 +550,13 @@ final class Worker
         $this->stopAsked = true;
         $this->signals++;
         $this->signal = $signal;
-        // A handler that has set handlers of its own, and put these back, has taken the engine's away.
-        if (!$this->heeds || WorkerEngine::came() < $this->cameBefore + $this->signals) {
+        // A handler that has set handlers of its own, and put these back, has taken the engine's away: `heed` sets them
+        // anew.
+        if (
+            !$this->heeds
+            || WorkerEngine::heed([$signal])
+            || WorkerEngine::came() < $this->cameBefore + $this->signals
+        ) {
             $this->engine?->stop();
         }
     }

@@ -62,7 +62,7 @@ impl Desk {
         let mut lost = 0;
         for (place, &settled) in flags.iter().enumerate() {
             if !settled && batch.job(place).is_some_and(|job| job.is_being_settled()) {
-                // Its handler was first.
+                // Its handler was first, or has a verb under way that tells.
             } else if !settled {
                 lost += 1;
                 if lost <= MOST_TOLD_SINGLY {
