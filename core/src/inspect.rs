@@ -165,8 +165,8 @@ impl Queue {
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
-    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in a ready list (beyond 5,000 entries) a page may be shorter where jobs were
-    /// cancelled.
+    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
+    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         let in_peek = |error: Error| error.during("peek").in_queue(self.name());
         if limit == 0 || limit > MAX_BATCH {

@@ -117,8 +117,10 @@ impl Executor {
 
     /// Notes how the run ended, without I/O: the engine tells the server with its next call, at once when it is idle.
     ///
-    /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted. Errors:
-    /// `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain failure.
+    /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted.
+    ///
+    /// Errors: `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain
+    /// failure.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.desk.finish(run, ended)
     }

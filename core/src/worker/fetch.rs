@@ -360,15 +360,13 @@ async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<Woken, Error> {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
     let mut outage = Outage::of_call(&desk);
-    let mut in_trouble = false;
     loop {
-        let wait = if in_trouble { PROBE } else { WAKE_WAIT };
+        let wait = if outage.has_failed() { PROBE } else { WAKE_WAIT };
         match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
-            Ok(Woken::No) if !in_trouble => outage = Outage::of_call(&desk),
+            Ok(Woken::No) if !outage.has_failed() => outage = Outage::of_call(&desk),
             Ok(woken) => return Ok(woken),
             Err(error) if !error.is_transient() => return Err(error.during("reserve").in_queue(queue.name())),
             Err(error) => {
-                in_trouble = true;
                 outage.failed(&error);
                 tokio::time::sleep(REST).await;
             }

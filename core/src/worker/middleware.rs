@@ -9,9 +9,9 @@ use crate::job::Job;
 /// The order is the same in every language. `before` hooks run in the order in which they were added; the handler; then, in
 /// the opposite order, `after` hooks if it worked, also if it acked the job itself. If it did not: `on_failure` hooks, then the
 /// decision (retry or `failed`), then `on_failed` hooks if it was `failed`. A `before` that gives a failure ends the run as if
-/// the handler had failed; the handler and the `before` hooks behind it do not run. A run that was interrupted (timeout, lost lease, end of the grace) calls no
-/// hook after its handler: the job is settled by then. Nor does one whose handler gave the job back or failed it with the job's
-/// own verbs.
+/// the handler had failed; the handler and the `before` hooks behind it do not run. A run that was interrupted (timeout, lost
+/// lease, end of the grace) calls no hook after its handler: the job is settled by then. Nor does one whose handler gave the job
+/// back or failed it with the job's own verbs.
 pub trait Middleware: Send + Sync {
     /// The handler is about to run.
     fn before(&self, job: &Job) -> Result<(), Failure> {

@@ -30,6 +30,11 @@ impl<'a> Outage<'a> {
         Self { desk, mine: Mutex::new(Mine { since: Instant::now(), is_noted: false, is_told: false }) }
     }
 
+    /// Did it get no answer so far?
+    pub(in crate::worker) fn has_failed(&self) -> bool {
+        self.mine.lock().unwrap_or_else(PoisonError::into_inner).is_noted
+    }
+
     /// It failed, and is tried again.
     pub(in crate::worker) fn failed(&self, error: &Error) {
         let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,9 +102,7 @@ impl Desk {
             state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
-}
 
-impl Desk {
     /// For how long nobody has read what is told.
     pub(in crate::worker) fn unread_for(&self) -> Duration {
         self.lock().events.front().map_or(Duration::ZERO, |(at, _)| at.elapsed())
