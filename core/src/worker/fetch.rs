@@ -79,7 +79,7 @@ struct Lane {
     trust: Trust,
     /// It has limits: a job that waited here for an executor would take a place from a worker that is idle.
     limited: bool,
-    /// Its last call brought all that was asked for: the next may go out before it is answered.
+    /// Its last call for jobs brought all that was asked for: the next may go out before it is answered.
     has_plenty: bool,
     calls: usize,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
@@ -135,7 +135,7 @@ impl Fetcher {
                     self.give_up_promises(want).await?;
                     self.sleep(now, until, want).await?;
                 }
-                Step::Over => return self.give_up_promises(Want { jobs: 0, free: 0 }).await,
+                Step::Over => return self.give_up_promises(Want::default()).await,
             }
         }
     }
@@ -158,11 +158,15 @@ impl Fetcher {
             weights -= lane.weight as usize;
             let looks = wanted > 0 && lane.look_at <= Instant::now();
             if looks || self.desk.has_outcomes(place) {
-                let came = self.call(place, wanted).await?;
-                left = Want { jobs: left.jobs.saturating_sub(came), free: left.free.saturating_sub(came) };
-                if wanted > 0 && self.selection == Selection::Strict && self.lanes[place].has_plenty {
-                    // The next one's turn comes when this one is empty.
-                    left = Want { jobs: 0, free: 0 };
+                left = left.less(self.call(place, wanted).await?);
+            }
+            if wanted > 0 && self.selection == Selection::Strict {
+                // The next one's turn comes when this one was found empty, and what it gave is here.
+                if !self.lanes[place].has_plenty {
+                    left = left.less(self.answers_of(place).await?);
+                }
+                if self.lanes[place].look_at <= Instant::now() {
+                    left = Want::default();
                 }
             }
         }
@@ -178,6 +182,11 @@ impl Fetcher {
                 return Ok(want);
             }
         }
+        self.answer_of(place).await
+    }
+
+    /// Waits for one of the calls to this queue. Gives how many jobs came.
+    async fn answer_of(&mut self, place: usize) -> Result<usize, Error> {
         while let Some(answered) = self.calls.join_next().await {
             let (of, granted) = self.take_answer(answered)?;
             if of == place {
@@ -185,6 +194,15 @@ impl Fetcher {
             }
         }
         Ok(0)
+    }
+
+    /// Waits for all calls to this queue. Two answers may be unpacked in another order than they came.
+    async fn answers_of(&mut self, place: usize) -> Result<usize, Error> {
+        let mut came = 0;
+        while self.lanes[place].calls > 0 {
+            came += self.answer_of(place).await?;
+        }
+        Ok(came)
     }
 
     fn start(&mut self, place: usize, want: usize) {
@@ -217,7 +235,9 @@ impl Fetcher {
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.told(lane.queue.name(), &batch, &flags);
         let granted = reply.jobs.len();
-        lane.has_plenty = want > 0 && granted == want;
+        if want > 0 {
+            lane.has_plenty = granted == want;
+        }
         // Not if another call, sent at the same time, has made a promise of its own.
         if reply.promised > 0 || promise == lane.promise {
             lane.promise = reply.promised;

@@ -21,12 +21,19 @@ pub(in crate::worker) enum Step {
 }
 
 /// How many jobs to ask for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(in crate::worker) struct Want {
     /// With those that wait here for an executor.
     pub(in crate::worker) jobs: usize,
     /// Those that an executor takes at once.
     pub(in crate::worker) free: usize,
+}
+
+impl Want {
+    /// What is wanted after so many have come.
+    pub(in crate::worker) fn less(self, came: usize) -> Self {
+        Self { jobs: self.jobs.saturating_sub(came), free: self.free.saturating_sub(came) }
+    }
 }
 
 impl Desk {
@@ -146,7 +153,7 @@ impl State {
     /// How many jobs to ask for.
     fn want(&self) -> Want {
         if self.phase != Phase::Working {
-            return Want { jobs: 0, free: 0 };
+            return Want::default();
         }
         let here = self.fetched.len() + self.asked;
         let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
