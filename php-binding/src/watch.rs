@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use duly::ErrorKind;
@@ -19,6 +20,8 @@ const SIGNAL: libc::c_int = libc::SIGURG;
 const AGAIN: Duration = Duration::from_millis(50);
 /// How soon the thread notices that its engine is gone.
 const LOOK_UP: Duration = Duration::from_secs(1);
+/// How long the end of an engine waits for what it told last; far more than that takes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
@@ -31,6 +34,7 @@ pub struct Watch {
     ended: AtomicBool,
     has_events: AtomicBool,
     events: Mutex<VecDeque<WorkerEvent>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Watch {
@@ -44,15 +48,27 @@ impl Watch {
             ended: AtomicBool::new(false),
             has_events: AtomicBool::new(false),
             events: Mutex::default(),
+            thread: Mutex::default(),
         });
         // The thread may start late: what comes from now on counts.
         let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
         let heeder = Heeder::since(process::came());
         let thread = std::thread::Builder::new().name("duly-watch".to_owned());
-        process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
-            duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
-        })?;
+        let thread =
+            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
+                duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
+            })?;
+        *watch.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(watch)
+    }
+
+    /// Waits until the thread of an engine that has ended has kept the last events.
+    pub fn hear_all(&self) {
+        let until = Instant::now() + LAST_WORDS;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// PHP is busy with this run from now on.
@@ -76,6 +92,7 @@ impl Watch {
     }
 
     fn run(&self, engine: &Weak<Engine>, heeder: &Heeder) {
+        let mut has_ended = false;
         while let Some(engine) = engine.upgrade() {
             let Ok(event) = engine.event(LOOK_UP, &mut Heeding { engine: &engine, heeder }) else {
                 return;
@@ -84,10 +101,12 @@ impl Watch {
                 return;
             }
             let Some(event) = event else {
-                if matches!(engine.ended(Duration::ZERO, &mut Uninterrupted), Ok(None)) {
-                    continue;
+                if has_ended {
+                    return;
                 }
-                return;
+                // Between the wait and this look it may have told its last.
+                has_ended = !matches!(engine.ended(Duration::ZERO, &mut Uninterrupted), Ok(None));
+                continue;
             };
             let run = match &event {
                 WorkerEvent::Interrupted { run, .. } => Some(*run),

@@ -296,7 +296,11 @@ impl WorkerEngine {
     pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
         let Some(inner) = self.inner() else { return Ok(true) };
         let wait = span("wait", wait, Duration::ZERO)?;
-        Ok(inner.engine.ended(wait, &mut Signals)?.is_some())
+        let ended = inner.engine.ended(wait, &mut Signals)?.is_some();
+        if ended {
+            inner.watch.hear_all();
+        }
+        Ok(ended)
     }
 
     /// How many jobs are done (`acked`), `failed`, `released` and `lost` so far.

@@ -275,12 +275,14 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         """Do it."""
         try:
-            while self._ended is None:
+            while True:
                 event = self._engine.event(_LOOK_S if self._interrupted else _A_WAIT_S)
-                if event is None:
-                    self._ended = self._engine.ended(0.0)
-                else:
+                if event is not None:
                     self._heed(event)
+                elif self._ended is not None:
+                    break  # what it told last has been heard
+                else:
+                    self._ended = self._engine.ended(0.0)
                 self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
