@@ -172,7 +172,7 @@ final class WorkerTest extends ServerTestCase
         $program = $this->worker('
             $worker->on("n", function () { say("begin"); sleep(2); });
             $worker->run();
-        ', 'lease: 0.6, maxJobs: 1');
+        ', 'lease: 1.0, maxJobs: 1');
         $program->hear('begin');
         self::assertNull($this->queue->reserve(wait: 1.5));
         self::assertSame(0, $program->end());

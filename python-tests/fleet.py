@@ -96,10 +96,15 @@ class Worker:
         said = self.log.read_text()
         assert (said.count("keeps trying"), said.count("answers again")) == (1, 1), said
 
+    def ended_with(self, status: int) -> str:
+        """Say so, with the last of what it said."""
+        return f"{self.what} ended with {status}:\n" + "\n".join(self.log.read_text().splitlines()[-10:])
+
     def end(self) -> int:
         if self.frozen_until is not None:
             self.thaw()
-        if self.process.poll() is None:
+        # Told a second time, it would stop at once.
+        if self.process.poll() is None and self.told is not signal.SIGTERM:
             self.tell(signal.SIGTERM)
         return self.process.wait(20)
 
@@ -151,22 +156,21 @@ class Fleet:
             self.faults["SIGSTOP past the lease"] += 1
 
     def _ended_as_told(self, worker: Worker, status: int) -> None:
-        if worker.told is None and status in (-signal.SIGKILL, -signal.SIGABRT):
+        """Check what a worker ended with; a job may also have killed one that was told to end."""
+        by_a_job = (-signal.SIGKILL, -signal.SIGABRT)
+        if worker.told is None and status in by_a_job:
             self.faults["by the job"] += 1
             return
-        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}.get(worker.told or signal.SIGINT)
-        # It may also have been told while a job killed it.
-        assert status in (expected, -signal.SIGKILL, -signal.SIGABRT), (worker.what, status, worker.log.read_text())
+        assert worker.told is not None, worker.ended_with(status)
+        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}[worker.told]
+        assert status in (expected, *by_a_job), worker.ended_with(status)
 
     def end(self) -> None:
         for worker in self.workers:
             starting = worker.process.pid not in self._journal.running
             status = worker.end()
-            assert status == 0 or (starting and status == -signal.SIGTERM), (
-                worker.what,
-                status,
-                worker.log.read_text(),
-            )
+            if not (starting and status == -signal.SIGTERM):
+                self._ended_as_told(worker, status)
 
     def kill(self) -> None:
         for worker in self.workers:

@@ -1,18 +1,21 @@
 """What a server's append-only file says about a queue and its runs: one order of all that happened, kept by the server.
 
-It has each grant and end of a lease, each ack, and each note that a handler made (see noting/worker.py), so it proves
-what no worker's clock could: whether a run started after its job's ack.
+It has each grant and end of a lease, each ack, and each note that a handler made (see noting/worker.py), so it shows
+whether a run started after its job's ack. A process may stand still between the start of a handler and its note, longer
+than its lease: for such a note, and only for it, counts what it says of when the handler started, by the one clock of
+the machine.
 """
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 Command = list[str]
-NOTE = re.compile(r'"data":"(start|end) (\S+) (\d+) (\d+)"')
+NOTE = re.compile(r'"data":"(start|end) (\S+) (\d+) (\d+) (\d+)"')
 
 
 @dataclass
@@ -21,9 +24,10 @@ class Life:
 
     token: int = 0  # of its last lease
     is_leased: bool = False
-    ends_ms: list[int] = field(default_factory=list)  # of its leases, as granted and extended
+    next_end_ms: int = 0  # of the lease that is just granted: a script writes it before the token
+    ends_ms: dict[int, int] = field(default_factory=dict)  # of its leases, by token, as granted and extended
     attempts: int = 0
-    runs: list[int] = field(default_factory=list)  # their tokens
+    runs: list[int] = field(default_factory=list)  # their tokens, in order
     returns: dict[int, str] = field(default_factory=dict)  # token of a lease, and how the job came back from it
     acked: bool = False
     failed: bool = False
@@ -55,9 +59,12 @@ class Journal:
 
     def _happened(self, command: Command) -> None:
         match command:
+            case ["ZADD", key, "XX", end, job] if key == self._orders + "reserved":
+                life = self._life(job)
+                life.ends_ms[life.token] = int(end)
             case ["ZADD", key, *rest] if key == self._orders + "reserved":
-                for end, job in _pairs(rest[1:] if rest[0] == "XX" else rest):
-                    self._life(job).ends_ms.append(int(end))
+                for end, job in _pairs(rest):
+                    self._life(job).next_end_ms = int(end)
             case ["HSET", key, *rest] if key == self._orders + "leases":
                 for job, token in _pairs(rest):
                     self._granted(job, int(token))
@@ -82,12 +89,12 @@ class Journal:
             self.wrong.append(f"{job} was leased to two workers at once")
         if token <= life.token:
             self.wrong.append(f"{job} got the token {token} after {life.token}")
-        # The last of the ends is that of this lease: a script writes it before the token.
-        if life.returns.get(life.token) == "its lease ended" and token < life.ends_ms[-2] * 1000:
+        if life.returns.get(life.token) == "its lease ended" and token < life.ends_ms[life.token] * 1000:
             self.wrong.append(f"{job} was taken back before its lease was over")
         if life.acked or life.failed:
             self.wrong.append(f"{job} was leased after its end")
         life.token, life.is_leased = token, True
+        life.ends_ms[token] = life.next_end_ms
 
     def _came_back(self, job: str, note: str) -> None:
         """Take note of `<attempts>;<returns>;<last error>`. A release keeps attempts and error."""
@@ -110,7 +117,7 @@ class Journal:
     def _noted(self, record: str) -> None:
         noted = NOTE.search(record)
         assert noted is not None, record
-        what, job, token, pid = noted[1], noted[2], int(noted[3]), int(noted[4])
+        what, job, token, pid, at_us = noted[1], noted[2], int(noted[3]), int(noted[4]), int(noted[5])
         life = self._life(job)
         holds = life.is_leased and life.token == token
         if what == "end":
@@ -120,20 +127,27 @@ class Journal:
             return
         self.running[pid] += 1
         self.counts["runs"] += 1
+        if token in life.runs:
+            self.wrong.append(f"{job} was run twice under one lease")
+        elif not holds and life.returns.get(token) == "its lease ended" and at_us < life.ends_ms[token] * 1000:
+            self.counts["late notes"] += 1
+            self.counts["duplicates"] += any(later > token for later in life.runs)
+        else:
+            self._started(job, pid, holds)
+        bisect.insort(life.runs, token)
+
+    def _started(self, job: str, pid: int, holds: bool) -> None:
+        life = self._life(job)
         if life.acked:
             self.counts["after ack"] += 1
             self.wrong.append(f"{job} was run by {pid} after its ack")
         elif not holds:
-            self.counts["without lease"] += 1
             self.wrong.append(f"{job} was run by {pid} without its lease")
-        if token in life.runs:
-            self.wrong.append(f"{job} was run twice under one lease")
         if life.runs:
             came_back = life.returns.get(life.runs[-1])
             if came_back is None:
                 self.wrong.append(f"{job} was run again by {pid} although its last run held the lease")
             self.counts["duplicates" if came_back == "its lease ended" else "retries"] += 1
-        life.runs.append(token)
 
     def _life(self, job: str) -> Life:
         return self.lives.setdefault(job, Life())

@@ -91,7 +91,7 @@ class Notes:
     def read(self) -> None:
         while jobs := self._queue.reserve_many(500):
             for job in jobs:
-                what, noted, _, pid = str(job.data).split()
+                what, noted, _, pid, _ = str(job.data).split()
                 if what == "start":
                     self.starts.append(noted)
                     self.pids.setdefault(noted, set()).add(int(pid))

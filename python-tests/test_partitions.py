@@ -93,12 +93,12 @@ def test_a_queue_has_1_to_256_parts(client: duly.Client, server: Server, count: 
 
 def test_a_worker_serves_the_parts_and_renews_their_leases(client: duly.Client) -> None:
     orders = client.partitions("orders", 2)
-    worker = duly.Worker(client, [part.name for part in orders.parts], lease=0.3)
+    worker = duly.Worker(client, [part.name for part in orders.parts], lease=1.0)
     seen: list[str] = []
 
     @worker.on(None)
     def note(job: duly.Job) -> None:
-        ends = time.monotonic() + 0.7
+        ends = time.monotonic() + 1.5
         until(lambda: time.monotonic() > ends, "time stands still")
         seen.append(job.queue.name)
         if len(seen) == 2:

@@ -1,7 +1,7 @@
 //! A worker that notes on the server when each run starts and ends, for the tests that kill workers at random; see its
 //! sibling `python-tests/noting/worker.py`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use duly::worker::{Failure, Job, Worker};
 use duly::{Client, NewJob, Queue};
@@ -42,7 +42,8 @@ async fn work(notes: Queue, job: Job<Order>) -> Result<(), Failure> {
 }
 
 async fn note(notes: &Queue, what: &str, job: &Job<Order>) -> Result<(), duly::Error> {
-    let note = format!("{what} {} {} {}", job.id(), job.token(), std::process::id());
+    let at_us = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros();
+    let note = format!("{what} {} {} {} {at_us}", job.id(), job.token(), std::process::id());
     notes.push(NewJob::new(&note)?).await?;
     Ok(())
 }

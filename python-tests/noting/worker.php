@@ -14,7 +14,7 @@ use Duly\Worker;
 
 $notes = (new Client(getenv('NOTING_URL')))->queue('notes');
 $note = function (string $what, Job $job) use ($notes): void {
-    $notes->push("{$what} {$job->id} {$job->token} " . getmypid());
+    $notes->push(sprintf('%s %s %d %d %d', $what, $job->id, $job->token, getmypid(), microtime(true) * 1e6));
 };
 
 $worker = new Worker(new Client(), ['orders'], lease: (float) getenv('NOTING_LEASE')); // DULY_URL says where

@@ -23,7 +23,7 @@ NOTES_URL = os.environ["NOTING_URL"]
 
 
 def note(what: str, job: duly.Job) -> str:
-    return f"{what} {job.id} {job.token} {os.getpid()}"
+    return f"{what} {job.id} {job.token} {os.getpid()} {time.time_ns() // 1000}"
 
 
 def trouble(data: dict[str, Any], job: duly.Job) -> None:

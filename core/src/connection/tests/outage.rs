@@ -57,7 +57,7 @@ async fn killed_server_is_ridden_out_during_calls() {
 #[tokio::test]
 async fn server_that_stays_away_is_unreachable_when_nothing_was_sent() {
     let mut server = TestServer::start(&[]);
-    let connection = connect_briefly(&server.url(), Duration::from_millis(600));
+    let connection = connect_briefly(&server.url(), Duration::from_millis(1500));
     run_set_once(&connection, "k", "v").await.unwrap();
     server.kill();
     // This call may or may not notice in time that the connection is gone.
@@ -66,7 +66,7 @@ async fn server_that_stays_away_is_unreachable_when_nothing_was_sent() {
     let error = run_set_once(&connection, "k", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
