@@ -119,7 +119,14 @@ chosen() {
 
 report() { # report ok|FAILED 'what happened'
     printf '%-7s %-32s %4d s  %s\n' "$1" "$name" "$seconds" "$2"
-    [ "$1" = ok ] || tail -n 60 "$log" | sed 's/^/        | /'
+    [ "$1" = ok ] || { what_went_wrong "$log"; tail -n 60 "$log"; } | cut -c 1-400 | sed 's/^/        | /'
+}
+
+# The few lines that tell most, first: of pytest, PHPUnit, cargo test, compilers. Who reads may see no more than them.
+what_went_wrong() {
+    sed 's/\x1b\[[0-9;]*m//g' "$1" | grep -aE -A 2 \
+        '^E  |^(FAILED|ERROR) |panicked at|^error(\[|:)|^[0-9]+\) |^Failed asserting|^Fatal error|stopped after' | head -n 30
+    echo '...'
 }
 
 check() {
