@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use duly::worker::{Context, Engine, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings};
-use duly::{Client, Counts, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
+use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
 use support::Server;
 use tokio::sync::{Notify, Semaphore};
@@ -383,6 +383,34 @@ async fn strict_queues_come_in_their_order_and_weighted_ones_all_get_a_turn() {
         } else {
             assert!((1..JOBS).contains(&mail_first), "weighted: {mail_first}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_queue_has_its_turn_beside_one_with_plenty_of_short_jobs() {
+    const JOBS: usize = 2000;
+    let server = Server::start();
+    for selection in [Selection::Strict, Selection::Weighted] {
+        let client = Client::builder().url(&server.url()).prefix(&format!("{selection:?}:")).build().unwrap();
+        let (orders, mail) = (client.queue("orders").unwrap(), client.queue("mail").unwrap());
+        orders.set_limits(&Limits::new().concurrency(5)).await.unwrap();
+        orders.push(job("note").delay(Duration::from_millis(300))).await.unwrap();
+        mail.push_many((0..JOBS).map(|_| job("note")), |_| {}).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&order);
+        let worker = start(&client, |worker| {
+            worker.queue("mail", 1).selection(selection).concurrency(10).handler("note", move |job: Job<Value>, _| {
+                seen.lock().unwrap().push(job.queue().name().to_owned());
+                async {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    Ok::<(), Failure>(())
+                }
+            })
+        });
+        until("all ran", async || order.lock().unwrap().len() == JOBS + 1).await;
+        worker.stop().await;
+        let turn = order.lock().unwrap().iter().position(|name| name == "orders").unwrap();
+        assert!(turn < JOBS * 3 / 4, "{selection:?}: it ran behind {turn} of {JOBS}");
     }
 }
 

@@ -81,6 +81,8 @@ struct Lane {
     limited: bool,
     /// Its last call for jobs brought all that was asked for: the next may go out before it is answered.
     has_plenty: bool,
+    /// Its last call for jobs brought none, and there was none to be had.
+    is_empty: bool,
     calls: usize,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
     wait: Option<Wait>,
@@ -101,6 +103,7 @@ impl Fetcher {
                 trust: Trust::default(),
                 limited: false,
                 has_plenty: false,
+                is_empty: false,
                 calls: 0,
                 wait: None,
             });
@@ -125,10 +128,7 @@ impl Fetcher {
     async fn work(&mut self) -> Result<(), Error> {
         loop {
             let now = Instant::now();
-            // A limited queue is looked at when an executor is free.
-            let free = self.desk.has_free_executor();
-            let due =
-                self.lanes.iter().any(|lane| lane.look_at <= now && (free || !lane.limited) && lane.takes_a_call());
+            let due = self.is_due(now, self.desk.has_free_executor());
             match self.desk.next_step(due) {
                 Step::Call { want } => self.round(want).await?,
                 Step::Sleep { until, want } => {
@@ -140,6 +140,20 @@ impl Fetcher {
         }
     }
 
+    /// May a queue be asked for jobs now? As [`Self::round`] would do it.
+    fn is_due(&self, now: Instant, free: bool) -> bool {
+        let is_due = |lane: &Lane| lane.look_at <= now && (free || !lane.limited) && lane.takes_a_call();
+        match self.selection {
+            Selection::Strict => {
+                let held_back = self.lanes.iter().position(|lane| !lane.lets_pass(now));
+                self.lanes[..held_back.map_or(self.lanes.len(), |place| place + 1)].iter().any(is_due)
+            }
+            Selection::Weighted => {
+                self.lanes.iter().all(|lane| free || !lane.waits_for_executor(now)) && self.lanes.iter().any(is_due)
+            }
+        }
+    }
+
     /// One call to each queue that has outcomes, or from which jobs are wanted.
     async fn round(&mut self, want: Want) -> Result<(), Error> {
         let order = match self.selection {
@@ -147,6 +161,14 @@ impl Fetcher {
             Selection::Weighted => weighted_order(&self.lanes.iter().map(|lane| lane.weight).collect::<Vec<_>>())?,
         };
         let mut left = want;
+        let now = Instant::now();
+        if self.selection == Selection::Weighted
+            && want.free == 0
+            && self.lanes.iter().any(|lane| lane.waits_for_executor(now))
+        {
+            // Otherwise the executors would have jobs of the others for as long as there are any.
+            left = Want::default();
+        }
         let mut weights: usize = self.lanes.iter().map(|lane| lane.weight as usize).sum();
         for place in order {
             let lane = &self.lanes[place];
@@ -160,12 +182,12 @@ impl Fetcher {
             if looks || self.desk.has_outcomes(place) {
                 left = left.less(self.call(place, wanted).await?);
             }
-            if wanted > 0 && self.selection == Selection::Strict {
+            if self.selection == Selection::Strict {
                 // The next one's turn comes when this one was found empty, and what it gave is here.
-                if !self.lanes[place].has_plenty {
+                if wanted > 0 && !self.lanes[place].has_plenty {
                     left = left.less(self.answers_of(place).await?);
                 }
-                if self.lanes[place].look_at <= Instant::now() {
+                if !self.lanes[place].lets_pass(Instant::now()) {
                     left = Want::default();
                 }
             }
@@ -237,6 +259,7 @@ impl Fetcher {
         let granted = reply.jobs.len();
         if want > 0 {
             lane.has_plenty = granted == want;
+            lane.is_empty = granted == 0 && !is_unfinished(&reply);
         }
         // Not if another call, sent at the same time, has made a promise of its own.
         if reply.promised > 0 || promise == lane.promise {
@@ -330,6 +353,16 @@ impl Lane {
         if self.limited { want.free } else { want.jobs }
     }
 
+    /// Under a strict order: may the queues behind it be asked?
+    fn lets_pass(&self, now: Instant) -> bool {
+        self.is_empty && self.look_at > now
+    }
+
+    /// It is to be looked at, as soon as an executor is free.
+    fn waits_for_executor(&self, now: Instant) -> bool {
+        self.limited && self.look_at <= now
+    }
+
     fn takes_a_call(&self) -> bool {
         self.calls == 0 || (self.has_plenty && self.calls < CALLS_AT_ONCE)
     }
@@ -366,13 +399,19 @@ fn next_look(reply: &ReserveReply, want: usize, trust: &mut Trust) -> Duration {
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
     }
     let again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
+    if is_unfinished(reply) {
+        return Duration::ZERO;
+    }
     match (&reply.status, reply.next_in) {
-        // It did a bounded amount of work and did not reach what is ready.
-        (ReserveStatus::None, Some(Duration::ZERO)) => Duration::ZERO,
         (ReserveStatus::None, Some(next)) if reply.promised > 0 => next.min(again),
         (ReserveStatus::None, Some(next)) => trust.pause(next, again),
         _ => again,
     }
+}
+
+/// Did it do a bounded amount of work, and not reach what is ready?
+fn is_unfinished(reply: &ReserveReply) -> bool {
+    matches!((&reply.status, reply.next_in), (ReserveStatus::None, Some(Duration::ZERO)))
 }
 
 /// Waits for a wake-up. Errors: those that waiting does not cure.
