@@ -103,8 +103,8 @@ class Worker:
     def end(self) -> int:
         if self.frozen_until is not None:
             self.thaw()
-        # Told a second time, it would stop at once.
-        if self.process.poll() is None and self.told is not signal.SIGTERM:
+        # Told a second time, it would stop at once; and who was killed just now may not be gone yet.
+        if self.process.poll() is None and self.told is None:
             self.tell(signal.SIGTERM)
         return self.process.wait(20)
 
@@ -157,13 +157,13 @@ class Fleet:
 
     def _ended_as_told(self, worker: Worker, status: int) -> None:
         """Check what a worker ended with; a job may also have killed one that was told to end."""
-        by_a_job = (-signal.SIGKILL, -signal.SIGABRT)
-        if worker.told is None and status in by_a_job:
+        by_a_job = -signal.SIGABRT if worker.what == "rust" else -signal.SIGKILL
+        if worker.told is None and status == by_a_job:
             self.faults["by the job"] += 1
             return
         assert worker.told is not None, worker.ended_with(status)
         expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}[worker.told]
-        assert status in (expected, *by_a_job), worker.ended_with(status)
+        assert status in (expected, by_a_job), worker.ended_with(status)
 
     def end(self) -> None:
         for worker in self.workers:

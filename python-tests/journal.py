@@ -43,6 +43,7 @@ class Journal:
         self.lives: dict[str, Life] = {}
         self.running: Counter[int] = Counter()  # runs under way, by pid
         self.counts: Counter[str] = Counter()
+        self._taken_back: list[tuple[str, int]] = []  # since the last grant: jobs whose lease ended, and when it had to
         self.wrong: list[str] = []
 
     def close(self) -> None:
@@ -89,8 +90,10 @@ class Journal:
             self.wrong.append(f"{job} was leased to two workers at once")
         if token <= life.token:
             self.wrong.append(f"{job} got the token {token} after {life.token}")
-        if life.returns.get(life.token) == "its lease ended" and token < life.ends_ms[life.token] * 1000:
-            self.wrong.append(f"{job} was taken back before its lease was over")
+        # No token is before the moment of its grant.
+        early = [job for job, end_ms in self._taken_back if token < end_ms * 1000]
+        self.wrong += [f"{job} was taken back before its lease was over" for job in early]
+        self._taken_back.clear()
         if life.acked or life.failed:
             self.wrong.append(f"{job} was leased after its end")
         life.token, life.is_leased = token, True
@@ -103,6 +106,8 @@ class Journal:
         ended = "lease ended" in error and int(attempts) > life.attempts
         life.attempts = int(attempts)
         life.returns[life.token] = "its lease ended" if ended else "it was given back"
+        if ended:
+            self._taken_back.append((job, life.ends_ms[life.token]))
         self.counts["leases that ended"] += ended
 
     def _acked(self, job: str) -> None:

@@ -124,8 +124,8 @@ report() { # report ok|FAILED 'what happened'
 
 # The few lines that tell most, first: of pytest, PHPUnit, cargo test, compilers. Who reads may see no more than them.
 what_went_wrong() {
-    sed 's/\x1b\[[0-9;]*m//g' "$1" | grep -aE -A 2 \
-        '^E  |^(FAILED|ERROR) |panicked at|^error(\[|:)|^[0-9]+\) |^Failed asserting|^Fatal error|stopped after' | head -n 30
+    grep -aE '^(FAILED|ERROR) ' "$1" | head -n 10
+    grep -aE -A 2 '^E  |panicked at|^error(\[|:)|^[0-9]+\) |^Failed asserting|^Fatal error|stopped after' "$1" | head -n 30
     echo '...'
 }
 

@@ -66,7 +66,8 @@ impl Watch {
     pub fn hear_all(&self) {
         let until = Instant::now() + LAST_WORDS;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < until {
+        let is_busy = || self.running.load(Ordering::Acquire) != 0; // with a run that PHP has not ended
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && !is_busy() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

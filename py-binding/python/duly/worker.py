@@ -282,8 +282,14 @@ class _Watch(threading.Thread):
                 elif self._ended is not None:
                     break  # what it told last has been heard
                 else:
-                    self._ended = self._engine.ended(0.0)
+                    self._look_for_end()
                 self._look_at_interrupted()
+        except BaseException as error:  # noqa: BLE001 - `report` raises it
+            self._ended = error
+
+    def _look_for_end(self) -> None:
+        try:
+            self._ended = self._engine.ended(0.0)
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
 
