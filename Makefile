@@ -1,5 +1,5 @@
 # Each target is one script or program; they say more about themselves.
-.PHONY: help setup build demo test bench clean
+.PHONY: help setup build demo test bench guard clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -20,6 +20,9 @@ test: setup ## every check and test in every language; ends with "N passed, N fa
 
 bench: build ## the figures, with the budget beside each
 	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m bench.run
+
+guard: setup ## count what the plain path costs, and compare it with bench/guard.json
+	@.venv/bin/python -m bench.guard
 
 clean: ## remove everything that was built, .venv included
 	rm -rf target build bench/out .venv .pytest_cache .mypy_cache .ruff_cache

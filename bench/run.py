@@ -10,16 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 from bench import workers
+from bench.server import Server
 
 Figure = dict[str, Any]
 
@@ -159,58 +157,6 @@ def worst_languages(figures: list[Figure]) -> list[Figure]:
         if language in ("rust", "python", "php") and name.endswith(("_ms", "_s")):
             of_all.setdefault(name, []).append({**figure, "metric": name})
     return [max(same, key=lambda figure: float(figure["value"])) for same in of_all.values()]
-
-
-class Server:
-    """A redis-server without persistence, on a free port and the given CPU."""
-
-    def __init__(self, cpu: int) -> None:
-        program = shutil.which("redis-server") or shutil.which("valkey-server")
-        if program is None:
-            sys.exit("bench: no redis-server here: run tools/setup.sh")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self._port}"
-        self._cpu = cpu
-        self._folder = tempfile.TemporaryDirectory(prefix="duly-bench-")
-        options = ["--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self._command = [program, *options, "--dir", self._folder.name]
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        os.sched_setaffinity(process.pid, {self._cpu})
-        wait_until_it_listens(self._port, process)
-        return process
-
-    def restart(self) -> None:
-        """Kills it, leaves workers time to notice, and starts it again."""
-        self._process.kill()
-        self._process.wait()
-        time.sleep(1.2)
-        self._process = self._start()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._folder.cleanup()
-
-
-def wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 10
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as probe:
-                probe.sendall(b"PING\r\n")
-                if probe.recv(7).startswith(b"+PONG"):
-                    return
-        except OSError:
-            time.sleep(0.02)
-    sys.exit(f"bench: the redis-server on port {port} did not come up")
 
 
 def print_table(figures: list[Figure]) -> None:

@@ -11,6 +11,7 @@ packages=(
     openssl                                 # certificates for the TLS tests
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
+    valgrind                                # counts the instructions of the plain path (bench/guard.py)
 )
 python_at_least=11
 

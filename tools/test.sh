@@ -39,6 +39,7 @@ steps() {
     check 'php: style' over '*.php' phpcs -q -s
     tests 'php: tests' phpunit --configuration php-tests/phpunit.xml --testsuite tests
     tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+    check 'bench: guard of the plain path' python -m bench.guard
     tests 'docs: examples' pytest python-tests/test_docs_examples.py
     check 'shell: syntax' each 'tools/*.sh' bash -n
 }
