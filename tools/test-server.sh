@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs the engine's tests against another server than the machine's: tools/test-server.sh /path/to/redis-server [test ...]
+# Runs the engine's tests against another server than the machine's: tools/test-server.sh /path/to/redis-server [part ...]
+# The parts are lib, conformance, engine, worker and faults: all without an argument.
 # Left out is what that server cannot do; each has its reason here. Ends with "N passed, N failed" and the server's version.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2s/^# //p' "$0" >&2; exit 2; }
-program=$(readlink -f "$1")
+program=$(realpath -s "$1") # not what a link leads to: Debian's redis-server is another program by name only
 shift
 cd "$(dirname "$0")/.."
 command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
@@ -48,20 +49,15 @@ export DULY_TEST_SERVER=$program DULY_SERVER=$program
 arguments=()
 for name in "${skipped[@]}"; do arguments+=(--skip "$name"); done
 suites=("$@")
-if [ $# = 0 ]; then
-    suites=(lib conformance)
-    for file in core/tests/*.rs; do
-        name=$(basename "$file" .rs)
-        case $name in conformance | soak) ;; *) suites+=("$name") ;; esac
-    done
-fi
+[ $# != 0 ] || suites=(lib conformance engine worker faults)
 
+cargo_test=(cargo test --quiet -p duly --features opentelemetry)
 log=$folder/log
 for suite in "${suites[@]}"; do
     case $suite in
-    lib) cargo test --quiet -p duly --lib -- "${arguments[@]}" ;;
-    conformance) cargo test --quiet -p duly --test conformance ;; # runs all or, with a name, one: skips nothing
-    *) cargo test --quiet -p duly --test "$suite" -- "${arguments[@]}" ;;
+    lib) "${cargo_test[@]}" --lib -- "${arguments[@]}" ;;
+    conformance) "${cargo_test[@]}" --test conformance ;; # runs all or, with a name, one: skips nothing
+    *) "${cargo_test[@]}" --test "$suite" -- "${arguments[@]}" ;;
     esac >"$log" 2>&1 || cat "$log" >&2
     grep '^test result: ' "$log" || echo 'test result: FAILED. 0 passed; 1 failed'
 done | awk -v what="${said%% sha=*}, TLS: $tls" '

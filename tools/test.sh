@@ -15,14 +15,13 @@ passed=0 failed=0
 steps() {
     check 'runner: a failing check fails' ./tools/test.sh --self-check
     check 'rust: format' cargo fmt --all --check
-    check 'rust: lint' cargo clippy --workspace --all-targets -- -D warnings
-    check 'rust: lint of traces' cargo clippy -p duly --features opentelemetry --lib --test telemetry -- -D warnings
+    check 'rust: lint' cargo clippy --workspace --all-targets --test soak --features duly/opentelemetry -- -D warnings
+    check 'rust: without traces' cargo check -p duly --lib
     check 'rust: documentation' cargo doc --no-deps -p duly
-    tests 'rust: units' cargo test -p duly --lib
-    tests 'rust: integration' cargo test -p duly "${integration[@]}"
-    tests 'rust: traces' cargo test -p duly --features opentelemetry --lib --test telemetry -- telemetry span trace
-    tests 'rust: conformance' cargo test -p duly --test conformance
-    tests 'rust: examples in docs' cargo test -p duly --doc
+    tests 'rust: units' cargo test -p duly --features opentelemetry --lib
+    tests 'rust: integration' cargo test -p duly --features opentelemetry --test engine --test worker --test faults --test soak
+    tests 'rust: conformance' cargo test -p duly --features opentelemetry --test conformance
+    tests 'rust: examples in docs' cargo test -p duly --features opentelemetry --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
         cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
@@ -43,15 +42,6 @@ steps() {
     tests 'docs: examples' pytest python-tests/test_docs_examples.py
     check 'shell: syntax' each 'tools/*.sh' bash -n
 }
-
-integration=()
-for file in core/tests/*.rs; do
-    name=$(basename "$file" .rs)
-    case $name in
-        conformance | telemetry) ;; # steps of their own
-        *) integration+=(--test "$name") ;;
-    esac
-done
 
 files() { git ls-files --cached --others --exclude-standard -- "$1"; }
 

@@ -1,4 +1,4 @@
-//! This test program, started again as a process of its own, which runs the test `worker_process` alone.
+//! This test program, started again as a process of its own, which runs one test alone: what a worker does.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,10 +12,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// It finds the server in `DULY_TEST_URL`, and what it is to do in `DULY_TEST_WORKER`.
-    pub fn start(server: &Server, role: &str) -> Self {
+    /// Runs this test, such as `crash::worker_process`. It finds the server in `DULY_TEST_URL`, and what it is to do in
+    /// `DULY_TEST_WORKER`.
+    pub fn start(server: &Server, test: &str, role: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker_process", "--nocapture", "--test-threads", "1"])
+            .args(["--exact", test, "--nocapture", "--test-threads", "1"])
             .env("DULY_TEST_WORKER", role)
             .env("DULY_TEST_URL", server.url())
             .stdin(Stdio::piped())

@@ -1,0 +1,308 @@
+//! Limits of a queue and of job names over several workers, one of which is killed: never more at once than the limit, never
+//! faster than the rate, and no place lost.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::support::{self, Server};
+use duly::worker::{Job, Worker};
+use duly::{Client, Limits, NameLimits, NewJob, Queue, ReserveOptions};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// Takes all places and is killed with them.
+#[tokio::test]
+async fn holder_process() {
+    let Ok(url) = std::env::var("DULY_TEST_HOLDER") else { return };
+    let queue = Client::builder().url(&url).build().unwrap().queue("orders").unwrap();
+    let jobs = queue.reserve(&ReserveOptions::new().max(9).lease(Duration::from_millis(400))).await.unwrap();
+    println!("\nreserved {}", jobs.len());
+    std::future::pending::<()>().await;
+}
+
+fn kill_a_holder(server: &Server, holds: usize) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "limits::holder_process", "--nocapture", "--test-threads", "1"])
+        .env("DULY_TEST_HOLDER", server.url())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let reserved = lines.map_while(Result::ok).find(|line| line.starts_with("reserved "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(reserved, Some(format!("reserved {holds}")));
+}
+
+/// What the handlers of all workers see.
+#[derive(Default)]
+struct Seen {
+    running: AtomicUsize,
+    most: AtomicUsize,
+    starts: Mutex<Vec<Instant>>,
+}
+
+/// Three workers of four executors each work the queue off.
+async fn work_off(server: &Server, queue: &Queue, run: Duration) -> (usize, Vec<Instant>) {
+    let seen = Arc::new(Seen::default());
+    let (stop, stopped) = watch::channel(false);
+    let workers = (0..3).map(|_| {
+        let (seen, mut stopped) = (Arc::clone(&seen), stopped.clone());
+        let worker = Worker::builder(server.client()).queue("orders", 1).concurrency(4);
+        let worker = worker.handler("work", move |_: Job<Value>, _| {
+            let seen = Arc::clone(&seen);
+            async move {
+                seen.starts.lock().unwrap().push(Instant::now());
+                let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
+                seen.most.fetch_max(running, Ordering::SeqCst);
+                tokio::time::sleep(run).await;
+                seen.running.fetch_sub(1, Ordering::SeqCst);
+                Ok::<(), String>(())
+            }
+        });
+        tokio::spawn(async move {
+            let stop = async {
+                let _ = stopped.wait_for(|stop| *stop).await;
+            };
+            worker.build().unwrap().run_until(stop).await.unwrap()
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    until_empty(queue).await;
+    stop.send(true).unwrap();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let starts = seen.starts.lock().unwrap().clone();
+    (seen.most.load(Ordering::SeqCst), starts)
+}
+
+async fn until_empty(queue: &Queue) {
+    let is_empty = || async {
+        let counts = queue.counts().await.unwrap();
+        counts.ready + counts.reserved + counts.delayed == 0
+    };
+    support::eventually("all jobs are done", is_empty).await;
+}
+
+async fn push(queue: &Queue, count: usize) {
+    queue.push_many((0..count).map(|_| NewJob::new(&1).unwrap().name("work")), |_| {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_limit_and_a_killed_one_gives_its_places_back() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&Limits::new().concurrency(3)).await.unwrap();
+    push(&queue, 120).await;
+    kill_a_holder(&server, 3);
+    assert!(queue.counts().await.unwrap().held.is_some());
+    let began = Instant::now();
+    let (most, starts) = work_off(&server, &queue, Duration::from_millis(5)).await;
+    assert_eq!((most, starts.len()), (3, 120));
+    // 40 rounds of 5 ms, after the dead one's lease: nobody waits a second for a place that is free.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_rate() {
+    keep_to_the_rate(Limits::new().rate(20, Duration::from_millis(400))).await;
+}
+
+#[tokio::test]
+async fn several_workers_together_keep_to_the_rate_of_a_name() {
+    let rate = NameLimits::new().rate(20, Duration::from_millis(400));
+    keep_to_the_rate(Limits::new().name("work", rate)).await;
+}
+
+/// 20 in 400 ms.
+async fn keep_to_the_rate(limits: Limits) {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&limits).await.unwrap();
+    push(&queue, 80).await;
+    let began = Instant::now();
+    let (_, starts) = work_off(&server, &queue, Duration::from_millis(1)).await;
+    let took = began.elapsed();
+    assert_eq!(starts.len(), 80);
+    // A burst of 20 and then one each 20 ms: 60 of them take 1.2 s.
+    assert!(took >= Duration::from_millis(1180), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_worker_keeps_no_places_for_jobs_that_it_does_not_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&Limits::new().concurrency(50)).await.unwrap();
+    push(&queue, 400).await;
+    let watched = queue.clone();
+    let watch = tokio::spawn(async move {
+        let mut most = 0;
+        loop {
+            let counts = watched.counts().await.unwrap();
+            most = most.max(counts.reserved);
+            if counts.ready + counts.reserved == 0 {
+                return most;
+            }
+        }
+    });
+    work_off(&server, &queue, Duration::from_millis(2)).await;
+    let most = watch.await.unwrap();
+    // Three workers of four executors, and none fetches ahead.
+    assert!(most <= 12, "{most} were reserved at once");
+}
+
+/// Two names have limits and a third has none: none is exceeded, and what is held back holds up nobody.
+#[tokio::test]
+async fn several_workers_together_keep_to_the_limits_of_names_and_a_killed_one_gives_its_places_back() {
+    const NAMES: [(&str, u32); 3] = [("mail", 2), ("sms", 1), ("free", 12)];
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let one = |most| NameLimits::new().concurrency(most);
+    queue.set_limits(&Limits::new().name("mail", one(2)).name("sms", one(1))).await.unwrap();
+    let named = |name, count| (0..count).map(move |_| NewJob::new(&1).unwrap().name(name));
+    queue.push_many(named("mail", 60), |_| {}).await.unwrap();
+    queue.push_many(named("sms", 30).chain(named("free", 120)), |_| {}).await.unwrap();
+    // Of the nine it asks for, two are of the first name, one of the second.
+    kill_a_holder(&server, 9);
+    assert!(queue.counts().await.unwrap().held.unwrap().contains("'mail'"));
+
+    let seen = Arc::new([Seen::default(), Seen::default(), Seen::default()]);
+    let (stop, stopped) = watch::channel(false);
+    let workers = (0..3).map(|_| {
+        let mut worker = Worker::builder(server.client()).queue("orders", 1).concurrency(4);
+        for (place, (name, _)) in NAMES.into_iter().enumerate() {
+            let seen = Arc::clone(&seen);
+            worker = worker.handler(name, move |_: Job<Value>, _| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    let seen = &seen[place];
+                    seen.starts.lock().unwrap().push(Instant::now());
+                    seen.most.fetch_max(seen.running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    seen.running.fetch_sub(1, Ordering::SeqCst);
+                    Ok::<(), String>(())
+                }
+            });
+        }
+        let mut stopped = stopped.clone();
+        let stop = async move {
+            let _ = stopped.wait_for(|stop| *stop).await;
+        };
+        tokio::spawn(async move { worker.build().unwrap().run_until(stop).await.unwrap() })
+    });
+    let began = Instant::now();
+    let workers: Vec<_> = workers.collect();
+    until_empty(&queue).await;
+    let took = began.elapsed();
+    stop.send(true).unwrap();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let ended = |place: usize| *seen[place].starts.lock().unwrap().iter().max().unwrap();
+    for (place, (name, most)) in NAMES.into_iter().enumerate() {
+        let at_once = seen[place].most.load(Ordering::SeqCst);
+        assert!(at_once <= usize::try_from(most).unwrap(), "{at_once} jobs of {name} at once");
+        assert!(at_once > 1 || most == 1, "no two jobs of {name} ran at once");
+    }
+    let runs: Vec<_> = seen.iter().map(|seen| seen.starts.lock().unwrap().len()).collect();
+    assert_eq!(runs, [60, 30, 120]);
+    // They were pushed last and passed by.
+    assert!(ended(2) < ended(0) && ended(2) < ended(1), "what no limit holds back waited");
+    // 30 rounds of 5 ms, after the dead one's lease: nobody waits a second for a place that is free.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
+}
+
+/// What a killed process started counts, the job comes back, and who waits is there when the rate lets the next one start: not
+/// when it happens to look again, and without asking in between.
+#[tokio::test]
+async fn who_waits_for_the_rate_of_a_name_is_there_in_time() {
+    const ROUNDS: u32 = 6;
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let per = Duration::from_millis(300);
+    queue.set_limits(&Limits::new().name("work", NameLimits::new().rate(1, per))).await.unwrap();
+    push(&queue, 9).await;
+    let began = Instant::now();
+    kill_a_holder(&server, 1);
+    let killed = Instant::now();
+    let calls_before = calls(&server);
+    for _ in 0..ROUNDS {
+        let jobs = queue.reserve(&ReserveOptions::new().max(9).wait(Duration::from_secs(5))).await.unwrap();
+        assert_eq!(jobs.len(), 1, "one start in a time");
+    }
+    assert!(began.elapsed() >= per * ROUNDS, "{:?}", began.elapsed());
+    // Who only looks again now and then takes 0.8 s for each.
+    let took = killed.elapsed();
+    assert!(took < Duration::from_millis(700) * ROUNDS, "{took:?}");
+    // Two looks a round and one more where it was a little early or a lease ended meanwhile.
+    let calls = calls(&server) - calls_before;
+    assert!(calls <= 4 * ROUNDS, "{calls} calls");
+    assert!(queue.audit(duly::AuditOptions::new()).await.unwrap().is_clean());
+}
+
+fn calls(server: &Server) -> u32 {
+    let stats = server.redis_cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+    line.split(',').next().unwrap().parse().unwrap()
+}
+
+/// Who frees the place wakes somebody who promises to be there when the rate opens.
+#[tokio::test]
+async fn a_place_that_is_freed_before_the_rate_opens_is_taken_when_it_does() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let both = NameLimits::new().concurrency(1).rate(1, Duration::from_millis(500));
+    queue.set_limits(&Limits::new().name("work", both)).await.unwrap();
+    push(&queue, 2).await;
+    let began = Instant::now();
+    let first = queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(60))).await.unwrap().remove(0);
+    let waiter = server.queue("orders");
+    let waiting =
+        tokio::spawn(async move { waiter.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap() });
+    // It waits for a place, of which nobody knows when it will be free.
+    support::eventually("a job is parked", || async { parked(&server) > 0 }).await;
+    first.ack().await.unwrap();
+    assert_eq!(waiting.await.unwrap().len(), 1);
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(500), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+fn parked(server: &Server) -> usize {
+    server.redis_cli(&["ZCARD", "duly:{orders}:parked"]).trim().parse().unwrap()
+}
+
+/// Taking a limit away brings everything back, also while workers are busy, and leaves nothing behind on the server.
+#[tokio::test]
+async fn limits_of_names_come_and_go_while_workers_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 300).await;
+    let changed = queue.clone();
+    let change = tokio::spawn(async move {
+        for round in 0_u32..40 {
+            let limits = Limits::new().name("other", NameLimits::new().concurrency(1));
+            let limits = match round % 3 {
+                0 => limits.name("work", NameLimits::new().concurrency(1 + round % 2)),
+                1 => limits,
+                _ => Limits::new(),
+            };
+            changed.set_limits(&limits).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        changed.set_limits(&Limits::new()).await.unwrap();
+    });
+    let (_, starts) = work_off(&server, &queue, Duration::from_millis(2)).await;
+    change.await.unwrap();
+    assert_eq!(starts.len(), 300);
+    assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders}:parked", "duly:{orders}:places"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["HEXISTS", "duly:{orders}:meta", "names"]).trim(), "0");
+}

@@ -1,0 +1,20 @@
+//! What a queue does, on a server that works.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audit;
+mod bad_input;
+mod cluster;
+mod import;
+mod limits;
+mod partitions;
+mod reference_systems;
+mod registry;
+mod release;
+mod results;
+mod several;
+mod story;
+mod vectors;

@@ -1,0 +1,151 @@
+//! One reserve from several queues.
+
+use std::time::{Duration, Instant};
+
+use crate::support::Server;
+use duly::{Client, ErrorKind, NewJob, QueueWeight, ReserveOptions, Selection};
+
+fn job() -> NewJob {
+    NewJob::new(&1).unwrap()
+}
+
+fn queues(client: &Client, names: &[(&str, u32)]) -> Vec<QueueWeight> {
+    names.iter().map(|&(name, weight)| QueueWeight::new(client.queue(name).unwrap(), weight)).collect()
+}
+
+#[tokio::test]
+async fn strict_empties_the_first_queue_first_and_fills_up_from_the_next() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("high", 1), ("low", 1)]);
+    for name in ["low", "low", "high"] {
+        client.queue(name).unwrap().push(job()).await.unwrap();
+    }
+    let jobs = client.reserve_from(&queues, Selection::Strict, &ReserveOptions::new().max(2)).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.queue().name()).collect::<Vec<_>>(), ["high", "low"]);
+    let jobs = client.reserve_from(&queues, Selection::Strict, &ReserveOptions::new().max(2)).await.unwrap();
+    assert_eq!(jobs.iter().map(|job| job.queue().name()).collect::<Vec<_>>(), ["low"]);
+    jobs[0].ack().await.unwrap();
+    assert!(client.reserve_from(&queues, Selection::Strict, &ReserveOptions::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn strict_empties_the_first_queue_also_where_one_call_cannot() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("high", 1), ("low", 1)]);
+    client.queue("low").unwrap().push_many((0..1000).map(|_| job()), |_| {}).await.unwrap();
+
+    // More than one call leases.
+    client.queue("high").unwrap().push_many((0..700).map(|_| job()), |_| {}).await.unwrap();
+    assert_eq!(reserved_from(&client, &queues, 600).await, [("high", 600)]);
+    assert_eq!(reserved_from(&client, &queues, 600).await, [("high", 100), ("low", 500)]);
+
+    // More bytes than one call gives.
+    let large = || NewJob::new(&"x".repeat(1_000_000)).unwrap();
+    client.queue("high").unwrap().push_many((0..6).map(|_| large()), |_| {}).await.unwrap();
+    assert_eq!(reserved_from(&client, &queues, 10).await, [("high", 6), ("low", 4)]);
+
+    // Nothing but what cannot be decoded.
+    client.queue("high").unwrap().push(job().id("broken")).await.unwrap();
+    client.queue("high").unwrap().push(job()).await.unwrap();
+    server.redis_cli(&["HSET", "duly:{high}:jobs", "broken", "nonsense"]);
+    assert_eq!(reserved_from(&client, &queues, 1).await, [("high", 1)]);
+}
+
+/// How many jobs of each queue one strict reserve gives, in the order in which they came.
+async fn reserved_from<'a>(client: &Client, queues: &'a [QueueWeight], max: usize) -> Vec<(&'a str, usize)> {
+    let jobs = client.reserve_from(queues, Selection::Strict, &ReserveOptions::new().max(max)).await.unwrap();
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for job in jobs {
+        let name = queues.iter().map(|one| one.queue.name()).find(|name| *name == job.queue().name()).unwrap();
+        match counted.last_mut() {
+            Some((last, count)) if *last == name => *count += 1,
+            _ => counted.push((name, 1)),
+        }
+    }
+    counted
+}
+
+#[tokio::test]
+async fn weights_decide_how_often_a_queue_goes_first() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("a", 3), ("b", 1)]);
+    for one in &queues {
+        one.queue.push_many((0..400).map(|_| job()), |_| {}).await.unwrap();
+    }
+    let mut from_a = 0;
+    for _ in 0..400 {
+        let jobs = client.reserve_from(&queues, Selection::Weighted, &ReserveOptions::new()).await.unwrap();
+        from_a += u32::from(jobs[0].queue().name() == "a");
+    }
+    // 300 expected, standard deviation 8.7.
+    assert!((250..=350).contains(&from_a), "{from_a}");
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_a_push_to_any_queue() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("a", 1), ("b", 1), ("c", 1)]);
+    for name in ["c", "a", "b"] {
+        let producer = server.queue(name);
+        let options = wait(5);
+        let waits = client.reserve_from(&queues, Selection::Strict, &options);
+        let push = async {
+            until_somebody_waits(&server, 3).await;
+            producer.push(job()).await.unwrap();
+            Instant::now()
+        };
+        let (jobs, pushed) = tokio::join!(waits, push);
+        assert_eq!(jobs.unwrap()[0].queue().name(), name);
+        assert!(pushed.elapsed() < Duration::from_millis(500));
+    }
+}
+
+#[tokio::test]
+async fn a_promise_is_given_up_when_another_queue_answers_first() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = queues(&client, &[("a", 1), ("b", 1)]);
+    client.queue("a").unwrap().push(job().delay(Duration::from_millis(1500))).await.unwrap();
+    let options = wait(5);
+    let waits = client.reserve_from(&queues, Selection::Strict, &options);
+    let producer = server.queue("b");
+    let push = async {
+        until_somebody_waits(&server, 2).await;
+        assert_ne!(server.redis_cli(&["HGET", "duly:{a}:meta", "timer"]).trim(), "");
+        producer.push(job()).await.unwrap();
+    };
+    let (jobs, ()) = tokio::join!(waits, push);
+    assert_eq!(jobs.unwrap()[0].queue().name(), "b");
+    assert_eq!(server.redis_cli(&["HGET", "duly:{a}:meta", "timer"]).trim(), "");
+    let late = client.reserve_from(&queues, Selection::Strict, &wait(5)).await.unwrap();
+    assert_eq!(late[0].queue().name(), "a");
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let server = Server::start();
+    let client = server.client();
+    let now = ReserveOptions::new();
+    for queues in
+        [vec![], queues(&client, &[("a", 0)]), queues(&client, &[("a", 1001)]), queues(&server.client(), &[("a", 1)])]
+    {
+        let refused = client.reserve_from(&queues, Selection::Weighted, &now).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+fn wait(seconds: u64) -> ReserveOptions {
+    ReserveOptions::new().wait(Duration::from_secs(seconds))
+}
+
+/// Until so many connections are blocked.
+async fn until_somebody_waits(server: &Server, count: usize) {
+    let blocked = format!("blocked_clients:{count}");
+    while !server.redis_cli(&["INFO", "clients"]).contains(&blocked) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

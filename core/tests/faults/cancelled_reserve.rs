@@ -1,0 +1,111 @@
+//! A reserve whose caller goes away while its call is on its way: nobody has the jobs, so they must come back at once, and
+//! not when their lease ends, which would count as a failure.
+
+use std::time::Duration;
+
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::{self, Server};
+use duly::{Client, NewJob, QueueWeight, ReserveOptions, Selection};
+
+/// The ways to reserve.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    AtOnce,
+    Waiting,
+    InTwoCalls,
+    FromSeveral,
+    FromPartitions,
+}
+
+async fn reserve(client: &Client, way: Way) -> usize {
+    let options = ReserveOptions::new().max(10).lease(Duration::from_secs(3600));
+    let queue = client.queue("orders").unwrap();
+    let jobs = match way {
+        Way::AtOnce => queue.reserve(&options).await,
+        Way::Waiting => queue.reserve(&options.wait(Duration::from_secs(60))).await,
+        Way::InTwoCalls => queue.reserve(&options.max(1000)).await,
+        Way::FromSeveral => {
+            let queues = [QueueWeight::new(client.queue("empty").unwrap(), 1), QueueWeight::new(queue, 1)];
+            client.reserve_from(&queues, Selection::Strict, &options.wait(Duration::from_secs(60))).await
+        }
+        Way::FromPartitions => client.partitioned_queue("orders", 1).unwrap().reserve(&options).await,
+    };
+    jobs.unwrap().len()
+}
+
+async fn cancelled(way: Way, jobs: usize, calls_before: usize) {
+    let server = Server::start();
+    let name = if matches!(way, Way::FromPartitions) { "orders/0" } else { "orders" };
+    let direct = server.client();
+    let pushed = (0..jobs).map(|number| NewJob::new(&number).unwrap().key(format!("k{number}")));
+    match way {
+        Way::FromPartitions => {
+            direct.partitioned_queue("orders", 1).unwrap().push_many(pushed, |_| {}).await.unwrap();
+        }
+        _ => {
+            direct.queue("orders").unwrap().push_many(pushed, |_| {}).await.unwrap();
+        }
+    }
+    // The server must know the script: asking it for one that it does not know is a call too.
+    assert!(direct.queue("warm").unwrap().reserve(&ReserveOptions::new()).await.unwrap().is_empty());
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.next_after(calls_before, Fault::HoldReply);
+    let caller = tokio::spawn({
+        let client = client.clone();
+        async move { reserve(&client, way).await }
+    });
+    proxy.happened().await; // the server has leased the jobs; the caller does not know yet
+    let leased = server.redis_cli(&["HLEN", &format!("duly:{{{name}}}:leases")]);
+    assert_ne!(leased.trim(), "0", "{way:?}");
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    proxy.deliver().await;
+
+    let failed = format!("duly:{{{name}}}:returned");
+    support::eventually("all are ready again", || async {
+        server.redis_cli(&["HLEN", &format!("duly:{{{name}}}:leases")]).trim() == "0"
+    })
+    .await;
+    // `<failures>;<returns>;<error>`: each was given back once and has not failed.
+    for note in server.redis_cli(&["HVALS", &failed]).lines() {
+        assert_eq!(note, "0;1;", "{way:?}");
+    }
+    let ready = server.redis_cli(&["LLEN", &format!("duly:{{{name}}}:ready:5")]);
+    assert_eq!(ready.trim(), jobs.to_string(), "{way:?}");
+    if !matches!(way, Way::FromPartitions) {
+        let again = direct.queue("orders").unwrap().reserve(&ReserveOptions::new().max(1000)).await.unwrap();
+        let mut order: Vec<usize> = again.iter().map(|job| job.envelope.data.deserialize().unwrap()).collect();
+        if matches!(way, Way::InTwoCalls) {
+            order.sort_unstable(); // each call's jobs come back by themselves
+        }
+        assert_eq!(order, (0..jobs).collect::<Vec<_>>(), "{way:?}");
+        assert!(again.iter().all(|job| job.attempt() == 1), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reserve_that_does_not_wait_gives_its_jobs_back() {
+    cancelled(Way::AtOnce, 3, 0).await;
+}
+
+#[tokio::test]
+async fn a_reserve_that_waits_gives_its_jobs_back() {
+    cancelled(Way::Waiting, 3, 0).await;
+}
+
+#[tokio::test]
+async fn a_reserve_of_two_calls_gives_back_what_either_leased() {
+    cancelled(Way::InTwoCalls, 700, 1).await;
+}
+
+#[tokio::test]
+async fn a_reserve_from_several_queues_gives_its_jobs_back() {
+    cancelled(Way::FromSeveral, 3, 1).await;
+}
+
+#[tokio::test]
+async fn a_reserve_from_partitions_gives_its_jobs_back() {
+    cancelled(Way::FromPartitions, 3, 0).await;
+}

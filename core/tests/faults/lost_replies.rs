@@ -1,0 +1,404 @@
+//! A network that loses, repeats and delays: every verb is done once, whatever becomes of its request and its reply.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::verbs::{self, Verb, new_job, summary};
+use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
+
+async fn behind(server: &Server) -> (Proxy, duly::Client) {
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    (proxy, client)
+}
+
+/// Runs a verb whose reply is lost; `meanwhile` happens between its execution and its being sent again.
+async fn lose_reply<T: Send + 'static>(
+    proxy: &Proxy,
+    verb: impl Future<Output = T> + Send + 'static,
+    meanwhile: impl Future<Output = ()>,
+) -> T {
+    proxy.next(Fault::LoseReply);
+    let call = tokio::spawn(verb);
+    proxy.happened().await;
+    meanwhile.await;
+    proxy.reopen();
+    call.await.unwrap()
+}
+
+async fn reserve(queue: &Queue) -> Vec<duly::Job> {
+    queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(600))).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_verb_whose_reply_is_lost_is_done_once_and_answers_as_the_first_time() {
+    let server = Server::start();
+    let direct = server.client();
+    let (proxy, client) = behind(&server).await;
+    for &verb in verbs::ALL {
+        let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
+        let prepared = verb.prepare(&undisturbed).await;
+        let expected = verb.run(&undisturbed, &prepared).await.unwrap();
+
+        let name = format!("disturbed-{verb:?}");
+        let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
+        let queue = client.queue(&name).unwrap();
+        let run = {
+            let queue = queue.clone();
+            async move { verb.run(&queue, &prepared).await }
+        };
+        let answer = lose_reply(&proxy, run, async {}).await.unwrap();
+        if !verb.counts_what_it_moved() {
+            assert_eq!(answer, expected, "{verb:?}");
+        }
+        assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_verb_whose_request_is_lost_is_done_once() {
+    let server = Server::start();
+    let direct = server.client();
+    let (proxy, client) = behind(&server).await;
+    for &verb in verbs::ALL {
+        let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
+        let prepared = verb.prepare(&undisturbed).await;
+        let expected = verb.run(&undisturbed, &prepared).await.unwrap();
+
+        let name = format!("disturbed-{verb:?}");
+        let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
+        let queue = client.queue(&name).unwrap();
+        proxy.next(Fault::LoseRequest);
+        proxy.reopen();
+        assert_eq!(verb.run(&queue, &prepared).await.unwrap(), expected, "{verb:?}");
+        assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_a_call_does_nothing_once_the_call_was_answered() {
+    let server = Server::start();
+    let direct = server.client();
+    for &verb in verbs::ALL {
+        // A proxy each: what is held back belongs to one connection.
+        let (proxy, client) = behind(&server).await;
+        let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
+        let prepared = verb.prepare(&undisturbed).await;
+        verb.run(&undisturbed, &prepared).await.unwrap();
+
+        let name = format!("disturbed-{verb:?}");
+        let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
+        let queue = client.queue(&name).unwrap();
+        proxy.next(Fault::HoldRequest);
+        let call = {
+            let queue = queue.clone();
+            tokio::spawn(async move { verb.run(&queue, &prepared).await })
+        };
+        proxy.happened().await;
+        proxy.reopen();
+        call.await.unwrap().unwrap();
+        proxy.deliver().await;
+        assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_call() {
+    let server = Server::start();
+    server.queue("warm").push(NewJob::new(&1).unwrap()).await.unwrap();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().deadline(Duration::from_secs(1)).build().unwrap();
+    client.ping().await.unwrap();
+    let queue = client.queue("orders").unwrap();
+    proxy.next(Fault::HoldRequest);
+    let error = queue.push(NewJob::new(&1).unwrap()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "it may have been sent: {error}");
+    proxy.reopen();
+    let id = queue.push(NewJob::new(&2).unwrap()).await.unwrap().id().to_owned();
+    proxy.deliver().await;
+    let waiting = queue.peek(State::Ready, 0, 10).await.unwrap();
+    assert_eq!(waiting.iter().map(|job| job.envelope.id.as_str()).collect::<Vec<_>>(), [id]);
+}
+
+/// What a verb did that found nothing to do, and what happens before a late copy of it arrives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Idle {
+    Cancel,
+    Purge,
+    Requeue,
+    Reschedule,
+    Push,
+}
+
+#[tokio::test]
+async fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
+    let server = Server::start();
+    for idle in [Idle::Cancel, Idle::Purge, Idle::Requeue, Idle::Reschedule, Idle::Push] {
+        let (proxy, client) = behind(&server).await;
+        let (queue, other) = (client.queue(&format!("{idle:?}")).unwrap(), server.queue(&format!("{idle:?}")));
+        let run = move |queue: Queue| async move {
+            match idle {
+                Idle::Cancel => assert!(queue.cancel_key("k").await.unwrap().is_none()),
+                Idle::Purge => assert_eq!(queue.purge(State::Ready).await.unwrap(), 0),
+                Idle::Requeue => {
+                    queue.requeue(&["a".to_owned()]).await.unwrap();
+                }
+                Idle::Reschedule => drop(queue.reschedule("a", duly::When::After(duly::Millis::new(3_600_000))).await),
+                Idle::Push => {
+                    let kept = queue.push(new_job("b").key("k").on_duplicate(OnDuplicate::Keep)).await.unwrap();
+                    assert!(matches!(kept, Pushed::Kept { .. }));
+                }
+            }
+        };
+        // The server must know the script: a late copy of an unknown one does nothing anyway.
+        let warm = server.queue(&format!("warm-{idle:?}"));
+        if idle == Idle::Push {
+            warm.push(new_job("a").key("k")).await.unwrap();
+            other.push(new_job("a").key("k")).await.unwrap();
+        }
+        run(warm).await;
+        proxy.next(Fault::HoldRequest);
+        let call = tokio::spawn(run(queue));
+        proxy.happened().await;
+        proxy.reopen();
+        call.await.unwrap();
+        match idle {
+            Idle::Push => drop(other.cancel("a").await.unwrap().unwrap()),
+            _ => drop(other.push(new_job("a").key("k")).await.unwrap()),
+        }
+        if idle == Idle::Requeue {
+            reserve(&other).await[0].settle(duly::Outcome::FailNow, "no").await.unwrap();
+        }
+        let before = summary(&other).await;
+        proxy.deliver().await;
+        assert_eq!(summary(&other).await, before, "{idle:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_of_a_reserve_that_found_nothing_leases_nothing_to_nobody() {
+    let server = Server::start();
+    // Answered when it was sent again; and given up, with another reserve behind it.
+    for deadline in [Duration::from_secs(10), Duration::from_millis(300)] {
+        let given_up = deadline < Duration::from_secs(1);
+        let direct = server.queue(&format!("orders-{given_up}"));
+        let proxy = Proxy::before(server.port()).await;
+        let client = proxy.builder().deadline(deadline).build().unwrap();
+        let queue = client.queue(direct.name()).unwrap();
+        // The second call does not renew the client's answers any more.
+        for _ in 0..2 {
+            assert!(reserve(&queue).await.is_empty());
+        }
+        proxy.next(Fault::HoldRequest);
+        let asked = {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.reserve(&ReserveOptions::new()).await })
+        };
+        proxy.happened().await;
+        if given_up {
+            assert_eq!(asked.await.unwrap().unwrap_err().kind(), ErrorKind::Timeout);
+            proxy.reopen();
+            assert!(reserve(&queue).await.is_empty());
+        } else {
+            proxy.reopen();
+            assert!(asked.await.unwrap().unwrap().is_empty());
+        }
+        direct.push(new_job("a")).await.unwrap();
+        proxy.deliver().await;
+        assert_eq!(direct.counts().await.unwrap().ready, 1, "given up: {given_up}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_copy_does_not_undo_what_was_said_after_it() {
+    let server = Server::start();
+    for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed, Verb::SetLimits] {
+        let (proxy, client) = behind(&server).await;
+        let queue = client.queue(&format!("{verb:?}")).unwrap();
+        // The server must know the script: a late copy of an unknown one does nothing anyway.
+        let warm = server.queue(&format!("warm-{verb:?}"));
+        verb.run(&warm, &verb.prepare(&warm).await).await.unwrap();
+        let prepared = Arc::new(verb.prepare(&server.queue(&format!("{verb:?}"))).await);
+        proxy.next(Fault::HoldRequest);
+        let call = {
+            let (queue, prepared) = (queue.clone(), Arc::clone(&prepared));
+            tokio::spawn(async move { verb.run(&queue, &prepared).await })
+        };
+        proxy.happened().await;
+        proxy.reopen();
+        call.await.unwrap().unwrap();
+        match verb {
+            Verb::Pause => queue.resume().await.unwrap(),
+            Verb::Resume => queue.pause().await.unwrap(),
+            Verb::SetLimits => queue.set_limits(&duly::Limits::new()).await.unwrap(),
+            _ => queue.keep_failed(1000, Duration::from_secs(1)).await.unwrap(),
+        }
+        let before = server.dump(":call:");
+        proxy.deliver().await;
+        assert_eq!(server.dump(":call:"), before, "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_push_is_one_job_and_one_run_also_when_it_was_reserved_acked_or_cancelled_meanwhile() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    for (how, unique) in [
+        ("reserved", false),
+        ("reserved", true),
+        ("acked", false),
+        ("acked", true),
+        ("cancelled", false),
+        ("cancelled", true),
+        ("failed", true),
+        ("released", true),
+    ] {
+        let name = format!("{how}-{unique}");
+        let (queue, other) = (client.queue(&name).unwrap(), server.queue(&name));
+        let job = if unique { new_job("a").key("k") } else { NewJob::new(&1).unwrap() };
+        let run = {
+            let queue = queue.clone();
+            async move { queue.push(job).await }
+        };
+        let meanwhile = async {
+            match how {
+                "reserved" => drop(reserve(&other).await),
+                "acked" => reserve(&other).await[0].ack().await.unwrap(),
+                "failed" => drop(reserve(&other).await[0].settle(duly::Outcome::FailNow, "no").await.unwrap()),
+                "released" => reserve(&other).await[0].release(Duration::ZERO).await.unwrap(),
+                _ => {
+                    let id = other.peek(State::Ready, 0, 1).await.unwrap().remove(0).envelope.id;
+                    other.cancel(&id).await.unwrap().unwrap();
+                }
+            }
+        };
+        let pushed = lose_reply(&proxy, run, Box::pin(meanwhile)).await.unwrap();
+        assert!(matches!(pushed, Pushed::Created { .. }), "{name}: {pushed:?}");
+        let counts = queue.counts().await.unwrap();
+        let expected = match how {
+            "reserved" => (0, 1, 0),
+            "failed" => (0, 0, 1),
+            "released" => (1, 0, 0),
+            _ => (0, 0, 0),
+        };
+        assert_eq!((counts.ready, counts.reserved, counts.failed), expected, "{name}");
+        let runs = reserve(&queue).await.len();
+        assert_eq!(runs, usize::from(how == "released"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_replacing_push_does_not_replace_twice() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    other.push(new_job("old").key("k")).await.unwrap();
+    let replacing = |id: &str| new_job(id).key("k").on_duplicate(OnDuplicate::Replace);
+    let run = {
+        let (queue, job) = (queue.clone(), replacing("a"));
+        async move { queue.push(job).await }
+    };
+    let pushed = lose_reply(&proxy, run, async {
+        other.push(replacing("b")).await.unwrap();
+    })
+    .await
+    .unwrap();
+    assert!(matches!(pushed, Pushed::Replaced { replaced, .. } if replaced == "old"));
+    assert_eq!(reserve(&queue).await.iter().map(duly::Job::id).collect::<Vec<_>>(), ["b"]);
+}
+
+#[tokio::test]
+async fn a_reserve_sent_again_gives_the_same_lease_and_not_a_second_job() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    other.push(new_job("a")).await.unwrap();
+    other.push(new_job("b")).await.unwrap();
+    let run = {
+        let queue = queue.clone();
+        async move { reserve(&queue).await }
+    };
+    let jobs = lose_reply(&proxy, run, async {}).await;
+    assert_eq!(jobs.iter().map(|job| (job.id(), job.attempt())).collect::<Vec<_>>(), [("a", 1)]);
+    assert_eq!(other.counts().await.unwrap().reserved, 1);
+    jobs[0].ack().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reserve_sent_again_leaves_out_what_was_cancelled_or_lost_meanwhile() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    for id in ["a", "b", "c"] {
+        other.push(new_job(id)).await.unwrap();
+    }
+    // `b` is cancelled; `c` too, and pushed anew and leased to the other client.
+    let options = ReserveOptions::new().max(3).lease(Duration::from_secs(600));
+    let run = {
+        let queue = queue.clone();
+        async move { queue.reserve(&options).await.unwrap() }
+    };
+    let mut theirs = Vec::new();
+    let jobs = lose_reply(&proxy, run, async {
+        other.cancel("b").await.unwrap().unwrap();
+        other.cancel("c").await.unwrap().unwrap();
+        other.push(new_job("c")).await.unwrap();
+        theirs = reserve(&other).await;
+    })
+    .await;
+    assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(theirs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["c"]);
+    theirs[0].ack().await.unwrap();
+}
+
+#[tokio::test]
+async fn settling_again_does_not_touch_the_next_lease_of_the_job() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    // What the first client said, and what the second then does with the same job under its own lease.
+    for (verb, answer) in [(Verb::Release, "[true]"), (Verb::Ack, "[true]"), (Verb::FailForGood, "[true]")] {
+        let name = format!("{verb:?}");
+        let (queue, other) = (client.queue(&name).unwrap(), server.queue(&name));
+        let prepared = verb.prepare(&queue).await;
+        let run = {
+            let queue = queue.clone();
+            async move { verb.run(&queue, &prepared).await }
+        };
+        let mut theirs = Vec::new();
+        let meanwhile = async {
+            match verb {
+                Verb::Ack => drop(other.push(new_job("a")).await.unwrap()),
+                Verb::FailForGood => drop(other.requeue(&["a".to_owned()]).await.unwrap()),
+                _ => {}
+            }
+            theirs = reserve(&other).await;
+        };
+        let said = Box::pin(lose_reply(&proxy, run, meanwhile)).await.unwrap();
+        assert_eq!(said, answer, "{verb:?}");
+        assert_eq!(other.counts().await.unwrap().reserved, 1, "{verb:?}");
+        theirs[0].ack().await.unwrap();
+        assert!(reserve(&queue).await.is_empty(), "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn extending_again_after_the_lease_went_to_another_is_refused() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    other.push(new_job("a")).await.unwrap();
+    let job = reserve(&queue).await.remove(0);
+    let extending = job.clone();
+    let run = async move { extending.extend(Duration::from_millis(1)).await };
+    let mut theirs = Vec::new();
+    let extended = lose_reply(&proxy, run, async {
+        theirs = other.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
+    })
+    .await;
+    assert_eq!(extended.unwrap_err().kind(), ErrorKind::LeaseLost);
+    assert_eq!(job.ack().await.unwrap_err().kind(), ErrorKind::LeaseLost);
+    theirs[0].ack().await.unwrap();
+}

@@ -1,0 +1,14 @@
+//! What is left when a process dies, a call or its reply is lost, or the server refuses, forgets or is killed.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cancelled_reserve;
+mod crash;
+mod flushed_server;
+mod lost_replies;
+mod server_killed;
+mod server_refusals;
+mod worker;

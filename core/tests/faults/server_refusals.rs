@@ -1,0 +1,409 @@
+//! Servers that say no: the kind of error says why, names the next step, and nothing is done by half.
+
+use std::time::{Duration, Instant};
+
+use crate::support::verbs::{self, Verb, assert_kind, new_job, summary};
+use crate::support::{self, Server};
+use duly::{ErrorKind, NewJob, Queue, ReserveOptions, State};
+
+/// Every command that a script calls.
+const NEEDED: [&str; 31] = [
+    "DEL",
+    "EXISTS",
+    "GET",
+    "HDEL",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HINCRBY",
+    "HLEN",
+    "HMGET",
+    "HSET",
+    "HSTRLEN",
+    "HVALS",
+    "LINDEX",
+    "LLEN",
+    "LPUSH",
+    "LRANGE",
+    "LREM",
+    "LTRIM",
+    "PEXPIRE",
+    "RPUSH",
+    "SET",
+    "TIME",
+    "ZADD",
+    "ZCARD",
+    "ZCOUNT",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZREM",
+    "ZREMRANGEBYRANK",
+    "ZSCORE",
+];
+
+#[tokio::test]
+async fn each_missing_permission_is_named_and_nothing_is_done_by_half() {
+    let server = Server::start();
+    let mut prepared = Vec::new();
+    for verb in verbs::ALL {
+        prepared.push(verb.prepare(&server.queue(&format!("{verb:?}"))).await);
+    }
+    let before = server.dump("");
+    for command in NEEDED.iter().chain(&["EVALSHA", "EVAL"]) {
+        let user = format!("no-{command}");
+        server.redis_cli(&["ACL", "SETUSER", &user, "on", ">s3cr3t", "~duly:*", "+@all", &format!("-{command}")]);
+        let client = server.builder().username(&user).password("s3cr3t").build().unwrap();
+        for (verb, prepared) in verbs::ALL.iter().zip(&prepared) {
+            let error = verb.run(&client.queue(&format!("{verb:?}")).unwrap(), prepared).await.unwrap_err();
+            assert_kind(&error, ErrorKind::PermissionDenied);
+            let rule = format!("`+{}`", command.to_lowercase());
+            assert!(error.to_string().contains(&rule), "the next step of {verb:?} without {command}: {error}");
+        }
+        assert_eq!(server.dump(""), before, "without {command}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_wait_hears_which_command_is_missing() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "+@all", "-blpop"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    let wait = ReserveOptions::new().wait(Duration::from_secs(5));
+    let error = queue.reserve(&wait).await.unwrap_err();
+    assert_kind(&error, ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("`+blpop`"), "{error}");
+    assert_eq!((error.operation(), error.queue()), (Some("reserve"), Some("orders")));
+}
+
+#[tokio::test]
+async fn a_user_with_just_the_commands_that_are_needed_can_do_everything() {
+    let server = Server::start();
+    let mut rules =
+        vec!["ACL", "SETUSER", "worker", "on", ">s3cr3t", "~duly:*", "-@all", "+EVALSHA", "+EVAL", "+BLPOP"];
+    let allowed: Vec<String> = NEEDED.iter().map(|command| format!("+{command}")).collect();
+    rules.extend(allowed.iter().map(String::as_str));
+    server.redis_cli(&rules);
+    let client = server.builder().username("worker").password("s3cr3t").build().unwrap();
+    for verb in verbs::ALL {
+        let queue = client.queue(&format!("{verb:?}")).unwrap();
+        let prepared = verb.prepare(&queue).await;
+        verb.run(&queue, &prepared).await.unwrap();
+        summary(&queue).await;
+    }
+    let queue = client.queue("idle").unwrap();
+    assert!(queue.reserve(&ReserveOptions::new().wait(Duration::from_millis(20))).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn keys_outside_of_the_users_pattern_are_refused_before_anything_is_written() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~other:*", "+@all"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    assert_kind(&queue.push(new_job("a")).await.unwrap_err(), ErrorKind::PermissionDenied);
+    assert!(server.dump("").is_empty());
+}
+
+#[tokio::test]
+async fn a_read_only_replica_refuses_every_verb() {
+    let primary = Server::start();
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
+    let queue = replica.queue("orders");
+    let error = queue.push(new_job("a")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::ReadOnly);
+    assert!(error.to_string().contains("connect to the primary"), "{error}");
+    assert_kind(&queue.reserve(&ReserveOptions::new()).await.unwrap_err(), ErrorKind::ReadOnly);
+}
+
+#[tokio::test]
+async fn a_primary_that_became_a_replica_is_left_alone_and_loses_nothing() {
+    let server = Server::start();
+    let client = server.builder().deadline(Duration::from_millis(700)).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    queue.push(new_job("a")).await.unwrap();
+    let before = server.dump("");
+    server.redis_cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let started = Instant::now();
+    assert_kind(&queue.push(new_job("b")).await.unwrap_err(), ErrorKind::ReadOnly);
+    assert_kind(&queue.reserve(&ReserveOptions::new()).await.unwrap_err(), ErrorKind::ReadOnly);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(server.dump(""), before);
+    server.redis_cli(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_loading_server_is_waited_for_and_then_busy() {
+    let mut server = Server::start();
+    server.queue("orders").push_many((0..300).map(|n| new_job(&n.to_string())), |_| {}).await.unwrap();
+    // More keys, because the server takes its time for each key that it loads.
+    server.eval("for i = 1, 2000 do redis.call('SET', 'k' .. i, string.rep('x', 200)) end return {}", &[]);
+    server.redis_cli(&["CONFIG", "SET", "rdbcompression", "no"]);
+    server.redis_cli(&["SAVE"]);
+    server.kill();
+    server.restart_with(&["--key-load-delay", "2000", "--loading-process-events-interval-bytes", "1024"]);
+    support::eventually("the server loads", || async { server.redis_cli(&["PING"]).contains("LOADING") }).await;
+    let hasty = server.builder().deadline(Duration::from_millis(1500)).build().unwrap();
+    let error = hasty.queue("orders").unwrap().push(new_job("new")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::Busy);
+    assert!(error.is_transient());
+    let patient = server.queue("orders");
+    patient.push(new_job("new")).await.unwrap();
+    assert_eq!(patient.counts().await.unwrap().ready, 301);
+}
+
+#[tokio::test]
+async fn without_memory_nothing_is_stored_and_workers_can_still_finish() {
+    let server = Server::start();
+    let mut prepared = Vec::new();
+    for verb in verbs::ALL {
+        let queue = server.queue(&format!("{verb:?}"));
+        prepared.push((queue.clone(), verb.prepare(&queue).await));
+    }
+    let undisturbed = Server::start();
+    server.redis_cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for (verb, (queue, prepared)) in verbs::ALL.iter().zip(&prepared) {
+        let before = server.dump(":call:");
+        match verb.run(queue, prepared).await {
+            Ok(answer) => {
+                let control = undisturbed.queue(&format!("{verb:?}"));
+                let prepared = verb.prepare(&control).await;
+                assert_eq!(answer, verb.run(&control, &prepared).await.unwrap(), "{verb:?}");
+                assert_eq!(summary(queue).await, summary(&control).await, "{verb:?}");
+            }
+            Err(error) => {
+                assert!(!verb.lets_workers_finish(), "{verb:?}: {error}");
+                assert_kind(&error, ErrorKind::StorageFull);
+                assert!(error.to_string().contains("maxmemory"), "the next step: {error}");
+                assert_eq!(server.dump(":call:"), before, "{verb:?}");
+            }
+        }
+    }
+    for verb in [Verb::Push, Verb::PushDelayed, Verb::PushKeyed, Verb::PushBatch] {
+        let queue = server.queue("pushed");
+        assert_kind(&verb.run(&queue, &verbs::Prepared::default()).await.unwrap_err(), ErrorKind::StorageFull);
+        assert_eq!(queue.counts().await.unwrap().ready, 0);
+    }
+}
+
+#[tokio::test]
+async fn without_memory_what_is_due_and_what_was_lost_is_still_handed_out() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let reclaimed = server.queue("reclaimed");
+    Verb::Promote.prepare(&queue).await;
+    Verb::Reclaim.prepare(&reclaimed).await;
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    for queue in [queue, reclaimed] {
+        let jobs = queue.reserve(&ReserveOptions::new()).await.unwrap();
+        assert_eq!(jobs.len(), 1, "{queue:?}");
+        jobs[0].ack().await.unwrap();
+        assert!(queue.reserve(&ReserveOptions::new().wait(Duration::from_millis(5))).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_evict_jobs_is_refused_unless_that_is_allowed() {
+    let server = Server::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"]);
+    let error = server.queue("orders").push(new_job("a")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::EvictionPolicy);
+    assert!(error.to_string().contains("noeviction") && error.to_string().contains("allow_eviction"), "{error}");
+    assert!(server.dump("").is_empty());
+    let allowed = server.builder().allow_eviction(true).build().unwrap().queue("orders").unwrap();
+    allowed.push(new_job("a")).await.unwrap();
+}
+
+/// The keys that a queue has once every kind of job is in it.
+const KEYS: [&str; 12] = [
+    "jobs", "delayed", "reserved", "leases", "failed", "returned", "keys", "stale", "meta", "ready:2", "ready:5",
+    "call",
+];
+
+/// Something of everything: ready in two levels, delayed, due, reserved, lease over, failed, came back, cancelled.
+async fn fill(queue: &Queue) -> duly::Job {
+    let hour = Duration::from_secs(3600);
+    let no_delay = verbs::at_once();
+    queue.push(new_job("reserved").key("k-reserved")).await.unwrap();
+    let job = queue.reserve(&ReserveOptions::new().lease(hour)).await.unwrap().remove(0);
+    queue.push(new_job("failed").max_retries(0)).await.unwrap();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("no").await.unwrap();
+    queue.push(new_job("back").retry(no_delay)).await.unwrap();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("no").await.unwrap();
+    queue.push(new_job("delayed").delay(hour).key("k-delayed")).await.unwrap();
+    queue.push(new_job("cancelled")).await.unwrap();
+    queue.cancel("cancelled").await.unwrap().unwrap();
+    queue.push(new_job("urgent").priority(2)).await.unwrap();
+    queue.push(new_job("keyed").key("k-ready")).await.unwrap();
+    queue.push(new_job("more").priority(5)).await.unwrap();
+    job
+}
+
+#[tokio::test]
+async fn a_foreign_type_under_any_key_is_named_and_loses_nothing() {
+    let server = Server::start();
+    let mut faults = Vec::new();
+    let mut refused = 0;
+    for due in [false, true] {
+        for key in KEYS {
+            let name = format!("{}-{due}", key.replace(':', "-"));
+            let queue = server.queue(&name);
+            let job = fill(&queue).await;
+            forget(&server);
+            if due {
+                // A delayed job that is due and a lease that is over, for reserve, promote and reclaim.
+                queue.push(new_job("lost").priority(0)).await.unwrap();
+                queue.reserve(&ReserveOptions::new().lease(Duration::from_millis(1))).await.unwrap();
+                queue.push(new_job("due").delay(Duration::from_millis(1)).priority(2)).await.unwrap();
+                support::eventually("it is due", || async {
+                    let counts = queue.counts().await.unwrap();
+                    counts.next_due_in == Some(duly::Millis::ZERO)
+                        && counts.next_lease_end_in == Some(duly::Millis::ZERO)
+                })
+                .await;
+            }
+            let full = match key {
+                "call" => {
+                    server.eval("return redis.call('KEYS', ARGV[1])", &[&format!("duly:{{{name}}}:call:*")]).remove(0)
+                }
+                key => format!("duly:{{{name}}}:{key}"),
+            };
+            save(&server);
+            let whole = server.dump("");
+            for act in ACTS {
+                let put_away =
+                    "redis.call('RENAME', ARGV[1], 'put-away') redis.call('SET', ARGV[1], 'foreign') return {}";
+                server.eval(put_away, &[&full]);
+                let before = server.dump("");
+                let outcome = act_on(act, &queue, &job).await;
+                let after = server.dump("");
+                server.eval("redis.call('RENAME', 'put-away', ARGV[1]) return {}", &[&full]);
+                if let Err(error) = outcome {
+                    refused += 1;
+                    if error.kind() != ErrorKind::Corrupt || !error.to_string().contains(&full) {
+                        faults.push(format!("{act} with {key}: {error}"));
+                    }
+                    verbs::assert_keeps_secrets(&error);
+                    if before != after {
+                        let changed: Vec<_> = before.iter().filter(|line| !after.contains(line)).collect();
+                        faults.push(format!("{act} with {key} (due: {due}) was done by half: {changed:?}"));
+                        break;
+                    }
+                } else if server.dump("") != whole {
+                    // It did not need the key and was done. For the next act, a fresh start.
+                    restore(&server);
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(refused > 100, "{refused}");
+}
+
+/// Forgets the copies of another queue, and that queue.
+fn forget(server: &Server) {
+    server.eval("for _, key in ipairs(redis.call('KEYS', 'saved:*')) do redis.call('DEL', key, string.sub(key, 7)) end return {}", &[]);
+}
+
+/// Keeps a copy of every key, to which [`restore`] goes back.
+fn save(server: &Server) {
+    server.eval(
+        "for _, key in ipairs(redis.call('KEYS', 'duly:*')) do \
+         redis.call('RESTORE', 'saved:' .. key, 0, redis.call('DUMP', key), 'REPLACE') end return {}",
+        &[],
+    );
+}
+
+fn restore(server: &Server) {
+    server.eval(
+        "for _, key in ipairs(redis.call('KEYS', 'duly:*')) do redis.call('DEL', key) end
+         for _, key in ipairs(redis.call('KEYS', 'saved:*')) do redis.call('RESTORE', string.sub(key, 7), 0, redis.call('DUMP', key)) end
+         return {}",
+        &[],
+    );
+}
+
+const ACTS: [&str; 17] = [
+    "push",
+    "push keyed",
+    "push delayed",
+    "replace",
+    "reserve",
+    "ack",
+    "fail",
+    "fail for good",
+    "release",
+    "cancel delayed",
+    "cancel ready",
+    "cancel reserved",
+    "reschedule",
+    "requeue",
+    "purge ready",
+    "promote",
+    "reclaim",
+];
+
+async fn act_on(act: &str, queue: &Queue, job: &duly::Job) -> Result<(), duly::Error> {
+    use duly::{Millis, OnDuplicate, Outcome, When};
+    match act {
+        "push" => queue.push(NewJob::new(&1).unwrap()).await.map(drop),
+        "push keyed" => queue.push(new_job("n").key("n").priority(2)).await.map(drop),
+        "push delayed" => queue.push(NewJob::new(&1).unwrap().delay(Duration::from_secs(9))).await.map(drop),
+        "replace" => queue.push(new_job("reserved").on_duplicate(OnDuplicate::Replace)).await.map(drop),
+        "reserve" => queue.reserve(&ReserveOptions::new().max(10)).await.map(drop),
+        "ack" => job.ack().await,
+        "fail" => job.fail("no").await.map(drop),
+        "fail for good" => job.settle(Outcome::FailNow, "no").await.map(drop),
+        "release" => job.release(Duration::ZERO).await,
+        "cancel delayed" => queue.cancel_key("k-delayed").await.map(drop),
+        "cancel ready" => queue.cancel("keyed").await.map(drop),
+        "cancel reserved" => queue.cancel("reserved").await.map(drop),
+        "reschedule" => queue.reschedule("keyed", When::After(Millis::from_secs(9))).await.map(drop),
+        "requeue" => queue.requeue_all().await.map(drop),
+        "purge ready" => queue.purge(State::Ready).await.map(drop),
+        "promote" => queue.promote().await.map(drop),
+        "reclaim" => queue.reclaim().await.map(drop),
+        _ => unreachable!("{act}"),
+    }
+}
+
+#[tokio::test]
+async fn a_wait_names_a_foreign_key_and_counts_do_without_foreign_totals() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    server.redis_cli(&["SET", "duly:{orders}:wake", "x"]);
+    let error = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap_err();
+    assert_kind(&error, ErrorKind::Corrupt);
+    assert!(error.to_string().contains("'duly:{orders}:wake'"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_without_key_patterns_hears_which_one_to_add() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "+@all"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    let error = queue.push(new_job("a")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("~duly:*"), "{error}");
+}
+
+#[tokio::test]
+async fn all_missing_permissions_are_named_at_once() {
+    let server = Server::start();
+    let mut rules: Vec<String> =
+        ["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "-@all", "+EVALSHA", "+EVAL", "+BLPOP"]
+            .map(String::from)
+            .into();
+    let missing = ["LPUSH", "RPUSH", "LTRIM", "ZADD"];
+    rules.extend(NEEDED.iter().filter(|name| !missing.contains(name)).map(|name| format!("+{name}")));
+    for also_missing in [&[][..], &["LREM"], &["LREM", "PEXPIRE"]] {
+        rules.extend(also_missing.iter().map(|name| format!("-{name}")));
+        server.redis_cli(&rules.iter().map(String::as_str).collect::<Vec<_>>());
+        let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+        let error = queue.push(new_job("a")).await.unwrap_err();
+        assert_kind(&error, ErrorKind::PermissionDenied);
+        for name in missing.iter().chain(also_missing) {
+            assert!(error.to_string().contains(&format!("+{}", name.to_lowercase())), "{name}: {error}");
+        }
+        assert!(server.dump("").is_empty(), "{:?}", server.dump(""));
+    }
+}

@@ -1,0 +1,29 @@
+//! The worker loop on a server that works: its handlers, leases, hooks, log and traces.
+
+#![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod failure_hook;
+mod leases;
+mod log;
+mod processes;
+mod run;
+mod settles;
+#[cfg(feature = "opentelemetry")]
+mod traces;
+
+use std::sync::LazyLock;
+
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Subscriber};
+
+/// What this thread's spans and events go to.
+fn listen(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
+    // As long as there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody
+    // listens there, and a thread of another test would say no for all. With a second one it asks every subscriber.
+    static STAYS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+    LazyLock::force(&STAYS);
+    tracing::subscriber::set_default(subscriber)
+}

@@ -1,0 +1,322 @@
+//! A worker acks, fails, renews, stops with grace, and leaves to others what it does not finish.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::support::Server;
+use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerReport};
+use duly::{Client, Envelope, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+fn job(name: &str) -> NewJob {
+    NewJob::new(&1).unwrap().name(name).retry(RetryPolicy::Fixed { delay: Millis::ZERO })
+}
+
+fn worker(client: &Client) -> WorkerBuilder {
+    Worker::builder(client.clone()).queue("orders", 1)
+}
+
+/// Runs the worker until the queue is as it should be.
+async fn run_until(worker: WorkerBuilder, queue: &Queue, done: impl Fn(&duly::Counts) -> bool) -> WorkerReport {
+    let stop = async {
+        while !done(&queue.counts().await.unwrap()) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    worker.build().unwrap().run_until(stop).await.unwrap()
+}
+
+fn is_empty(counts: &duly::Counts) -> bool {
+    counts.delayed + counts.ready + counts.reserved == 0
+}
+
+#[tokio::test]
+async fn jobs_run_and_are_acked() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push_many((0..50).map(|_| job("count")), |_| {}).await.unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&runs);
+    let worker = worker(&client).concurrency(8).handler("count", move |_: Job<Value>, _| {
+        let runs = Arc::clone(&counted);
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            Ok::<(), String>(())
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, runs.load(Ordering::SeqCst)), (50, 50));
+}
+
+#[tokio::test]
+async fn it_stops_by_itself_after_so_many_runs() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push_many((0..50).map(|_| job("count")), |_| {}).await.unwrap();
+    let worker =
+        worker(&client).concurrency(3).max_jobs(20).handler("count", |_: Job<Value>, _| async { Ok::<(), String>(()) });
+    let report = worker.build().unwrap().run_until(std::future::pending()).await.unwrap();
+    assert_eq!((report.acked, report.released), (20, 0), "{report:?}");
+    assert_eq!(queue.counts().await.unwrap().ready, 30);
+}
+
+#[tokio::test]
+async fn failures_and_panics_are_retried_and_end_in_failed() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let ids = [
+        queue.push(job("twice").max_retries(2)).await.unwrap().id().to_owned(),
+        queue.push(job("always").max_retries(1)).await.unwrap().id().to_owned(),
+        queue.push(job("panic").max_retries(0)).await.unwrap().id().to_owned(),
+        queue.push(job("unknown").max_retries(0)).await.unwrap().id().to_owned(),
+        queue.push(job("slow").max_retries(0).timeout(Duration::from_millis(20))).await.unwrap().id().to_owned(),
+    ];
+    let worker = worker(&client)
+        .concurrency(2)
+        .handler("twice", |job: Job<Value>, _| async move { if job.attempt() < 3 { Err("not yet") } else { Ok(()) } })
+        .handler("always", |_: Job<Value>, _| async { Err::<(), _>("never") })
+        .handler("slow", |_: Job<Value>, _| std::future::pending::<Result<(), String>>())
+        .handler("panic", |job: Job<Value>, _| async move {
+            assert!(job.id().is_empty(), "at the disco");
+            Ok::<(), String>(())
+        });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.failed), (1, 2 + 2 + 1 + 1 + 1));
+    assert!(queue.find(&ids[0]).await.unwrap().is_none());
+    for (id, error) in ids[1..].iter().zip(["never", "at the disco", "no handler for the name 'unknown'", "timeout"]) {
+        let found = queue.find(id).await.unwrap().unwrap().job;
+        assert_eq!(found.state, State::Failed);
+        assert!(found.envelope.error.contains(error), "{}", found.envelope.error);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_while_the_handler_runs() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push(job("long")).await.unwrap();
+    let other = server.queue("orders");
+    let worker = worker(&client).lease(Duration::from_millis(600)).handler("long", move |_: Job<Value>, _| {
+        let other = other.clone();
+        async move {
+            // Two leases long, another worker looks for it.
+            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_millis(1200))).await;
+            if taken.is_ok_and(|jobs| jobs.is_empty()) { Ok(()) } else { Err("it was taken away") }
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.failed, report.lost), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let stop = Arc::new(Notify::new());
+    queue.push(job("short")).await.unwrap();
+    queue.push(job("endless")).await.unwrap();
+    queue.push(job("short")).await.unwrap();
+    let (stopper, started) = (Arc::clone(&stop), Arc::new(Notify::new()));
+    let endless_started = Arc::clone(&started);
+    let told = Arc::new(Notify::new());
+    let telling = Arc::clone(&told);
+    let worker = worker(&client)
+        .concurrency(2)
+        .grace(Duration::from_secs(1))
+        .on_event(move |event| {
+            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 1 s") && !event.is_warning() {
+                telling.notify_one();
+            }
+        })
+        .handler("short", move |_: Job<Value>, _| {
+            let (stop, started, told) = (Arc::clone(&stopper), Arc::clone(&endless_started), Arc::clone(&told));
+            async move {
+                started.notified().await;
+                stop.notify_one();
+                told.notified().await;
+                Ok::<(), String>(())
+            }
+        })
+        .handler("endless", move |_: Job<Value>, _| {
+            started.notify_one();
+            std::future::pending::<Result<(), String>>()
+        });
+    let report = worker.build().unwrap().run_until(stop.notified()).await.unwrap();
+    assert_eq!((report.acked, report.released, report.failed), (1, 1, 0));
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.reserved), (2, 0));
+    let jobs = queue.reserve(&ReserveOptions::new().max(2)).await.unwrap();
+    assert!(jobs.iter().all(|job| job.attempt() == 1));
+}
+
+#[tokio::test]
+async fn an_engine_that_is_dropped_after_its_stop_still_gives_back_what_it_has() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    for _ in 0..20 {
+        queue.push(job("any")).await.unwrap();
+        let settings = duly::worker::WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let engine = duly::worker::Engine::start(&client, settings).unwrap();
+        let executor = engine.executor();
+        let run = executor.next().await.unwrap();
+        engine.stop();
+        drop(engine);
+        // Long before the lease of ten seconds ends, and no failure was counted.
+        let again = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
+        assert_eq!((again.len(), again[0].attempt(), again[0].id()), (1, 1, run.job.id()));
+        again[0].ack().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn jobs_of_a_dropped_worker_run_again_when_their_leases_end() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push(job("endless")).await.unwrap();
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let worker = worker(&client).lease(Duration::from_millis(300)).handler("endless", move |_: Job<Value>, _| {
+        starting.notify_one();
+        std::future::pending::<Result<(), String>>()
+    });
+    let worker = worker.build().unwrap();
+    tokio::select! {
+        _ = worker.run_until(std::future::pending()) => unreachable!(),
+        () = started.notified() => {}
+    }
+    let again = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
+    assert_eq!(again[0].attempt(), 2);
+}
+
+#[tokio::test]
+async fn a_handler_that_lost_its_lease_is_dropped() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let id = queue.push(job("endless")).await.unwrap().id().to_owned();
+    let cancelling = queue.clone();
+    let worker = worker(&client).lease(Duration::from_millis(100)).handler("endless", move |_: Job<Value>, _| {
+        let (queue, id) = (cancelling.clone(), id.clone());
+        async move {
+            queue.cancel(&id).await.map_err(|error| error.to_string())?;
+            std::future::pending::<Result<(), String>>().await
+        }
+    });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.lost), (0, 1));
+}
+
+/// Writes down in which order it is called.
+struct Noted(&'static str, Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Noted {
+    fn note(&self, hook: &str) {
+        self.1.lock().unwrap().push(format!("{hook} {}", self.0));
+    }
+}
+
+impl Middleware for Noted {
+    fn before(&self, job: &duly::Job) -> Result<(), Failure> {
+        self.note("before");
+        if job.envelope.name.as_deref() == Some("refused") { Err("not today".into()) } else { Ok(()) }
+    }
+
+    fn after(&self, _: &duly::Job) {
+        self.note("after");
+    }
+
+    fn on_failure(&self, _: &duly::Job, failure: &mut Failure, changed: &mut Envelope) {
+        self.note("on_failure");
+        failure.error.push_str(" (seen)");
+        changed.data = duly::Data::from_json(r#""changed""#, 100).unwrap();
+    }
+
+    fn on_failed(&self, _: &duly::Job, _: &str) {
+        self.note("on_failed");
+    }
+}
+
+#[tokio::test]
+async fn hooks_run_in_the_documented_order_and_may_change_a_failed_job() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut orders = Vec::new();
+    let mut ids = Vec::new();
+    for name in ["good", "bad", "refused"] {
+        ids.push(queue.push(job(name).max_retries(0)).await.unwrap().id().to_owned());
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let worker = worker(&client)
+            .handler("good", |_: Job<Value>, _| async { Ok::<(), Failure>(()) })
+            .handler("bad", |_: Job<Value>, _| async { Err::<(), _>("bad luck") })
+            .middleware(Noted("outer", Arc::clone(&order)))
+            .middleware(Noted("inner", Arc::clone(&order)));
+        run_until(worker, &queue, is_empty).await;
+        orders.push(order.lock().unwrap().join(", "));
+    }
+    assert_eq!(orders[0], "before outer, before inner, after inner, after outer");
+    let failed = "on_failure inner, on_failure outer, on_failed inner, on_failed outer";
+    assert_eq!(orders[1], format!("before outer, before inner, {failed}"));
+    assert_eq!(orders[2], format!("before outer, {failed}"));
+    let kept = queue.find(&ids[1]).await.unwrap().unwrap().job.envelope;
+    assert_eq!((kept.error.as_str(), kept.data.as_str()), ("bad luck (seen) (seen)", r#""changed""#));
+}
+
+#[tokio::test]
+async fn a_handler_may_settle_its_job_itself() {
+    const LATER: Duration = Duration::from_secs(60);
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    for name in ["acks", "releases", "fails", "fails by a clone", "acks and errs"] {
+        queue.push(job(name).max_retries(0)).await.unwrap();
+    }
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let events = Arc::new(AtomicU32::new(0));
+    let told = Arc::clone(&events);
+    let worker = worker(&client)
+        .handler("acks", |job: Job<Value>, _| async move { job.ack().await })
+        .handler("releases", |job: Job<Value>, _| async move { job.release(LATER).await })
+        .handler("fails", |job: Job<Value>, _| async move { job.fail("no").await.map(drop) })
+        .handler("fails by a clone", |job: Job<Value>, _| async move { (*job).clone().fail("no").await.map(drop) })
+        .handler("acks and errs", |job: Job<Value>, _| async move {
+            job.ack().await?;
+            Err::<(), Failure>("too late".into())
+        })
+        .middleware(Noted("it", Arc::clone(&order)))
+        .on_event(move |_| {
+            told.fetch_add(1, Ordering::SeqCst);
+        });
+    let report = run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+    assert_eq!((report.lost, events.load(Ordering::SeqCst)), (0, 0), "no lease was lost");
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.delayed, counts.failed), (1, 2));
+    let before_and_after = "before it, after it, before it, before it, before it, before it";
+    assert_eq!(order.lock().unwrap().join(", "), before_and_after, "after hooks only behind the ack");
+}
+
+#[tokio::test]
+async fn a_failure_says_what_becomes_of_the_job() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut ids = Vec::new();
+    for name in ["later", "back", "never", "misfit"] {
+        ids.push(queue.push(job(name)).await.unwrap().id().to_owned());
+    }
+    let hour = Duration::from_secs(3600);
+    let worker = worker(&client)
+        .handler("later", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::retry_after(hour, "busy")) })
+        .handler("back", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::release_after(hour)) })
+        .handler("never", |_: Job<Value>, _| async { Err::<(), _>(Failure::fail_now("no such order")) })
+        .handler("misfit", |_: Job<Vec<u8>>, _| async { Ok::<(), Failure>(()) });
+    run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+    let mut found = Vec::new();
+    for id in &ids {
+        let job = queue.find(id).await.unwrap().unwrap().job;
+        found.push((job.state, job.envelope.attempts, job.envelope.error));
+    }
+    assert_eq!(found[0], (State::Delayed, 1, "busy".to_owned()));
+    assert_eq!(found[1], (State::Delayed, 0, String::new()));
+    assert_eq!(found[2], (State::Failed, 1, "no such order".to_owned()));
+    assert_eq!((found[3].0, found[3].1), (State::Failed, 1));
+    assert!(found[3].2.contains("does not fit the handler's type"), "{}", found[3].2);
+}
