@@ -121,6 +121,26 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("keep_results", "redis.pcall('DEL', told)", "", "a hint that something else wrote over wakes nobody"),
     ("keep_results", "redis.pcall('PEXPIRE', told, 60000)", "", "hints for waiters stay for ever"),
     (
+        "settle_others",
+        "if delay > 0 then\n          --- include: waiters",
+        "if false then\n          --- include: waiters",
+        "who waits for a job that fails hears of it a second later",
+    ),
+    ("waiters", "redis.pcall('PEXPIRE', list, ms)", "", "wake-ups for waiters stay for ever"),
+    ("waiters", "redis.pcall('DEL', list)", "", "a wake-up that something else wrote over wakes nobody"),
+    (
+        "cancel",
+        "keeps_result(record) and 'awaited ' or ''",
+        "''",
+        "who waits for a cancelled job hears of it a second later",
+    ),
+    (
+        "purge",
+        "if keeps_result(record) then awaited[#awaited + 1] = '\\n' .. ids[i] end",
+        "",
+        "who waits for a purged job hears of it a second later",
+    ),
+    (
         "result",
         "if redis.call('HEXISTS', jobs, id) == 1 then",
         "if false then",

@@ -1,20 +1,23 @@
 -- Removes jobs in whatever state they are in; who runs one loses its lease.
 -- Moves:   delayed | ready | reserved | failed -> gone.
--- Replies: one line a job: `<state it was in> <id>` or `absent`; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: one line a job: `<state it was in> <id>`, with `awaited ` in front if somebody may wait for its result, or `absent`;
+--          or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: routing, delayed_member, remove, resolve
+--- include: routing, delayed_member, remove, resolve, keeps_result
 local lines = {}
 local removed, freed = 0, false
 for at = first_item, #ARGV do
   local id = resolve(by, ARGV[at])
-  local state = id and remove(id)
+  local state, record
+  if id then state, record = remove(id) end
   if state then removed = removed + 1 end
   if state == 'reserved' then freed = true end
-  lines[#lines + 1] = state and state .. ' ' .. id or 'absent'
+  local awaited = record and keeps_result(record) and 'awaited ' or ''
+  lines[#lines + 1] = state and awaited .. state .. ' ' .. id or 'absent'
 end
 if removed > 0 then
   redis.pcall('HINCRBY', stats, 'cancelled', removed)

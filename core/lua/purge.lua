@@ -1,12 +1,13 @@
 -- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left.
 -- Moves:   delayed | ready | failed -> gone.
--- Replies: `<removed> <entries looked at>`; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
+--          or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`.
 --- include: once
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: routing, stale
+--- include: routing, stale, keeps_result
 -- A foreign type under one of our keys stops it before the first write.
 redis.call('HLEN', jobs)
 redis.call('HLEN', returned)
@@ -15,12 +16,14 @@ redis.call('HLEN', stale)
 for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 if names then redis.call('ZCARD', parked) end
 
+local awaited = {}
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))
   for i, record in ipairs(records) do
     if record then
       local _, _, key = routing(record)
       if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
+      if keeps_result(record) then awaited[#awaited + 1] = '\n' .. ids[i] end
     end
   end
   redis.call('HDEL', returned, unpack(ids))
@@ -64,7 +67,7 @@ else
     removed = forget(ids)
   end
 end
-local reply = string.format('%.0f %.0f', removed, seen)
+local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
   --- include: room_first
 end

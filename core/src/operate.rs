@@ -11,8 +11,8 @@ use crate::name;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::script::Digits;
 use crate::script::{
-    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
-    RescheduleReply,
+    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, PurgeReply, Reclaim, Requeue, RequeueReply,
+    Reschedule, RescheduleReply,
 };
 use crate::session::CallNumber;
 use crate::time::{MAX_DELAY, Millis, When};
@@ -64,11 +64,19 @@ impl Queue {
             by: by.as_str(),
         };
         let reply = self.run_numbered("cancel", Durability::None, declare, |out| out.push(value.as_bytes())).await?;
+        let mut is_awaited = false;
         let cancelled = CancelReply::decode(reply).and_then(|mut replies| match replies.pop() {
-            Some(CancelReply(Some((state, id)))) => Ok(Some(Cancelled { id, was: State::parse(&state)? })),
+            Some(CancelReply(Some((state, id)), awaited)) => {
+                is_awaited = awaited;
+                Ok(Some(Cancelled { id, was: State::parse(&state)? }))
+            }
             _ => Ok(None),
         });
-        cancelled.map_err(|error| error.during("cancel").in_queue(self.name()))
+        let cancelled = cancelled.map_err(|error| error.during("cancel").in_queue(self.name()))?;
+        if let Some(cancelled) = cancelled.as_ref().filter(|_| is_awaited) {
+            self.wake_waiters("cancel", std::slice::from_ref(&cancelled.id)).await;
+        }
+        Ok(cancelled)
     }
 
     /// Gives a waiting job (delayed or ready) another due time; gives its id.
@@ -181,11 +189,12 @@ impl Queue {
                 cap: ROUND,
             };
             let reply = self.run_numbered("purge", Durability::None, declare, |_| {}).await?;
-            let (now_removed, seen) = script::text(reply)
-                .and_then(|text| script::two_numbers(&text))
-                .map_err(|error| error.during("purge").in_queue(self.name()))?;
-            removed += now_removed;
-            if seen == 0 {
+            let purged = PurgeReply::decode(reply).map_err(|error| error.during("purge").in_queue(self.name()))?;
+            removed += purged.removed;
+            if !purged.awaited.is_empty() {
+                self.wake_waiters("purge", &purged.awaited).await;
+            }
+            if purged.seen == 0 {
                 return Ok(removed);
             }
         }

@@ -11,19 +11,24 @@ use crate::keys::Key;
 use crate::name;
 use crate::queue::Queue;
 use crate::record::CameBack;
-use crate::script::{Awaited, AwaitedReply, JobKeys};
+use crate::script::{Awaited, AwaitedReply, ByteStrings, JobKeys, WakeWaiters};
+use crate::time::Millis;
 
-/// A waiter looks again after this long at the latest: a job that fails or is cancelled tells nobody.
+/// A waiter looks again after this long at the latest: a wake-up is a hint that can get lost, and a job that ends in `failed`
+/// because its worker died, or is replaced, gives none.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The same after a hint that came to nothing: it was about an earlier job of this id, and stays for a while.
 const AFTER_NOTHING: Duration = Duration::from_millis(100);
+/// How long the wake-up of a job that was cancelled or purged stays: long enough for who is just about to wait.
+const WAKE_LIFE: Millis = Millis::from_secs(3);
 /// The longest wait that is counted; nobody will tell it from a longer one.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Queue {
     /// What the job gave, when it is done: at once, or as soon as it is. Without a timeout as long as that takes.
     ///
-    /// Any number of callers may wait for one job. They wait on the server for the moment of its ack, and look again each second.
+    /// Any number of callers may wait for one job. They wait on the server for the moment at which it is acked, fails for good, or
+    /// is cancelled or purged, and look again each second in case a wake-up was lost.
     ///
     /// Errors: `JobFailed` with the last error once the job has failed for good; `NoResult` if there is none and will be none;
     /// `Timeout` when the wait is over before that.
@@ -79,6 +84,16 @@ impl Queue {
             }
             was_told = self.wait_until_done(id, until.min(Instant::now() + LOOK_AGAIN)).await?;
         }
+    }
+
+    /// Wakes those who wait for the results of jobs that were removed. Only a hint: whom it does not reach looks again within a second.
+    pub(crate) async fn wake_waiters(&self, operation: &'static str, ids: &[String]) {
+        let mut of_jobs = ByteStrings::default();
+        for id in ids {
+            of_jobs.push(id.as_bytes());
+        }
+        let wake = WakeWaiters { life_ms: WAKE_LIFE.get(), done_count: JobKeys(of_jobs) };
+        let _ = tokio::time::timeout(WAKE_LIFE.to_duration(), self.run_plain(operation, wake, |_| {})).await;
     }
 
     async fn look_for_result(&self, id: &str) -> Result<AwaitedReply, Error> {

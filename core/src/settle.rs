@@ -171,7 +171,12 @@ pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) 
         Next::RetryAfter { after, attempts } => {
             add(if attempts > envelope.attempts { Verb::Retry } else { Verb::Again }, after);
         }
-        Next::Failed { .. } => add(Verb::Failed, Millis::ZERO),
+        Next::Failed { .. } => {
+            add(Verb::Failed, Millis::ZERO);
+            if job.keeps_result() {
+                outcomes.note_awaited();
+            }
+        }
         Next::ReleaseAfter(after) => add(Verb::Release, after),
     }
     Ok(next)

@@ -1,5 +1,5 @@
--- Keeps the results of acked jobs, behind the acks: (place among the acks, for how many ms, result) each. Who lost the lease
--- leaves none. `done` is a list so that waiters can block on it; they leave its element where it is, and it ends by itself:
+-- Keeps the results of acked jobs, behind the acks: (place among the acks, for how many ms, result) each; the place is 0 where the
+-- job is no ack but fails for good, and only those who wait for its result are to be woken. Who lost the lease leaves none. `done` is a list so that waiters can block on it; they leave its element where it is, and it ends by itself:
 -- who comes later finds the result.
 for i = 1, result_count do
   local at = next_item + 3 * i - 3

@@ -37,7 +37,7 @@ local function leave_state(id, level, state)
   end
 end
 
--- Removes a job for good and says which state it was in; nil if there is no such job.
+-- Removes a job for good; gives the state that it was in and its record, nil if there is no such job.
 local function remove(id)
   local record = redis.call('HGET', jobs, id)
   if not record then return nil end
@@ -55,5 +55,5 @@ local function remove(id)
   redis.call('HDEL', returned, id)
   leave_state(id, level, state)
   if key and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
-  return state
+  return state, record
 end

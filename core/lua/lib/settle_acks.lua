@@ -37,7 +37,7 @@ if ack_count > 0 then
     end
     next_item = next_item + ack_count
   end
-  if result_count > 0 then
-    --- include: keep_results
-  end
+end
+if result_count > 0 then
+  --- include: keep_results
 end

@@ -1,7 +1,7 @@
 -- Settles the outcomes behind the acks, each when its lease is still the granted one.
 -- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. retry: counts a failure, due again after the
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
--- failed: counts a failure and retries no more.
+-- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them.
 --- include: wake, routing, delayed_member, came_back, failed_set, to_head
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 redis.call('HLEN', jobs)
@@ -46,6 +46,10 @@ for at = next_item, #ARGV, 7 do
         -- The record's key: who could not decode the record does not know it.
         enter_failed(id, own_key)
         entered_failed = entered_failed + 1
+        if delay > 0 then
+          --- include: waiters
+          wake_waiters(done(delay, result_count), 60000)
+        end
       elseif delay > 0 then
         redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
         wake_for(now + delay)

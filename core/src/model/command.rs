@@ -36,6 +36,13 @@ pub(super) struct Outcome {
     pub(super) became: Became,
 }
 
+impl Outcome {
+    /// Does its caller say that somebody may wait for the result? In these tests, of every job that failed for good with a text.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(&self.became, Became::Back { verb: Verb::Failed, error, .. } if !error.is_empty())
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct ReserveCall {
     pub(super) call: CallId,
@@ -71,6 +78,7 @@ pub(super) enum Command {
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
     Awaited { id: String },
+    WakeWaiters { ids: Vec<String> },
     Beat { worker: String, life_ms: u64, info: String },
     Alive,
     Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
@@ -183,6 +191,7 @@ impl State {
             Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
             Command::Alive => Ok(Answer::Alive(self.alive())),
             Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
+            Command::WakeWaiters { ids } => self.wake_waiters(ids),
         };
         result.unwrap_or_else(Answer::Text)
     }

@@ -36,6 +36,7 @@ const SOMETIMES: &[&str] = &[
     "a late outcome was refused",
     "a lease was extended",
     "a lost lease left no result",
+    "a lost lease woke no waiter",
     "a limit of a name was forgotten",
     "a newer format was refused",
     "a parked job ran",
@@ -65,12 +66,15 @@ const SOMETIMES: &[&str] = &[
     "progress was noted",
     "progress was shown",
     "running jobs were counted",
+    "somebody may have waited for a cancelled job",
+    "somebody may have waited for a purged job",
     "stale entries were passed",
     "the rate held a job back",
     "the rate of a name held a job back",
     "the rate of a name let several start at once",
     "the rate let several start at once",
     "what lost limits parked was found",
+    "who waited for a failed job was woken",
 ];
 
 fn number_from(variable: &str) -> Option<u64> {

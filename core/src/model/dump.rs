@@ -103,6 +103,8 @@ impl State {
         }
         for (id, result) in &self.results {
             dump.insert(format!("result:{id}"), Contents::Text(result.clone()));
+        }
+        for id in &self.woken {
             add_list(&mut dump, &format!("done:{id}"), vec!["1".to_owned()]);
         }
         for (client, calls) in &self.calls {

@@ -193,6 +193,9 @@ pub(super) enum Step {
     Await {
         pick: Pick,
     },
+    WakeWaiters {
+        pick: Pick,
+    },
     /// An earlier call, exactly as it was sent.
     Resend {
         back: usize,
@@ -535,6 +538,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(state, offset, limit)| Step::Peek { state, offset, limit }),
         (by_key(), 0..8_usize).prop_map(|(by_key, pick)| Step::Find { by_key, pick }),
         (0..8_usize).prop_map(|pick| Step::Await { pick }),
+        (0..8_usize).prop_map(|pick| Step::WakeWaiters { pick }),
         Just(Step::Alive),
         prop::collection::vec(lease(), 1..4).prop_map(|leases| Step::ProgressOf { leases }),
     ];

@@ -11,7 +11,8 @@ use crate::keys::{Key, QueueKeys};
 use crate::script::{
     Alive, Awaited, AwaitedReply, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared,
     Digits, Extend, Find, FoundReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek, PeekedReply, ProgressOf,
-    Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle, alive, noted,
+    Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle, Verb, WakeWaiters,
+    alive, noted,
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
@@ -132,7 +133,12 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
                 let record =
                     rewritten.as_ref().map(|(failures, record)| (u32::try_from(*failures).unwrap(), record.bytes()));
                 let rewritten = record.as_ref().map(|(failures, record)| (*failures, record.as_slice()));
-                outcomes.other(*verb, &one.id, one.token, key, *delay_ms, error, rewritten);
+                // Of a failure for good that column says something else.
+                let delay_ms = if *verb == Verb::Failed { 0 } else { *delay_ms };
+                outcomes.other(*verb, &one.id, one.token, key, delay_ms, error, rewritten);
+                if one.is_awaited() {
+                    outcomes.note_awaited();
+                }
             }
         }
     }
@@ -260,6 +266,13 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::Awaited { id } => {
             call!(Awaited { result_count: JobKeys::one(id) }, |out| out.push(id.as_bytes()))
+        }
+        Command::WakeWaiters { ids } => {
+            let mut list = ByteStrings::default();
+            for id in ids {
+                list.push(id.as_bytes());
+            }
+            call!(WakeWaiters { life_ms: RESULT_TTL_MS, done_count: JobKeys(list) }, |_| ())
         }
         Command::Find { by, name } => call!(Find { by: by.as_str() }, |out| out.push(name.as_bytes())),
     }

@@ -16,6 +16,9 @@ const TRIM_CAP: usize = 100;
 /// A wake list is never longer.
 const MOST_WAKES: usize = 2;
 
+/// How the body of a job ends that leaves a result.
+pub(super) const RESULT_TTL: &str = ",\"result_ttl\":60}";
+
 /// A stored job: what a script may know of it, and the bytes that it may not look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
@@ -36,6 +39,11 @@ impl Record {
         }
         let (numbers, body) = (format!("{};{}", self.level, self.max_retries), &self.body);
         format!("{numbers};{};{};{key}{name}{body}", key.len(), name.len()).into_bytes()
+    }
+
+    /// Was it pushed with a `result_ttl`, which is the last field then?
+    pub(super) fn keeps_result(&self) -> bool {
+        self.body.ends_with(RESULT_TTL)
     }
 }
 
@@ -132,6 +140,8 @@ pub(super) struct State {
     pub(super) calls: BTreeMap<String, Calls>,
     /// What acked jobs left. In this time none ends.
     pub(super) results: BTreeMap<String, String>,
+    /// Whose waiters were woken. In this time none ends.
+    pub(super) woken: BTreeSet<String>,
     /// What was noted of runs: token, and all of it as it is kept. In this time none ends.
     pub(super) progress: BTreeMap<String, (u64, String)>,
     /// Until when a worker is alive, and what it says of itself.

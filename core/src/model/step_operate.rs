@@ -5,7 +5,7 @@ use crate::script::{By, CountsReply, Due, FoundReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
 use super::names::Names;
-use super::state::{Place, State, delayed_member};
+use super::state::{Place, Record, State, delayed_member};
 
 impl State {
     /// Each beat also forgets the dead.
@@ -42,10 +42,13 @@ impl State {
         let mut is_freed = false;
         let mut lines = Vec::new();
         for name in names {
-            let found = self.resolve(by, name).and_then(|id| Some((self.remove(&id)?, id)));
+            let id = self.resolve(by, name);
+            let is_awaited = id.as_ref().and_then(|id| self.records.get(id)).is_some_and(Record::keeps_result);
+            let found = id.and_then(|id| Some((self.remove(&id)?, id)));
             cancelled += usize::from(found.is_some());
             is_freed |= matches!(found, Some((Place::Reserved, _)));
-            lines.push(found.map_or("absent".to_owned(), |(place, id)| format!("{} {id}", place.name())));
+            let awaited = if is_awaited { "awaited " } else { "" };
+            lines.push(found.map_or("absent".to_owned(), |(place, id)| format!("{awaited}{} {id}", place.name())));
         }
         self.count("cancelled", cancelled);
         if is_freed {
@@ -181,15 +184,19 @@ impl State {
             }
         }
         let mut removed = 0;
+        let mut awaited = String::new();
         for id in ids {
             if let Some(record) = self.records.remove(&id) {
                 self.free_key(record.key.as_deref(), &id);
                 removed += 1;
+                if record.keeps_result() {
+                    awaited = format!("{awaited}\n{id}");
+                }
             }
             self.returned.remove(&id);
         }
         self.count("purged", removed);
-        let reply = format!("{removed} {seen}");
+        let reply = format!("{removed} {seen}{awaited}");
         Ok(self.remember(call, reply))
     }
 

@@ -39,6 +39,7 @@ impl State {
                 Became::Done(result) => {
                     if let Some(result) = result {
                         self.results.insert(outcome.id.clone(), result.clone());
+                        self.woken.insert(outcome.id.clone());
                     }
                     self.records.remove(&outcome.id);
                     self.returned.remove(&outcome.id);
@@ -57,6 +58,9 @@ impl State {
                     if matches!(verb, Verb::Failed) {
                         let key = self.records.get(&outcome.id).and_then(|record| record.key.clone());
                         self.enter_failed(&outcome.id, key.as_deref());
+                        if outcome.is_awaited() {
+                            self.woken.insert(outcome.id.clone());
+                        }
                         failed += 1;
                     } else if *delay_ms > 0 {
                         let at = self.clock + delay_ms;
@@ -86,6 +90,12 @@ impl State {
             self.trim_failed(failed);
         }
         flags
+    }
+
+    pub(super) fn wake_waiters(&mut self, ids: &[String]) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        self.woken.extend(ids.iter().cloned());
+        Ok(Answer::Text("ok".to_owned()))
     }
 
     /// A job that is there is not done, whatever an earlier one of its id left.

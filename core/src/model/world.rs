@@ -13,7 +13,7 @@ use super::invariants::History;
 use super::limits::Limits;
 use super::names::{NameLimit, Names as NameLimits};
 use super::server::{Server, queue_keys};
-use super::state::{Meta, Record, Returned, State};
+use super::state::{Meta, RESULT_TTL, Record, Returned, State};
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
 const USERS_IDS: [&str; 3] = ["a", "b", "c"];
@@ -236,6 +236,7 @@ impl World<'_> {
             }
             Step::Alive => (nobody, Command::Alive),
             Step::Await { pick } => (nobody, Command::Awaited { id: self.pick(*pick) }),
+            Step::WakeWaiters { pick } => (nobody, Command::WakeWaiters { ids: vec![self.pick(*pick)] }),
             _ => (nobody, Command::Counts),
         }
     }
@@ -339,6 +340,7 @@ impl World<'_> {
         events.push(("a stale ack was refused", stale_ack));
         let gives = |outcome: &Outcome| matches!(outcome.became, Became::Done(Some(_)));
         events.push(("a result was kept", !was_answered && after.results != before.results));
+        events.extend(woken_waiters(sent, text, settled, was_answered));
         events.push(("a lost lease left no result", acks.clone().any(|(o, flag)| flag == '0' && gives(o))));
         if let (Command::Beat { worker, .. }, true) = (&sent.command, text == "ok") {
             let left = before.workers.keys().filter(|known| !after.workers.contains_key(*known));
@@ -486,7 +488,8 @@ impl World<'_> {
 
     fn record(&mut self, new: &NewRecord) -> Record {
         self.next_id += 1;
-        let body = format!("{{\"n\":{}{}}}", self.next_id, " ".repeat(new.padding));
+        let end = if self.next_id.is_multiple_of(3) { RESULT_TTL } else { "}" };
+        let body = format!("{{\"n\":{}{}{end}", self.next_id, " ".repeat(new.padding));
         Record {
             level: new.level,
             max_retries: new.max_retries,
@@ -598,5 +601,19 @@ fn events_of_name_rates(
             after.meta.name_rates != before.meta.name_rates && started_rated > 1,
         ),
         ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
+    ]
+}
+
+/// Whom the ends of jobs without a result wake.
+fn woken_waiters(sent: &Sent, text: &str, settled: &str, was_answered: bool) -> [(&'static str, bool); 4] {
+    let outcomes = sent.command.outcomes().iter().zip(settled.chars());
+    let awaited = |wanted: char| outcomes.clone().any(|(outcome, flag)| flag == wanted && outcome.is_awaited());
+    let is_cancel = matches!(sent.command, Command::Cancel { .. });
+    let is_purge = matches!(sent.command, Command::Purge { .. });
+    [
+        ("who waited for a failed job was woken", !was_answered && awaited('1')),
+        ("a lost lease woke no waiter", awaited('0')),
+        ("somebody may have waited for a cancelled job", is_cancel && text.contains("awaited ")),
+        ("somebody may have waited for a purged job", is_purge && text.contains('\n')),
     ]
 }

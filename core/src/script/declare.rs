@@ -147,6 +147,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("place_freed", include_str!("../../lua/lib/place_freed.lua")),
     ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
     ("keep_results", include_str!("../../lua/lib/keep_results.lua")),
+    ("keeps_result", include_str!("../../lua/lib/keeps_result.lua")),
+    ("waiters", include_str!("../../lua/lib/waiters.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
@@ -314,6 +316,7 @@ mod tests {
     use crate::script::{
         Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Limit, NoteProgress, Pause, Peek,
         ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
+        WakeWaiters,
     };
 
     fn all() -> Vec<Declaration> {
@@ -336,6 +339,7 @@ mod tests {
             Peek::DECLARATION,
             Find::DECLARATION,
             Awaited::DECLARATION,
+            WakeWaiters::DECLARATION,
             Beat::DECLARATION,
             Alive::DECLARATION,
             NoteProgress::DECLARATION,

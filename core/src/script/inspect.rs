@@ -34,6 +34,13 @@ script! {
     arguments: { result_count: JobKeys }
 }
 
+script! {
+    /// Wakes whoever waits for the results of jobs. No items.
+    WakeWaiters = "wake_waiters",
+    keys: [Meta, Done],
+    arguments: { life_ms: u64, done_count: JobKeys }
+}
+
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AwaitedReply {

@@ -19,14 +19,16 @@ pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, loo
 pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys};
-pub(crate) use inspect::{Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply};
+pub(crate) use inspect::{
+    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply, WakeWaiters,
+};
 pub(crate) use operate::{
-    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
-    RescheduleReply,
+    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, PurgeReply, Reclaim, Requeue, RequeueReply,
+    Reschedule, RescheduleReply,
 };
 pub(crate) use progress::{NoteProgress, ProgressOf, noted};
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
-pub(crate) use reply::{count, text, two_numbers, wanted_levels, was_kept};
+pub(crate) use reply::{count, text, wanted_levels, was_kept};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};
 pub(crate) use workers::{Alive, Beat, alive};

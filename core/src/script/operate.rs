@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::declare::{Digits, script};
-use super::reply::{text, unexpected};
+use super::reply::{text, two_numbers, unexpected};
 use crate::error::Error;
 
 script! {
@@ -85,20 +85,41 @@ impl By {
     }
 }
 
-/// The state a cancelled job was in and its id, or nothing.
+/// The state a cancelled job was in and its id, or nothing; and whether somebody may wait for its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CancelReply(pub(crate) Option<(String, String)>);
+pub(crate) struct CancelReply(pub(crate) Option<(String, String)>, pub(crate) bool);
 
 impl CancelReply {
     pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
         text(reply)?
             .split('\n')
-            .map(|line| match line.split_once(' ') {
-                None if line == "absent" => Ok(Self(None)),
-                Some((state, id)) => Ok(Self(Some((state.to_owned(), id.to_owned())))),
-                None => Err(unexpected("what became of a cancelled job")),
+            .map(|line| {
+                let (line, is_awaited) = line.strip_prefix("awaited ").map_or((line, false), |line| (line, true));
+                match line.split_once(' ') {
+                    None if line == "absent" => Ok(Self(None, false)),
+                    Some((state, id)) => Ok(Self(Some((state.to_owned(), id.to_owned())), is_awaited)),
+                    None => Err(unexpected("what became of a cancelled job")),
+                }
             })
             .collect()
+    }
+}
+
+/// What a call of `purge` did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PurgeReply {
+    pub(crate) removed: u64,
+    pub(crate) seen: u64,
+    /// The removed jobs for whose results somebody may wait.
+    pub(crate) awaited: Vec<String>,
+}
+
+impl PurgeReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text(reply)?;
+        let mut lines = text.split('\n');
+        let (removed, seen) = two_numbers(lines.next().unwrap_or_default())?;
+        Ok(Self { removed, seen, awaited: lines.map(str::to_owned).collect() })
     }
 }
 

@@ -22,6 +22,11 @@ script! {
     arguments: { lease_ms: u64 }
 }
 
+/// A row of the outcomes that are no acks: verb, id, token, key, delay, error, new record.
+const COLUMNS: usize = 7;
+/// Which column is the delay. Of a job that fails for good it says which of the jobs with own keys it is.
+const DELAY: usize = 4;
+
 /// What becomes of a job that is not simply done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -56,6 +61,8 @@ pub(crate) struct Outcomes {
     results: Vec<KeptResult>,
     result_bytes: usize,
     others: ByteStrings,
+    /// The places among the others of jobs that fail for good while somebody may wait for their results.
+    awaited: Vec<usize>,
 }
 
 /// What an acked job gave.
@@ -105,6 +112,11 @@ impl Outcomes {
         }
     }
 
+    /// Somebody may wait for the result of the job that was added last, which fails for good.
+    pub(crate) fn note_awaited(&mut self) {
+        self.awaited.push(self.others.len() / COLUMNS - 1);
+    }
+
     /// Adds somebody else's outcomes.
     pub(crate) fn take(&mut self, other: &Self) {
         let acks = self.ids.len();
@@ -114,6 +126,8 @@ impl Outcomes {
         self.tokens.extend(&other.tokens);
         self.keys.extend(&other.keys);
         self.keyed |= other.keyed;
+        let others = self.others.len() / COLUMNS;
+        self.awaited.extend(other.awaited.iter().map(|place| others + place));
         self.others.extend(&other.others);
     }
 
@@ -125,7 +139,7 @@ impl Outcomes {
     pub(crate) fn id_at(&self, place: usize) -> String {
         let id = match place.checked_sub(self.ack_count()) {
             None => self.ids.iter().nth(place),
-            Some(other) => self.others.iter().nth(7 * other + 1),
+            Some(other) => self.others.iter().nth(COLUMNS * other + 1),
         };
         String::from_utf8_lossy(id.unwrap_or_default()).into_owned()
     }
@@ -135,7 +149,7 @@ impl Outcomes {
         usize::from(self.keyed)
     }
 
-    /// The jobs that leave a result.
+    /// The jobs that leave a result, and then those that fail while somebody may wait for one.
     pub(crate) fn result_keys(&self) -> JobKeys {
         let mut ids = ByteStrings::default();
         let mut kept = self.results.iter().map(|kept| kept.place).peekable();
@@ -143,6 +157,9 @@ impl Outcomes {
             if kept.next_if_eq(&place).is_some() {
                 ids.push(id);
             }
+        }
+        for place in &self.awaited {
+            ids.push(self.others.iter().nth(COLUMNS * place + 1).unwrap_or_default());
         }
         JobKeys(ids)
     }
@@ -153,7 +170,7 @@ impl Outcomes {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ack_count() + self.others.len() / 7
+        self.ack_count() + self.others.len() / COLUMNS
     }
 
     pub(crate) fn append(&self, out: &mut ByteStrings) {
@@ -164,7 +181,22 @@ impl Outcomes {
             out.push_display(kept.ttl_ms);
             out.push(kept.value.as_bytes());
         }
-        out.extend(&self.others);
+        if self.awaited.is_empty() {
+            out.extend(&self.others);
+            return;
+        }
+        for _ in &self.awaited {
+            for column in [b"0".as_slice(), b"", b""] {
+                out.push(column);
+            }
+        }
+        let mut awaited = self.awaited.iter().enumerate().peekable();
+        for (at, column) in self.others.iter().enumerate() {
+            match awaited.next_if(|(_, place)| at == COLUMNS * *place + DELAY) {
+                Some((number, _)) => out.push_display(self.results.len() + number + 1),
+                None => out.push(column),
+            }
+        }
     }
 }
 
