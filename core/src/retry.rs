@@ -11,8 +11,14 @@ pub const DEFAULT_MAX_RETRIES: u32 = 5;
 pub(crate) const DEFAULT_STEP: Millis = Millis::from_secs(5);
 /// The most delays that a list may hold.
 pub(crate) const MAX_LISTED_DELAYS: usize = 100;
+/// So many failures are waited for as the policy says, however short that is.
+const QUICK_RETRIES: u32 = 10;
+/// After more failures a wait is no shorter: a job that always fails must not keep its workers busy for ever.
+const LEAST_PAUSE: Millis = Millis::from_secs(1);
 
 /// How long to wait before each retry. Spans are written as seconds on the wire: `{"linear":{"step":5}}`.
+///
+/// Whatever the policy says, from the 11th failure on a wait is 1 second at least.
 ///
 /// ```
 /// use duly::{Decision, Millis, RetryPolicy, decide};
@@ -128,11 +134,17 @@ impl RetryPolicy {
                 delays.get(index).or(delays.last()).copied().unwrap_or(DEFAULT_STEP)
             }
         };
-        span.min(MAX_DELAY)
+        span.clamp(least_pause(failures), MAX_DELAY)
     }
 }
 
-/// `base * factor^(failures - 1)`, by repeated products so that every platform computes the same, and at most `cap`.
+/// The shortest wait after so many failures.
+fn least_pause(failures: u32) -> Millis {
+    if failures > QUICK_RETRIES { LEAST_PAUSE } else { Millis::ZERO }
+}
+
+/// `base * factor^(failures - 1)`, and at most `cap`. A power by squaring: 32 steps at most, whatever a record says, and only
+/// products, so that every platform computes the same.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -140,17 +152,18 @@ impl RetryPolicy {
     reason = "spans of at most 100 years are exact, and a float cast saturates"
 )]
 fn grown(base: Millis, factor: f64, cap: Millis, failures: u32) -> Millis {
-    let cap_ms = cap.get() as f64;
-    let mut ms = base.get() as f64;
-    for _ in 1..failures {
-        let next = ms * factor;
-        // It has reached the cap, or it does not grow (base 0, factor 1, or nonsense): no need to count further.
-        if ms >= cap_ms || next.is_nan() || next <= ms {
-            break;
+    // What others wrote may hold any factor; `max` gives 1 for what is no number.
+    let (mut growth, mut square, mut exponent) = (1.0, factor.max(1.0), failures - 1);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            growth *= square;
         }
-        ms = next;
+        square *= square;
+        exponent >>= 1;
     }
-    Millis::new(ms.ceil() as u64).min(cap)
+    let ms = base.get() as f64 * growth;
+    // Not a number: nothing, however often it is multiplied.
+    if ms.is_nan() { Millis::ZERO.min(cap) } else { Millis::new(ms.ceil() as u64).min(cap) }
 }
 
 /// Evenly from 0 to `longest`, both included. The finalizer of splitmix64 (Steele, Lea, Flood 2014) spreads the seed.
@@ -250,7 +263,8 @@ impl Outcome {
             Self::Retry { after, counted: true } => match decide(policy, counted_up, max_retries, seed) {
                 Decision::Failed => Next::Failed { attempts: counted_up },
                 Decision::RetryAfter(by_policy) => {
-                    Next::RetryAfter { after: after.unwrap_or(by_policy).min(MAX_DELAY), attempts: counted_up }
+                    let after = after.unwrap_or(by_policy).clamp(least_pause(counted_up), MAX_DELAY);
+                    Next::RetryAfter { after, attempts: counted_up }
                 }
             },
         }
@@ -332,6 +346,34 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_takes_no_longer_to_compute_after_more_failures() {
+        // One product a failure would be four thousand million of them, each far below the cap.
+        let slow = RetryPolicy::Exponential {
+            base: Millis::new(1),
+            factor: 1.000_000_000_000_000_2,
+            cap: MAX_DELAY,
+            jitter: false,
+        };
+        assert!(slow.check().is_ok());
+        for _ in 0..10_000 {
+            assert_eq!(slow.delay(u32::MAX, 0), LEAST_PAUSE, "it has grown by a millionth");
+        }
+    }
+
+    #[test]
+    fn many_failures_are_not_retried_without_a_pause() {
+        let at_once = RetryPolicy::Fixed { delay: Millis::ZERO };
+        assert_eq!(waits(&at_once, 10), vec![Millis::ZERO; 10]);
+        assert_eq!(decide(&at_once, 11, u32::MAX, 0), Decision::RetryAfter(LEAST_PAUSE));
+        let asked = Outcome::Retry { after: Some(Millis::ZERO), counted: true };
+        let next = |attempts| asked.next(&RetryPolicy::default(), attempts, u32::MAX, 0);
+        assert_eq!(next(9), Next::RetryAfter { after: Millis::ZERO, attempts: 10 });
+        assert_eq!(next(10), Next::RetryAfter { after: LEAST_PAUSE, attempts: 11 });
+        let drawn = RetryPolicy::Exponential { base: Millis::new(1), factor: 1.0, cap: Millis::new(1), jitter: true };
+        assert_eq!(drawn.delay(11, 3), LEAST_PAUSE);
+    }
+
+    #[test]
     fn handlers_overrule_the_policy() {
         let policy = RetryPolicy::default();
         let minute = Millis::from_secs(60);
@@ -404,7 +446,7 @@ mod tests {
             let wait = policy.delay(failures, seed);
             prop_assert!(wait <= MAX_DELAY);
             if let RetryPolicy::Exponential { base, cap, jitter, .. } = policy {
-                prop_assert!(wait <= cap);
+                prop_assert!(wait <= cap.max(least_pause(failures)));
                 prop_assert!(jitter || wait >= base);
             }
         }

@@ -154,30 +154,60 @@ fn in_given_order(are_acks: &[bool], flags: Vec<bool>) -> Vec<bool> {
     in_order
 }
 
-/// Lets the policy decide and writes down what the script is to do.
-pub(crate) fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
-    let Settlement { job, outcome, error, rewritten, result } = settlement;
-    let envelope = rewritten.as_ref().unwrap_or(&job.envelope);
-    let next = job.what_becomes(*outcome, rewritten.as_ref())?;
-    let record = rewritten.as_ref().map(Record::encode);
-    let key = job.envelope.key.as_deref();
-    let error = cut_error(error);
-    let rewritten = record.as_deref().map(|record| (envelope.attempts, record));
-    let mut add = |verb, delay: Millis| {
-        outcomes.other(verb, job.id(), job.token(), key, delay.get(), error, rewritten);
-    };
-    match next {
-        Next::Ack => outcomes.ack(job.id(), job.token(), key, job.kept_result(result.as_ref())?),
-        Next::RetryAfter { after, attempts } => {
-            add(if attempts > envelope.attempts { Verb::Retry } else { Verb::Again }, after);
-        }
-        Next::Failed { .. } => {
-            add(Verb::Failed, Millis::ZERO);
-            if job.keeps_result() {
-                outcomes.note_awaited();
+/// What the scripts are to do about one job.
+pub(crate) struct Decided {
+    pub(crate) next: Next,
+    row: Row,
+}
+
+enum Row {
+    Ack { result: Option<(u64, Data)> },
+    Other { verb: Verb, delay: Millis, error: String, rewritten: Option<(u32, Vec<u8>)> },
+}
+
+impl Decided {
+    /// Lets the policy decide. Errors: `InvalidArgument`, `TooLarge`.
+    pub(crate) fn of(settlement: &Settlement<'_>) -> Result<Self, Error> {
+        let Settlement { job, outcome, error, rewritten, result } = settlement;
+        let attempts_before = rewritten.as_ref().unwrap_or(&job.envelope).attempts;
+        let next = job.what_becomes(*outcome, rewritten.as_ref())?;
+        let other = |verb, delay| Row::Other {
+            verb,
+            delay,
+            error: cut_error(error).to_owned(),
+            rewritten: rewritten.as_ref().map(|changed| (changed.attempts, Record::encode(changed))),
+        };
+        let row = match next {
+            Next::Ack => Row::Ack { result: job.kept_result(result.as_ref())? },
+            Next::RetryAfter { after, attempts } => {
+                other(if attempts > attempts_before { Verb::Retry } else { Verb::Again }, after)
+            }
+            Next::Failed { .. } => other(Verb::Failed, Millis::ZERO),
+            Next::ReleaseAfter(after) => other(Verb::Release, after),
+        };
+        Ok(Self { next, row })
+    }
+
+    /// Writes it down for the next call.
+    pub(crate) fn add_to(self, outcomes: &mut Outcomes, job: &Job) {
+        let key = job.envelope.key.as_deref();
+        match self.row {
+            Row::Ack { result } => outcomes.ack(job.id(), job.token(), key, result),
+            Row::Other { verb, delay, error, rewritten } => {
+                let rewritten = rewritten.as_ref().map(|(failures, record)| (*failures, &**record));
+                outcomes.other(verb, job.id(), job.token(), key, delay.get(), &error, rewritten);
+                if verb == Verb::Failed && job.keeps_result() {
+                    outcomes.note_awaited();
+                }
             }
         }
-        Next::ReleaseAfter(after) => add(Verb::Release, after),
     }
+}
+
+/// Lets the policy decide and writes down what the script is to do.
+fn add_outcome(outcomes: &mut Outcomes, settlement: &Settlement<'_>) -> Result<Next, Error> {
+    let decided = Decided::of(settlement)?;
+    let next = decided.next;
+    decided.add_to(outcomes, settlement.job);
     Ok(next)
 }

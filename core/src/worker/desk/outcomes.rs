@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::queue::MAX_BATCH;
 use crate::retry::{Next, Outcome};
 use crate::script::{Outcomes, Verb};
-use crate::settle::{MAX_RESULT_BYTES, Settlement, add_outcome};
+use crate::settle::{Decided, MAX_RESULT_BYTES, Settlement};
 use crate::time::Millis;
 use crate::worker::event::{AboutJob, WorkerEvent};
 
@@ -84,17 +84,23 @@ impl Desk {
 }
 
 impl State {
-    /// Notes an outcome for the next call to its queue.
+    /// Lets the policy decide, and notes that.
     pub(super) fn note(&mut self, lane: usize, job: &Arc<Job>, settlement: &Settlement<'_>) -> Result<Next, Error> {
+        Decided::of(settlement).map(|decided| self.note_decided(lane, job, decided))
+    }
+
+    /// Notes an outcome for the next call to its queue.
+    pub(super) fn note_decided(&mut self, lane: usize, job: &Arc<Job>, decided: Decided) -> Next {
         let batch = self.open_batch(lane);
-        let next = add_outcome(&mut batch.outcomes, settlement)?;
+        let next = decided.next;
+        decided.add_to(&mut batch.outcomes, job);
         match next {
             Next::Ack => batch.acked.push(Arc::clone(job)),
             Next::ReleaseAfter(_) => batch.others.push((Told::Released, Some(Arc::clone(job)))),
             Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push((Told::Failed, Some(Arc::clone(job)))),
         }
         self.count_outcome(Instant::now());
-        Ok(next)
+        next
     }
 
     /// Notes a job whose record cannot be decoded as failed.

@@ -9,7 +9,7 @@ use super::{Desk, Phase, Running, State};
 use crate::error::Error;
 use crate::job::Job;
 use crate::retry::Next;
-use crate::settle::Settlement;
+use crate::settle::{Decided, Settlement};
 use crate::worker::event::{AboutJob, WorkerEvent};
 use crate::worker::executor::{Ended, ExecutorShared};
 
@@ -101,31 +101,25 @@ impl Desk {
     /// is noted as a plain failure, and given as the error.
     pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         let now = Instant::now();
+        // Before the lock is taken: what a stranger wrote into a record must not hold up the other executors.
+        let (decided, refused) = decide(&run.job, ended);
         let mut state = self.lock();
         state.prefetch.learn(now - run.started);
         let Some(held) = state.release_place(run.place) else { return Ok(None) };
         state.running -= 1;
         state.last_end = Some(now);
         let interrupted = held.run.is_none_or(|run| run.interrupted.is_some());
-        let told = match ended {
+        let told = match decided {
             _ if interrupted || held.job.is_settled() => Ok(None),
             _ if held.job.is_lost() => {
                 state.report.lost += 1;
                 state.tell(WorkerEvent::LeaseLost { job: AboutJob::of(&held.job) }, self);
                 Ok(None)
             }
-            Ended::SettledByHandler => Ok(None),
-            Ended::Outcome { outcome, error, rewritten, result } => {
-                let rewritten = rewritten.map(|changed| *changed);
-                let settlement = Settlement { job: &held.job, outcome, error: &error, rewritten, result };
-                match state.note(held.lane, &held.job, &settlement) {
-                    Ok(next) => Ok(Some(next)),
-                    Err(refused) => {
-                        let error = if error.is_empty() { refused.to_string() } else { error };
-                        let _ = state.note(held.lane, &held.job, &failure(&held.job, &error));
-                        Err(refused)
-                    }
-                }
+            None => Ok(None),
+            Some(decided) => {
+                let next = state.note_decided(held.lane, &held.job, decided);
+                refused.map_or(Ok(Some(next)), Err)
             }
         };
         // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
@@ -153,6 +147,19 @@ impl Desk {
         self.job_there.notify_all();
         self.job_there_async.notify_waiters();
         self.event_there.notify_all();
+    }
+}
+
+/// What becomes of the job after this run, if its end says anything: a plain failure, and the error, if that makes no sense.
+fn decide(job: &Job, ended: Ended) -> (Option<Decided>, Option<Error>) {
+    let Ended::Outcome { outcome, error, rewritten, result } = ended else { return (None, None) };
+    let rewritten = rewritten.map(|changed| *changed);
+    match Decided::of(&Settlement { job, outcome, error: &error, rewritten, result }) {
+        Ok(decided) => (Some(decided), None),
+        Err(refused) => {
+            let error = if error.is_empty() { refused.to_string() } else { error };
+            (Decided::of(&failure(job, &error)).ok(), Some(refused))
+        }
     }
 }
 
