@@ -12,6 +12,7 @@
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | tells the queues that the worker is alive |
+//! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | what the engine tells its owner |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
@@ -28,6 +29,7 @@ mod prefetch;
 mod renew;
 mod run;
 mod span;
+mod timer;
 
 use std::time::Duration;
 

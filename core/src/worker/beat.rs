@@ -1,10 +1,15 @@
 //! Tells each queue that this worker is alive, and what it runs.
 //!
 //! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is told by the
-//! loop.
+//! loop. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
 
 use std::convert::Infallible;
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::task::JoinSet;
 
 use super::WorkerSettings;
 use super::desk::Desk;
@@ -48,27 +53,37 @@ impl Presence {
     }
 
     /// Never ends.
-    pub(super) async fn show(&self, desk: &Desk) -> Infallible {
-        let life = self.every * PERIODS_OF_LIFE;
-        let life_ms = whole_ms(life);
+    pub(super) async fn show(self: &Arc<Self>, desk: &Arc<Desk>) -> Infallible {
+        let mut lanes = JoinSet::new();
+        for lane in 0..self.queues.len() {
+            lanes.spawn(Arc::clone(self).show_to(lane, Arc::clone(desk)));
+        }
+        match lanes.join_next().await {
+            Some(Ok(never)) => match never {},
+            Some(Err(panicked)) => resume_unwind(panicked.into_panic()),
+            None => pending().await,
+        }
+    }
+
+    async fn show_to(self: Arc<Self>, lane: usize, desk: Arc<Desk>) -> Infallible {
+        let life_ms = whole_ms(self.every * PERIODS_OF_LIFE);
         loop {
-            for (lane, queue) in self.queues.iter().enumerate() {
-                let running = desk.running(lane, MOST_RUNNING, host::now());
-                // An outage is told by the fetch loop, and the next beat comes by itself.
-                let _ = queue.beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
-            }
+            let running = desk.running(lane, MOST_RUNNING, host::now());
+            // An outage is told by the fetch loop, and the next beat comes by itself.
+            let _ = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
             tokio::time::sleep(self.every.mul_f64(0.9 + 0.2 * host::random_fraction())).await;
         }
     }
 
     /// The worker has stopped.
-    pub(super) async fn leave(&self) {
-        let leave = async {
-            for queue in &self.queues {
-                let _ = queue.beat(&self.worker, 0).await;
-            }
-        };
-        let _ = tokio::time::timeout(FAREWELL, leave).await;
+    pub(super) async fn leave(self: Arc<Self>) {
+        let mut leaving = JoinSet::new();
+        for lane in 0..self.queues.len() {
+            let presence = Arc::clone(&self);
+            leaving.spawn(async move { presence.queues[lane].beat(&presence.worker, 0).await });
+        }
+        let all = async { while leaving.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(FAREWELL, all).await;
     }
 }
 
@@ -78,4 +93,32 @@ fn host_name() -> String {
     let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0;
     let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     if failed { String::new() } else { String::from_utf8_lossy(&name[..length]).into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::client::Client;
+
+    #[tokio::test]
+    async fn a_silent_node_does_not_keep_the_others_from_hearing_of_the_worker() {
+        let (silent, other) =
+            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let queue = |node: &TcpListener, name: &str| {
+            let url = format!("redis://{}", node.local_addr().unwrap());
+            Client::builder().url(&url).build().unwrap().queue(name).unwrap()
+        };
+        let settings = WorkerSettings::new(vec![("a".to_owned(), 1), ("b".to_owned(), 1)]);
+        let presence = Arc::new(Presence::new(vec![queue(&silent, "a"), queue(&other, "b")], &settings).unwrap());
+        let desk = Arc::new(Desk::new(&settings));
+        tokio::select! {
+            never = presence.show(&desk) => match never {},
+            // Neither of them ever answers, and both are called at once, long before a call to the first is given up.
+            both = tokio::time::timeout(Duration::from_secs(5), async { tokio::join!(silent.accept(), other.accept()) }) => {
+                both.unwrap().1.unwrap();
+            }
+        }
+    }
 }

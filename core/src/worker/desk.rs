@@ -41,6 +41,8 @@ pub(super) struct Desk {
     state: Mutex<State>,
     /// Wakes the fetch loop.
     for_fetcher: Notify,
+    /// Wakes the timer, because something must end before it rings.
+    for_timer: Notify,
     /// One a queue: wakes who renews its leases, because one of them may be over.
     for_renewal: Vec<Notify>,
     lease: Duration,
@@ -78,6 +80,8 @@ struct State {
     may_have_more: bool,
     prefetch: Prefetch,
     timeouts: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    /// When the timer rings.
+    timer_rings_at: Option<Instant>,
     next_run: u64,
     waiting_threads: usize,
     waiting_tasks: usize,
@@ -142,6 +146,7 @@ impl Desk {
                 may_have_more: true,
                 prefetch: Prefetch::default(),
                 timeouts: BinaryHeap::new(),
+                timer_rings_at: None,
                 next_run: 0,
                 waiting_threads: 0,
                 waiting_tasks: 0,
@@ -152,6 +157,7 @@ impl Desk {
                 report: WorkerReport::default(),
             }),
             for_fetcher: Notify::new(),
+            for_timer: Notify::new(),
             for_renewal: settings.queues.iter().map(|_| Notify::new()).collect(),
             lease: settings.lease,
             job_there: Condvar::new(),

@@ -13,7 +13,7 @@ use super::desk::Desk;
 use super::event::WorkerEvent;
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
-use super::{WorkerReport, WorkerSettings, renew};
+use super::{WorkerReport, WorkerSettings, renew, timer};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::without_signals;
@@ -60,7 +60,7 @@ impl Engine {
         let thread = std::thread::Builder::new().name("duly-worker".to_owned());
         let of_thread = Arc::clone(&desk);
         let lease = settings.lease;
-        let presence = Presence::new(fetcher.queues(), &settings)?;
+        let presence = Arc::new(Presence::new(fetcher.queues(), &settings)?);
         let run = move || {
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let _over = Over(Arc::clone(&desk));
@@ -69,6 +69,7 @@ impl Engine {
                     ended = fetcher.run() => ended,
                     never = renew::leases(&desk, lanes, lease) => match never {},
                     never = presence.show(&desk) => match never {},
+                    never = timer::watch(&desk) => match never {},
                 };
                 if ended.is_ok() {
                     presence.leave().await;

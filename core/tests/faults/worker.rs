@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::Server;
-use duly::worker::{Context, Engine, Failure, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings};
+use duly::worker::{
+    Context, Engine, Failure, Interruption, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings,
+};
 use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
@@ -122,6 +124,45 @@ async fn it_waits_out_a_frozen_server() {
     queue.push(job("count")).await.unwrap();
     until("the second job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 2).await;
     worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn timeouts_and_the_grace_hold_while_the_server_does_not_answer() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let frozen = Arc::new(Notify::new());
+    let ends = Arc::clone(&frozen);
+    let worker = start(&client, |worker| {
+        worker
+            .concurrency(3)
+            .grace(Duration::from_millis(500))
+            .handler("ends", move |_: Job<Value>, _| {
+                let frozen = Arc::clone(&ends);
+                async move {
+                    frozen.notified().await;
+                    Ok::<(), Failure>(())
+                }
+            })
+            .handler("endless", |_: Job<Value>, _| std::future::pending::<Result<(), Failure>>())
+    });
+    queue.push(job("ends")).await.unwrap();
+    queue.push(job("endless").timeout(Duration::from_secs(2))).await.unwrap();
+    queue.push(job("endless")).await.unwrap();
+    counts(&queue, "all run", |counts| counts.reserved == 3).await;
+    server.signal("-STOP");
+    // The outcome of this one goes out at once, and is not answered.
+    frozen.notify_one();
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
+    let interrupted = |why: Interruption| {
+        let notes = worker.notes.clone();
+        move || notes.count(|event| matches!(event, WorkerEvent::Interrupted { why: is, .. } if *is == why))
+    };
+    let (timed_out, stopped) = (interrupted(Interruption::TimedOut), interrupted(Interruption::Stopped));
+    until("the timeout ends a run", async || timed_out() == 1).await;
+    worker.stop.notify_one();
+    until("the end of the grace ends the other", async || stopped() == 1).await;
+    server.signal("-CONT");
+    let _ = worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,5 @@
 //! What the fetch loop asks of the desk: when to call, how many jobs to ask for, and to take what came.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,6 @@ impl Desk {
     pub(in crate::worker) fn next_step(&self, due: bool) -> Step {
         let mut state = self.lock();
         let now = Instant::now();
-        state.end_overdue(now, self);
         if let Phase::Stopping { until, .. } = state.phase
             && (state.running == 0 || now >= until)
         {
@@ -74,7 +72,6 @@ impl Desk {
         }
         let until = [
             state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
-            state.timeouts.peek().map(|Reverse((at, ..))| *at),
             state.next_look_for_hoarded(now),
             match state.phase {
                 Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
@@ -167,12 +164,8 @@ impl State {
     }
 
     pub(super) fn wake_to_refill(&mut self) -> bool {
-        let timer_too_late = self
-            .timeouts
-            .peek()
-            .is_some_and(|Reverse((at, ..))| self.fetcher_wakes_at.is_none_or(|wakes_at| *at < wakes_at));
         let stopping = self.phase != Phase::Working;
-        self.wake_if(stopping || timer_too_late || (self.may_have_more && self.is_low() && self.want().jobs > 0))
+        self.wake_if(stopping || (self.may_have_more && self.is_low() && self.want().jobs > 0))
     }
 
     pub(super) fn wake_for_outcome(&mut self) -> bool {

@@ -32,6 +32,7 @@ impl Desk {
         drop(state);
         self.tell_executors();
         self.for_fetcher.notify_one();
+        self.for_timer.notify_one();
     }
 
     /// Is over at once: what was not told yet is left to the end of the leases.
@@ -67,6 +68,30 @@ impl Desk {
             }
             Phase::Over => true,
         }
+    }
+
+    /// Ends what takes too long, and gives when something will next.
+    pub(in crate::worker) fn end_overdue(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let noted = state.outcomes;
+        state.end_timed_out(now, self);
+        if state.grace_ends().is_some_and(|until| until <= now) {
+            state.interrupt_all(self);
+        }
+        state.timer_rings_at = state.next_end().filter(|at| *at > now);
+        let rings_at = state.timer_rings_at;
+        let wake = state.outcomes > noted && state.wake_for_outcome();
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+        rings_at
+    }
+
+    /// Ready when something must end before the timer rings.
+    pub(in crate::worker) async fn timer_is_late(&self) {
+        self.for_timer.notified().await;
     }
 
     /// For how long a run goes on that was interrupted; that of the first one.
@@ -105,7 +130,7 @@ impl Desk {
 
 impl State {
     /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
-    pub(super) fn end_overdue(&mut self, now: Instant, desk: &Desk) {
+    fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
         while let Some(&Reverse((at, place, number))) = self.timeouts.peek() {
             if is_running(&self.held, place, number) {
                 if at > now {
@@ -115,6 +140,24 @@ impl State {
             }
             self.timeouts.pop();
         }
+    }
+
+    /// When the first of the timeouts and the grace is over.
+    fn next_end(&self) -> Option<Instant> {
+        let timeout = self.timeouts.peek().map(|Reverse((at, ..))| *at);
+        timeout.into_iter().chain(self.grace_ends()).min()
+    }
+
+    fn grace_ends(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Stopping { until, .. } if self.running > 0 => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Must something end before the timer rings?
+    pub(super) fn timer_is_late(&self) -> bool {
+        self.next_end().is_some_and(|at| self.timer_rings_at.is_none_or(|rings_at| at < rings_at))
     }
 
     /// Most runs end long before their timeout: what is left of them must not pile up.

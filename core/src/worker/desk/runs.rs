@@ -50,7 +50,11 @@ impl Desk {
     fn refill(&self, mut state: MutexGuard<'_, State>) {
         let wake = state.wake_to_refill();
         let was_last = state.runs_left == 0;
+        let timer_is_late = state.timer_is_late();
         drop(state);
+        if timer_is_late {
+            self.for_timer.notify_one();
+        }
         if was_last {
             self.tell_executors();
         }
