@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -110,8 +110,7 @@ where
         let handler = Arc::clone(&handler);
         Box::pin(async move {
             // Decoding fails the same way each time.
-            let data = serde_json::from_str(reserved.envelope.data.as_str())
-                .map_err(|error| Failure::fail_now(format!("the data does not fit the handler's type: {error}")))?;
+            let data = reserved.envelope.data.deserialize().map_err(Failure::fail_now)?;
             let given = handler(Job { data, reserved: Arc::clone(&reserved) }, context).await.map_err(Into::into)?;
             reserved.result(&given).map_err(|error| Failure::from(format!("its result: {error}")))
         })
@@ -120,18 +119,42 @@ where
 
 /// Runs a handler; a panic ends there and is a failure.
 pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Result<Option<Data>, Failure> {
-    let mut running = match catch_unwind(AssertUnwindSafe(|| handler(job, context))) {
-        Ok(running) => running,
-        Err(panic) => return Err(panicked(&*panic)),
-    };
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
-        Ok(polled) => polled,
-        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
+    let mut running = Dropped(Some(guarded(|| handler(job, context))?));
+    let Some(running) = &mut running.0 else { return Ok(None) };
+    caught(running).await.unwrap_or_else(Err)
+}
+
+/// A handler's future, which may panic when it is dropped half-way too.
+struct Dropped(Option<Running>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let running = self.0.take();
+        if guarded(|| drop(running)).is_err() {
+            tracing::error!("its handler panicked while it was dropped: what it was to clean up may be left");
+        }
+    }
+}
+
+/// Awaits what runs code of the worker's user; a panic ends there and is a failure.
+pub(super) async fn caught<F: Future>(future: F) -> Result<F::Output, Failure> {
+    let mut future = pin!(future);
+    poll_fn(|context| match guarded(|| future.as_mut().poll(context)) {
+        Ok(polled) => polled.map(Ok),
+        Err(panicked) => Poll::Ready(Err(panicked)),
     })
     .await
 }
 
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    Failure::from(format!("panicked: {}", text.unwrap_or_default()))
+/// Runs code of the worker's user; a panic ends there and is a failure.
+pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        let failure = Failure::from(format!("panicked: {}", text.unwrap_or_default()));
+        // What was thrown may panic in its turn when it is dropped.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(again);
+        }
+        failure
+    })
 }

@@ -119,7 +119,7 @@ impl Worker {
         }
         let events = async {
             loop {
-                (self.shared.on_event)(&engine.event().await);
+                self.shared.tell(&engine.event().await);
             }
         };
         // The stop may be a large future.
@@ -128,7 +128,7 @@ impl Worker {
             report = engine.ended() => {
                 executors.shutdown().await;
                 while let Some(event) = engine.event_within(Duration::ZERO) {
-                    (self.shared.on_event)(&event);
+                    self.shared.tell(&event);
                 }
                 report
             }
@@ -139,11 +139,19 @@ impl Worker {
 }
 
 impl Shared {
+    fn tell(&self, event: &WorkerEvent) {
+        if handler::guarded(|| (self.on_event)(event)).is_err() {
+            tracing::error!("on_event panicked; the worker goes on");
+        }
+    }
+
     /// One executor.
     async fn serve(self: Arc<Self>, executor: Executor) {
         while let Some(run) = executor.next().await {
             let span = span::of_run(&run.job);
-            let ended = self.run_one(&executor, &run, &span).instrument(span.clone()).await;
+            let run_one = handler::caught(self.run_one(&executor, &run, &span));
+            // Whatever panicked, the executor goes on: its job would be renewed for ever.
+            let ended = run_one.instrument(span.clone()).await.unwrap_or_else(|failure| Ended::failed(failure.error));
             match executor.finish(&run, ended) {
                 Ok(next) => span.in_scope(|| told(next)),
                 Err(error) => {
@@ -158,7 +166,7 @@ impl Shared {
     async fn run_one(&self, executor: &Executor, run: &Run, span: &Span) -> Ended {
         let handled = async {
             for middleware in &self.middleware {
-                middleware.before(&run.job)?;
+                handler::guarded(|| middleware.before(&run.job)).unwrap_or_else(Err)?;
             }
             let name = run.job.envelope.name.as_deref().unwrap_or_default();
             let Some(handler) = self.handlers.get(name).or(self.any.as_ref()) else {
@@ -186,7 +194,7 @@ impl Shared {
         }
         match handled {
             Ok(result) => {
-                self.middleware.iter().rev().for_each(|middleware| middleware.after(&run.job));
+                self.after(&run.job);
                 Ended::done(result)
             }
             Err(failure) => {
@@ -196,12 +204,25 @@ impl Shared {
         }
     }
 
+    /// Calls a hook of each middleware, the last that was added first. A panic in one changes nothing.
+    fn hooks(&self, name: &'static str, mut hook: impl FnMut(&dyn Middleware)) {
+        for middleware in self.middleware.iter().rev() {
+            if handler::guarded(|| hook(&**middleware)).is_err() {
+                tracing::error!(hook = name, "a hook panicked, which changes nothing of its job");
+            }
+        }
+    }
+
+    fn after(&self, job: &Job) {
+        self.hooks("after", |middleware| middleware.after(job));
+    }
+
     /// Its handler has said itself what becomes of the job; what it gave no longer counts.
     fn settled(&self, job: &Job, worked: bool) -> Ended {
         if !worked {
             tracing::error!("settled by its handler, which failed then");
         } else if job.is_acked() {
-            self.middleware.iter().rev().for_each(|middleware| middleware.after(job));
+            self.after(job);
         }
         Ended::SettledByHandler
     }
@@ -210,12 +231,10 @@ impl Shared {
         let mut rewritten = None;
         if !self.middleware.is_empty() && failure.is_failure() {
             let mut changed = job.envelope.clone();
-            for middleware in self.middleware.iter().rev() {
-                middleware.on_failure(job, &mut failure, &mut changed);
-            }
+            self.hooks("on_failure", |middleware| middleware.on_failure(job, &mut failure, &mut changed));
             let envelope = if changed == job.envelope { &job.envelope } else { &changed };
             if let Next::Failed { .. } = job.next_after(failure.outcome, envelope) {
-                self.middleware.iter().rev().for_each(|middleware| middleware.on_failed(job, &failure.error));
+                self.hooks("on_failed", |middleware| middleware.on_failed(job, &failure.error));
             }
             rewritten = (changed != job.envelope).then(|| Box::new(changed));
         }

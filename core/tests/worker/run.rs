@@ -92,6 +92,79 @@ async fn failures_and_panics_are_retried_and_end_in_failed() {
     }
 }
 
+/// Panics in each hook of the jobs that are named after it.
+struct Panics;
+
+impl Panics {
+    fn at(hook: &str, job: &duly::Job) {
+        assert!(job.envelope.name.as_deref() != Some(hook), "in {hook}");
+    }
+}
+
+impl Middleware for Panics {
+    fn before(&self, job: &duly::Job) -> Result<(), Failure> {
+        Self::at("before", job);
+        Ok(())
+    }
+
+    fn after(&self, job: &duly::Job) {
+        Self::at("after", job);
+    }
+
+    fn on_failure(&self, job: &duly::Job, _: &mut Failure, _: &mut Envelope) {
+        Self::at("on_failure", job);
+    }
+
+    fn on_failed(&self, job: &duly::Job, _: &str) {
+        Self::at("on_failed", job);
+    }
+}
+
+/// Panics when it is dropped.
+struct Brittle;
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        panic!("while it was dropped");
+    }
+}
+
+#[tokio::test]
+async fn an_executor_survives_panics_in_hooks_and_in_the_drop_of_a_handler() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let names = ["before", "after", "on_failure", "on_failed", "dropped", "thrown"];
+    let mut ids = Vec::new();
+    for name in names {
+        let pushed = job(name).max_retries(0);
+        let pushed = if name == "dropped" { pushed.timeout(Duration::from_millis(20)) } else { pushed };
+        ids.push(queue.push(pushed).await.unwrap().id().to_owned());
+    }
+    let worker = worker(&client)
+        .middleware(Panics)
+        .on_event(|event| panic!("told of {event}"))
+        .handler("dropped", |_: Job<Value>, _| async {
+            let _brittle = Brittle;
+            std::future::pending::<Result<(), Failure>>().await
+        })
+        .handler("thrown", |_: Job<Value>, _| async {
+            std::panic::panic_any(Brittle);
+            #[expect(unreachable_code, reason = "the handler's type")]
+            Ok::<(), Failure>(())
+        })
+        .any_handler(|job: Job<Value>, _| async move {
+            if job.envelope.name.as_deref() == Some("after") { Ok(()) } else { Err("no luck") }
+        });
+    let report = run_until(worker, &queue, is_empty).await;
+    assert_eq!((report.acked, report.failed), (1, 5), "one executor ran them all");
+    for (id, error) in
+        [(&ids[0], "panicked: in before"), (&ids[2], "no luck"), (&ids[3], "no luck"), (&ids[4], "timeout")]
+    {
+        let kept = queue.find(id).await.unwrap().unwrap().job.envelope.error;
+        assert!(kept.contains(error), "{kept}");
+    }
+}
+
 #[tokio::test]
 async fn a_lease_is_renewed_while_the_handler_runs() {
     let server = Server::start();
@@ -299,16 +372,23 @@ async fn a_failure_says_what_becomes_of_the_job() {
     let server = Server::start();
     let (client, queue) = (server.client(), server.queue("orders"));
     let mut ids = Vec::new();
-    for name in ["later", "back", "never", "misfit"] {
+    for name in ["later", "back", "never"] {
         ids.push(queue.push(job(name)).await.unwrap().id().to_owned());
     }
+    let secret = NewJob::new(&"secret").unwrap().name("misfit");
+    ids.push(queue.push(secret).await.unwrap().id().to_owned());
+    // As deep as data may be, and deeper than serde_json reads by default.
+    let deep = NewJob::from_json(format!("{}{}", "[".repeat(512), "]".repeat(512))).unwrap().name("deep");
+    queue.push(deep).await.unwrap();
     let hour = Duration::from_secs(3600);
     let worker = worker(&client)
         .handler("later", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::retry_after(hour, "busy")) })
         .handler("back", move |_: Job<Value>, _| async move { Err::<(), _>(Failure::release_after(hour)) })
         .handler("never", |_: Job<Value>, _| async { Err::<(), _>(Failure::fail_now("no such order")) })
-        .handler("misfit", |_: Job<Vec<u8>>, _| async { Ok::<(), Failure>(()) });
-    run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+        .handler("misfit", |_: Job<Vec<u8>>, _| async { Ok::<(), Failure>(()) })
+        .handler("deep", |_: Job<Value>, _| async { Ok::<(), Failure>(()) });
+    let report = run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
+    assert_eq!(report.acked, 1, "what is nested deeply");
     let mut found = Vec::new();
     for id in &ids {
         let job = queue.find(id).await.unwrap().unwrap().job;
@@ -318,5 +398,5 @@ async fn a_failure_says_what_becomes_of_the_job() {
     assert_eq!(found[1], (State::Delayed, 0, String::new()));
     assert_eq!(found[2], (State::Failed, 1, "no such order".to_owned()));
     assert_eq!((found[3].0, found[3].1), (State::Failed, 1));
-    assert!(found[3].2.contains("does not fit the handler's type"), "{}", found[3].2);
+    assert!(found[3].2.contains("does not fit the handler's type") && !found[3].2.contains("secret"), "{}", found[3].2);
 }
