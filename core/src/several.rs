@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
+
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::job::Job;
@@ -16,6 +18,9 @@ use crate::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions};
 use crate::script::{Outcomes, ReserveStatus};
 use crate::unclaimed::{Granted, Unclaimed};
 use crate::waiting::Waiting;
+
+/// How long a caller waits until what it took from others is passed on; the calls go on behind that.
+const PASS_ON: Duration = Duration::from_millis(500);
 
 /// The largest weight of a queue.
 pub const MAX_WEIGHT: u32 = 1000;
@@ -134,7 +139,10 @@ pub(crate) async fn reserve_several(
         }
         // All look again at the same moment, so that a wait rarely ends in the middle of another's.
         let Some(pause) = turns.iter().filter_map(|turn| turn.pause).min() else { return Ok(Vec::new()) };
-        wait_for_any(&mut turns, pause).await?;
+        if let Err(error) = wait_for_any(&mut turns, pause).await {
+            pass_on(&mut turns).await;
+            return Err(error);
+        }
     }
 }
 
@@ -181,8 +189,8 @@ async fn look_at(turn: &mut Turn<'_>, options: &ReserveOptions, some_came: bool)
     if some_came {
         turn.waiting = turn.waiting.ended();
     }
-    turn.woken = false;
     let (reply, granted) = turn.queue.reserve_round(options, &turn.waiting).await?;
+    turn.woken = false;
     let (had_entries, cut) = (!granted.jobs.is_empty(), is_cut(turn.queue, &granted));
     turn.pause = turn.waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused);
     if had_entries {
@@ -203,21 +211,31 @@ fn is_cut(queue: &Queue, granted: &Granted) -> bool {
     granted.jobs.len() >= MAX_RESERVED_A_CALL || (bytes > 0 && bytes.saturating_add(largest) > MAX_RESERVE_BYTES)
 }
 
-/// Who got jobs elsewhere does not come back in time for what it promised here, and has no use for a wake-up that it took
-/// here: somebody else must have them. If that fails, all waiters still look again every second.
+/// Who got jobs elsewhere, or an error, does not come back in time for what it promised here, and has no use for a wake-up
+/// that it took here: somebody else must have them. If that fails, all waiters still look again every second.
 async fn pass_on(turns: &mut [Turn<'_>]) {
+    // All at once: a server that does not answer must hold up neither the others nor the caller, whose leases run.
+    let mut calls = JoinSet::new();
     for turn in turns {
-        let promise = turn.waiting.promise();
-        if promise > 0 {
-            let nothing = ReserveOptions::new().max(0);
-            let _ = turn.queue.reserve_once(&nothing, &turn.waiting.ended(), &Outcomes::default()).await;
+        let queue = turn.queue.clone();
+        let ended = turn.waiting.ended();
+        if ended.promise() > 0 {
+            calls.spawn(async move {
+                let nothing = ReserveOptions::new().max(0);
+                let _ = queue.reserve_once(&nothing, &ended, &Outcomes::default()).await;
+            });
         } else if turn.woken {
-            let keys = &turn.queue.shared.keys;
-            let mut cmd = redis::cmd("LPUSH");
-            cmd.arg(keys.spell(Key::Wake)).arg("1");
-            let _ = turn.queue.client.command("reserve", keys.slot(), cmd).await;
+            calls.spawn(async move {
+                let keys = &queue.shared.keys;
+                let mut cmd = redis::cmd("LPUSH");
+                cmd.arg(keys.spell(Key::Wake)).arg("1");
+                let _ = queue.client.command("reserve", keys.slot(), cmd).await;
+            });
         }
     }
+    let all = async { while calls.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(PASS_ON, all).await;
+    calls.detach_all();
 }
 
 type Wait<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
@@ -242,11 +260,15 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     })
     .await;
     drop(waits);
+    // All of them before an error goes to the caller: a wake-up that came beside it must be passed on.
+    let mut outcome = Ok(());
     for (place, result) in ended {
-        result?;
-        turns[place].woken = true;
+        match result {
+            Ok(()) => turns[place].woken = true,
+            Err(error) => outcome = Err(error),
+        }
     }
-    Ok(())
+    outcome
 }
 
 /// A new order, in which each place goes to one of those left with a chance in proportion to its weight.

@@ -126,6 +126,33 @@ async fn a_promise_is_given_up_when_another_queue_answers_first() {
 }
 
 #[tokio::test]
+async fn an_error_of_one_queue_costs_the_others_neither_promises_nor_wake_ups() {
+    let server = Server::start();
+    let client = server.client();
+    let both = queues(&client, &[("a", 1), ("b", 1)]);
+    let options = wait(20);
+
+    // Waiting is not possible at `b`: what was promised at `a` is given up.
+    client.queue("a").unwrap().push(job().delay(Duration::from_secs(60))).await.unwrap();
+    server.redis_cli(&["SET", "duly:{b}:wake", "foreign"]);
+    let error = client.reserve_from(&both, Selection::Strict, &options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(server.redis_cli(&["HGET", "duly:{a}:meta", "timer"]).trim(), "");
+
+    // A wake-up was taken at `c`, which then cannot be read: it is left for somebody else.
+    let alone = queues(&client, &[("c", 1)]);
+    let waits = client.reserve_from(&alone, Selection::Strict, &options);
+    let breaks = async {
+        until_somebody_waits(&server, 1).await;
+        server.redis_cli(&["SET", "duly:{c}:jobs", "foreign"]);
+        server.redis_cli(&["LPUSH", "duly:{c}:wake", "1"]);
+    };
+    let (error, ()) = tokio::join!(waits, breaks);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(server.redis_cli(&["LLEN", "duly:{c}:wake"]).trim(), "1");
+}
+
+#[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let server = Server::start();
     let client = server.client();
