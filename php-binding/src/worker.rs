@@ -270,7 +270,7 @@ impl WorkerEngine {
     pub fn interruption(&self) -> Option<&'static str> {
         let inner = self.inner()?;
         let current = inner.current.borrow();
-        inner.executor.was_interrupted(&current.as_ref()?.run).map(why)
+        inner.executor.was_interrupted(&current.as_ref()?.run).map(Interruption::as_str)
     }
 
     /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`.
@@ -357,14 +357,6 @@ fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Tex
     settings.name = utf8("name", name)?;
     settings.language = "php";
     Ok(settings)
-}
-
-fn why(interruption: Interruption) -> &'static str {
-    match interruption {
-        Interruption::TimedOut => "timed_out",
-        Interruption::LeaseLost => "lease_lost",
-        _ => "stopped",
-    }
 }
 
 fn told(event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {

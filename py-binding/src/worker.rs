@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use duly::blocking;
 use duly::blocking::process;
-use duly::worker::{Interruption, MAX_CONCURRENCY, WorkerSettings};
+use duly::worker::{MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
 use crate::client::{Client, selected};
@@ -192,7 +192,7 @@ pub(crate) struct WorkerEvent {
     id: Option<String>,
     name: Option<String>,
     attempt: Option<u32>,
-    /// Of an interruption: which executor, which run of it, and `timeout`, `lease_lost` or `stopped`.
+    /// Of an interruption: which executor, which run of it, and `timed_out`, `lease_lost` or `stopped`.
     executor: Option<u64>,
     run: Option<u64>,
     why: Option<&'static str>,
@@ -215,20 +215,12 @@ impl WorkerEvent {
         };
         match event {
             Event::Interrupted { executor, run, why, .. } => {
-                Self { executor: Some(*executor), run: Some(*run), why: Some(word(*why)), ..told }
+                Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..told }
             }
             Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } => {
                 Self { queue: Some(queue.clone()), ..told }
             }
             _ => told,
         }
-    }
-}
-
-fn word(why: Interruption) -> &'static str {
-    match why {
-        Interruption::TimedOut => "timeout",
-        Interruption::LeaseLost => "lease_lost",
-        _ => "stopped",
     }
 }

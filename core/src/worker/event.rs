@@ -158,3 +158,18 @@ pub enum Interruption {
     /// The worker's grace is over: the job was given back.
     Stopped,
 }
+
+impl Interruption {
+    /// Its word in every language: `timed_out`, `lease_lost` or `stopped`.
+    ///
+    /// ```
+    /// assert_eq!(duly::worker::Interruption::TimedOut.as_str(), "timed_out");
+    /// ```
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timed_out",
+            Self::LeaseLost => "lease_lost",
+            Self::Stopped => "stopped",
+        }
+    }
+}

@@ -749,7 +749,7 @@ class Executor:
 
     @property
     def interrupted(self) -> str | None:
-        """Why the run was interrupted: timeout, lease_lost or stopped."""
+        """Why the run was interrupted: timed_out, lease_lost or stopped."""
 
     def next(self) -> Job | None:
         """Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed."""
@@ -809,7 +809,7 @@ class WorkerEvent:
 
     @property
     def why(self) -> str | None:
-        """Why: timeout, lease_lost or stopped."""
+        """Why: timed_out, lease_lost or stopped."""
 
 @final
 class AsyncClient:

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duly::blocking::{self, NextRun, Uninterrupted};
-use duly::worker::Ended;
+use duly::worker::{Ended, Interruption};
 use duly::{Error, Next};
 use pyo3::exceptions::PyBaseException;
 use pyo3::ffi;
@@ -137,10 +137,14 @@ impl Executor {
         !current.was_interrupted(py)
     }
 
-    /// Why the run was interrupted: `timeout`, `lease_lost` or `stopped`.
+    /// Why the run was interrupted: `timed_out`, `lease_lost` or `stopped`.
     #[getter]
     fn interrupted(&self, py: Python<'_>) -> Option<&'static str> {
-        self.lock().job.as_ref().and_then(|job| in_run(job.bind(py)).and_then(InRun::was_interrupted)).map(super::word)
+        self.lock()
+            .job
+            .as_ref()
+            .and_then(|job| in_run(job.bind(py)).and_then(InRun::was_interrupted))
+            .map(Interruption::as_str)
     }
 
     /// Raises the exception in the thread that runs the handler, if it is still this run's; False if there is none.
