@@ -114,6 +114,8 @@ impl Client {
         let mut settings = shared.settings.clone();
         settings.deadline = settings.deadline.min(WORKER_DEADLINE);
         settings.command_timeout = settings.command_timeout.min(WORKER_DEADLINE);
+        // What it asks for may be large and the line slow; nobody waits for it but its own loop.
+        settings.patient = true;
         Ok(Self {
             shared: Arc::new(Shared {
                 settings,
@@ -323,7 +325,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one attempt of a call may take (default 5 s).
+    /// How long the server may be silent during one attempt of a call (default 5 s). A large answer that is still arriving over a
+    /// slow line is no silence; the deadline ends it all the same.
     #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.settings.command_timeout = timeout;

@@ -30,6 +30,8 @@ pub(crate) struct ReserveCall {
     pub(crate) wait: Duration,
     /// The server time at which it promised to come back, 0 for no promise.
     pub(crate) promise: u64,
+    /// The most bytes of records; one job is given however large it is.
+    pub(crate) max_bytes: usize,
 }
 
 impl ReserveCall {
@@ -213,6 +215,7 @@ impl Queue {
             lease: options.lease,
             wait: waiting.left(),
             promise: waiting.promise(),
+            max_bytes: MAX_RESERVE_BYTES,
         };
         self.reserve_call(&call, outcomes, &|_| false).await
     }
@@ -231,7 +234,7 @@ impl Queue {
             want: reserve.want,
             lease_ms: whole_ms(reserve.lease),
             wait_ms: whole_ms(reserve.wait),
-            max_bytes: MAX_RESERVE_BYTES,
+            max_bytes: reserve.max_bytes,
             promise: reserve.promise,
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),

@@ -16,6 +16,7 @@
 //! | `event.rs` | what the engine tells its owner |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
+mod appetite;
 mod beat;
 mod builder;
 mod desk;

@@ -7,7 +7,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::link::{Dialer, Purpose, Request};
+use super::link::{Dialer, Patience, Purpose, Request};
 use super::server::Server;
 use super::single_flight::SingleFlight;
 use super::topology::KnownServers;
@@ -90,7 +90,7 @@ impl Cluster {
         for server in &known {
             if let Some(link) = server.open_link() {
                 let until = dialer.ready_before(deadline);
-                if let Ok(answer) = link.send(Request::Plain(&question), false, until).await
+                if let Ok(answer) = link.send(Request::Plain(&question), false, Patience::until(until)).await
                     && self.take_map(&answer, &server.address)
                 {
                     return Ok(());
@@ -160,5 +160,5 @@ async fn ask_one(
 ) -> Result<Value, Trouble> {
     let until = dialer.ready_before(deadline);
     let link = dialer.link(address, Purpose::AskCluster, until).await?;
-    link.send(Request::Plain(question), false, until).await
+    link.send(Request::Plain(question), false, Patience::until(until)).await
 }

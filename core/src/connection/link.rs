@@ -1,7 +1,8 @@
 //! One live connection to one server, ready for calls.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -15,6 +16,7 @@ use super::boot_check::ServerFacts;
 use super::durability::Durability;
 use super::secret::Credentials;
 use super::settings::Settings;
+use super::stream::Observed;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
 use crate::error::{Error, ErrorKind};
@@ -55,6 +57,25 @@ pub(super) struct Dialer {
     pub(super) allow_eviction: bool,
 }
 
+/// How long to wait for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Without a sign of life: a large answer over a slow line takes its time.
+    pub(super) silence: Duration,
+    /// Whatever comes.
+    pub(super) until: Instant,
+}
+
+impl Patience {
+    /// Until then, for an answer that is small.
+    pub(super) fn until(until: Instant) -> Self {
+        Self { silence: until.saturating_duration_since(Instant::now()), until }
+    }
+}
+
+/// Silence is looked for so many times in its length.
+const LOOKS: u32 = 4;
+
 /// What a link is for; only one for verbs must be a primary with the right settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -68,6 +89,8 @@ pub(super) struct Link {
     pub(super) address: Address,
     connection: MultiplexedConnection,
     driver: AbortHandle,
+    /// Counts signs of life from the other side.
+    signs: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
     aof_works: AtomicBool,
 }
@@ -87,7 +110,7 @@ impl Dialer {
     /// Opens a connection, says who we are, and checks the server: one round trip after TCP and TLS.
     pub(super) async fn link(&self, address: &Address, purpose: Purpose, deadline: Instant) -> Result<Link, Trouble> {
         let until = self.ready_before(deadline);
-        let socket = stream::open(address, self.tls.as_ref(), until).await?;
+        let (socket, signs) = Observed::new(stream::open(address, self.tls.as_ref(), until).await?);
         // The crate's own handshake is left empty: it hides the server's words when a password is refused.
         let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
         // Its timeouts are off, because every wait here ends at the caller's own instant.
@@ -102,7 +125,8 @@ impl Dialer {
             tell_end.store(true, Ordering::Release);
         })
         .abort_handle();
-        let link = Link { address: address.clone(), connection, driver, ended, aof_works: AtomicBool::new(false) };
+        let link =
+            Link { address: address.clone(), connection, driver, signs, ended, aof_works: AtomicBool::new(false) };
         self.introduce(&link, purpose, until).await?;
         Ok(link)
     }
@@ -206,19 +230,19 @@ impl Link {
     }
 
     /// Sends one request and waits for its answer. `asking`: this server is only importing the slot.
-    pub(super) async fn send(&self, request: Request<'_>, asking: bool, until: Instant) -> Result<Value, Trouble> {
+    pub(super) async fn send(&self, request: Request<'_>, asking: bool, patience: Patience) -> Result<Value, Trouble> {
         match request {
-            Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, until).await?.0),
-            Request::Script(call) => Ok(self.script(call, false, None, asking, until).await?.0),
-            Request::ScriptAgain(call) => Ok(self.script(call, true, None, asking, until).await?.0),
+            Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, patience).await?.0),
+            Request::Script(call) => Ok(self.script(call, false, None, asking, patience).await?.0),
+            Request::ScriptAgain(call) => Ok(self.script(call, true, None, asking, patience).await?.0),
             Request::Durable(call, durability) => {
                 let Some(wait) = durability.wait_command() else {
-                    return Ok(self.script(call, false, None, asking, until).await?.0);
+                    return Ok(self.script(call, false, None, asking, patience).await?.0);
                 };
                 if matches!(durability, Durability::Fsync { .. }) {
-                    self.check_aof(until).await?;
+                    self.check_aof(patience).await?;
                 }
-                let (value, confirmed) = self.script(call, false, Some(&wait), asking, until).await?;
+                let (value, confirmed) = self.script(call, false, Some(&wait), asking, patience).await?;
                 self.check_confirmed(durability, confirmed)?;
                 Ok(value)
             }
@@ -229,7 +253,7 @@ impl Link {
     pub(super) async fn try_tell(&self, mut cmd: Cmd) -> bool {
         cmd.set_no_response(true);
         let mut connection = self.connection.clone();
-        let mut sending = std::pin::pin!(connection.send_packed_command(&cmd));
+        let mut sending = pin!(connection.send_packed_command(&cmd));
         std::future::poll_fn(|context| std::task::Poll::Ready(sending.as_mut().poll(context).is_ready())).await
     }
 
@@ -239,14 +263,14 @@ impl Link {
         again: bool,
         wait: Option<&Cmd>,
         asking: bool,
-        until: Instant,
+        patience: Patience,
     ) -> Result<(Value, Option<Value>), Trouble> {
         let (mut value, mut waited) =
-            self.exchange(&script_command("EVALSHA", call.script.sha(), call, again), wait, asking, until).await?;
+            self.exchange(&script_command("EVALSHA", call.script.sha(), call, again), wait, asking, patience).await?;
         if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
             // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
             (value, waited) =
-                self.exchange(&script_command("EVAL", &call.script.text, call, again), wait, asking, until).await?;
+                self.exchange(&script_command("EVAL", &call.script.text, call, again), wait, asking, patience).await?;
         }
         Ok((self.answer_of(value)?, waited))
     }
@@ -257,13 +281,12 @@ impl Link {
         cmd: &Cmd,
         wait: Option<&Cmd>,
         asking: bool,
-        until: Instant,
+        patience: Patience,
     ) -> Result<(Value, Option<Value>), Trouble> {
         let mut connection = self.connection.clone();
         let answered = if wait.is_none() && !asking {
-            tokio::time::timeout_at(until, connection.send_packed_command(cmd))
-                .await
-                .map(|sent| sent.map(|value| (value, None)))
+            let answer = self.patiently(pin!(connection.send_packed_command(cmd)), patience).await;
+            answer.map(|sent| sent.map(|value| (value, None)))
         } else {
             let mut pipeline = redis::pipe();
             if asking {
@@ -274,7 +297,8 @@ impl Link {
                 pipeline.add_command(wait.clone());
             }
             let count = 1 + usize::from(asking) + usize::from(wait.is_some());
-            tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await.map(|sent| {
+            let answer = self.patiently(pin!(connection.send_packed_commands(&pipeline, 0, count)), patience).await;
+            answer.map(|sent| {
                 sent.map(|replies| {
                     let mut replies = replies.into_iter().skip(usize::from(asking));
                     (replies.next().unwrap_or(Value::Nil), replies.next())
@@ -282,12 +306,29 @@ impl Link {
             })
         };
         match answered {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(classify::broken_link(error, &self.address)),
-            Err(_) => Err(Trouble::no_answer(Error::new(
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => Err(classify::broken_link(error, &self.address)),
+            None => Err(Trouble::no_answer(Error::new(
                 ErrorKind::Timeout,
                 format!("{} did not answer in time", self.address),
             ))),
+        }
+    }
+
+    /// The answer; none when there was silence for too long, or it took too long altogether.
+    async fn patiently<T>(&self, mut answer: Pin<&mut impl Future<Output = T>>, patience: Patience) -> Option<T> {
+        let (mut seen, mut quiet) = (self.signs.load(Ordering::Relaxed), 0);
+        loop {
+            let look = patience.until.min(Instant::now() + patience.silence / LOOKS);
+            if let Ok(answer) = tokio::time::timeout_at(look, &mut answer).await {
+                return Some(answer);
+            }
+            let signs = self.signs.load(Ordering::Relaxed);
+            quiet = if signs == seen { quiet + 1 } else { 0 };
+            seen = signs;
+            if quiet >= LOOKS || look >= patience.until {
+                return None;
+            }
         }
     }
 
@@ -300,11 +341,11 @@ impl Link {
 
     /// Asks before the push whether the server can wait for its disk at all. A new connection has written nothing,
     /// so the answer comes at once.
-    async fn check_aof(&self, until: Instant) -> Result<(), Trouble> {
+    async fn check_aof(&self, patience: Patience) -> Result<(), Trouble> {
         if self.aof_works.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (value, _) = self.exchange(&words(&["WAITAOF", "1", "0", "1"]), None, false, until).await?;
+        let (value, _) = self.exchange(&words(&["WAITAOF", "1", "0", "1"]), None, false, patience).await?;
         self.answer_of(value).map_err(|trouble| {
             if trouble.error.kind() == ErrorKind::Unsupported {
                 Trouble::refused(Error::new(

@@ -13,11 +13,14 @@ use tokio::time::Instant;
 use super::address::Address;
 use super::backoff::Backoff;
 use super::durability::Durability;
-use super::link::{Dialer, Request};
+use super::link::{Dialer, Patience, Request};
 use super::server::Server;
 use super::topology::Topology;
 use super::trouble::{Next, Trouble};
 use crate::error::{Error, ErrorKind};
+
+/// An answer that comes byte by byte is waited for by a worker for so long: the largest one, over a very slow line.
+const LONGEST_ANSWER: Duration = Duration::from_secs(120);
 
 /// Redirections followed at once; a cluster that sends us round in circles is met with patience instead.
 const QUICK_REDIRECTS: u32 = 5;
@@ -117,8 +120,8 @@ impl Shared {
         {
             // Alone on its connection: WAIT would hold up everybody behind it.
             let link = server.spare_link(&self.dialer, deadline).await?;
-            let until = deadline.min(Instant::now() + command_timeout + durability.timeout());
-            let result = link.send(request, asking, until).await;
+            let silence = command_timeout.saturating_add(durability.timeout());
+            let result = link.send(request, asking, self.patience(silence, deadline)).await;
             match &result {
                 Err(trouble) if trouble.next == Next::Reconnect => server.drop_spares(),
                 _ => server.keep_spare(link),
@@ -126,14 +129,18 @@ impl Shared {
             return result;
         }
         let link = server.shared_link(&self.dialer, deadline).await?;
-        let until = deadline.min(Instant::now() + command_timeout);
-        let result = link.send(request, asking, until).await;
+        let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
         if let Err(trouble) = &result
             && trouble.next == Next::Reconnect
         {
             server.discard(&link);
         }
         result
+    }
+
+    fn patience(&self, silence: Duration, deadline: Instant) -> Patience {
+        let until = if self.dialer.settings.patient { deadline + LONGEST_ANSWER } else { deadline };
+        Patience { silence, until }
     }
 
     /// What the failure says about where the next attempt must go.

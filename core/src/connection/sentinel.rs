@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::link::{Dialer, Purpose, Request};
+use super::link::{Dialer, Patience, Purpose, Request};
 use super::sentinel_watch;
 use super::server::Server;
 use super::single_flight::SingleFlight;
@@ -165,7 +165,7 @@ impl Sentinels {
         question.arg("get-master-addr-by-name").arg(&self.master_name);
         let until = dialer.ready_before(deadline);
         let link = dialer.link(address, Purpose::AskSentinel, until).await.map_err(own_password)?;
-        let answer = link.send(Request::Plain(&question), false, until).await?;
+        let answer = link.send(Request::Plain(&question), false, Patience::until(until)).await?;
         let Ok((host, port)) = redis::from_redis_value::<(String, u16)>(answer) else {
             return Ok(None);
         };

@@ -25,10 +25,12 @@ pub(crate) struct Settings {
     pub(crate) client_key_file: Option<PathBuf>,
     /// For one connection to be ready: name, TCP, TLS, user and checks.
     pub(crate) connect_timeout: Duration,
-    /// For one attempt of a call.
+    /// How long an attempt of a call may hear nothing.
     pub(crate) command_timeout: Duration,
     /// For all attempts of a call.
     pub(crate) deadline: Duration,
+    /// An answer that is on its way is waited for beyond the deadline.
+    pub(crate) patient: bool,
     /// Work with a server that may evict keys, and so lose jobs.
     pub(crate) allow_eviction: bool,
     /// What `CLIENT LIST` shows.
@@ -47,6 +49,7 @@ impl Settings {
             connect_timeout: Duration::from_secs(3),
             command_timeout: Duration::from_secs(5),
             deadline: Duration::from_secs(15),
+            patient: false,
             allow_eviction: false,
             client_name: "duly".to_owned(),
         }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -64,6 +66,67 @@ impl ByteStream for TlsStream<TcpStream> {
         written
     }
 }
+
+/// A stream that counts its signs of life: bytes that came, and room for more of what there was no room for. A reply or a request
+/// that is on its way over a slow line is no silence.
+pub(super) struct Observed {
+    stream: Box<dyn ByteStream>,
+    /// The last write found no room. A write that finds room at once says nothing of the other side.
+    was_full: bool,
+    signs: Arc<AtomicU64>,
+}
+
+impl Observed {
+    /// The stream, and the number of its signs of life.
+    pub(super) fn new(stream: Box<dyn ByteStream>) -> (Self, Arc<AtomicU64>) {
+        let signs = Arc::new(AtomicU64::new(0));
+        (Self { stream, was_full: false, signs: Arc::clone(&signs) }, signs)
+    }
+
+    /// There is one writer, so that no addition needs to be atomic.
+    fn note(&self) {
+        self.signs.store(self.signs.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+impl AsyncRead for Observed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let had = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > had {
+            self.note();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Observed {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if self.was_full && matches!(written, Poll::Ready(Ok(1..))) {
+            self.note();
+        }
+        self.was_full = written.is_pending();
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// How many bytes may wait in the kernel before a socket takes no more. Otherwise a large push over a slow line would look like
+/// silence: all of it taken at once, and no answer for as long as the line needs.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const MOST_UNSENT: u32 = 128 * 1024;
 
 /// Unacknowledged bytes may hang this long before the kernel gives the connection up.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -187,7 +250,10 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
         socket2::TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(3));
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    {
+        socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+        socket.set_tcp_notsent_lowat(MOST_UNSENT)?;
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
 
 use super::WorkerSettings;
+use super::appetite::Appetite;
 use super::desk::{Batch, Desk, Outage, Step, Want};
 use crate::alarm;
 use crate::client::Client;
@@ -62,6 +63,7 @@ struct Answered {
     want: usize,
     promise: u64,
     batch: Batch,
+    took: Duration,
     reply: Result<Option<ReserveReply>, Error>,
 }
 
@@ -84,6 +86,7 @@ struct Lane {
     /// Its last call for jobs brought none, and there was none to be had.
     is_empty: bool,
     calls: usize,
+    appetite: Appetite,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
     wait: Option<Wait>,
 }
@@ -105,6 +108,7 @@ impl Fetcher {
                 has_plenty: false,
                 is_empty: false,
                 calls: 0,
+                appetite: Appetite::default(),
                 wait: None,
             });
         }
@@ -236,17 +240,19 @@ impl Fetcher {
             lease: self.lease,
             wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
             promise: lane.promise,
+            max_bytes: lane.appetite.bytes(),
         };
         let (desk, queue) = (Arc::clone(&self.desk), lane.queue.clone());
         self.calls.spawn(async move {
+            let started = Instant::now();
             let reply = ask(&desk, &queue, &call, &batch).await;
-            Answered { place, want, promise: call.promise, batch, reply }
+            Answered { place, want, promise: call.promise, batch, took: started.elapsed(), reply }
         });
     }
 
     /// Gives the queue that was called and how many jobs came from it.
     fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
-        let Answered { place, want, promise, batch, reply } = answered
+        let Answered { place, want, promise, batch, took, reply } = answered
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
         self.desk.end_call(want);
         let lane = &mut self.lanes[place];
@@ -269,6 +275,7 @@ impl Fetcher {
             }
         }
         if granted > 0 {
+            lane.appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), took);
             let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
             for job in &reply.jobs {
                 match job.of_queue(&lane.for_jobs, reply.token) {

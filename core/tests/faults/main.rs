@@ -11,4 +11,5 @@ mod flushed_server;
 mod lost_replies;
 mod server_killed;
 mod server_refusals;
+mod slow_line;
 mod worker;

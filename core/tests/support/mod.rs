@@ -4,6 +4,7 @@
 
 pub mod process;
 pub mod proxy;
+pub mod slow_line;
 pub mod verbs;
 
 use std::process::{Child, Command, Stdio};
@@ -159,10 +160,15 @@ pub fn signal(pid: u32, name: &str) {
 }
 
 /// Waits for something in another process that sends no signal.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+pub async fn eventually<F: Future<Output = bool>>(what: &str, is_so: impl FnMut() -> F) {
+    eventually_within(Duration::from_secs(20), what, is_so).await;
+}
+
+/// The same for what takes longer.
+pub async fn eventually_within<F: Future<Output = bool>>(most: Duration, what: &str, mut is_so: impl FnMut() -> F) {
     let started = Instant::now();
     while !is_so().await {
-        assert!(started.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
+        assert!(started.elapsed() < most, "waited {most:?} for: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

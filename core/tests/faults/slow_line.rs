@@ -1,0 +1,110 @@
+//! Producers and workers behind a slow line: what takes its time is no outage, and no job runs twice for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::slow_line::{Line, SlowLine};
+use crate::support::{self, Server};
+use duly::worker::{Failure, Job, Worker};
+use duly::{NewJob, Queue};
+use tokio::sync::watch;
+
+const A_WHILE: Duration = Duration::from_secs(60);
+
+/// How often each job ran, and with which attempt the last time.
+type Runs = Arc<Mutex<HashMap<String, (u32, u32)>>>;
+
+/// Workers behind a line until `jobs` are done.
+async fn work(
+    server: &Server,
+    line: Line,
+    workers: usize,
+    concurrency: usize,
+    queue: &Queue,
+) -> HashMap<String, (u32, u32)> {
+    let (runs, stop) = (Runs::default(), watch::Sender::new(false));
+    let mut running = Vec::new();
+    for _ in 0..workers {
+        let line = SlowLine::before(server.port(), line).await;
+        let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
+        let worker = Worker::builder(line.builder().build().unwrap())
+            .queue(queue.name(), 1)
+            .concurrency(concurrency)
+            .handler("large", move |job: Job<String>, _| {
+                let seen = Arc::clone(&seen);
+                async move {
+                    let mut seen = seen.lock().unwrap();
+                    let run = seen.entry(job.id().to_owned()).or_default();
+                    *run = (run.0 + 1, job.attempt());
+                    Ok::<(), Failure>(())
+                }
+            });
+        running.push(tokio::spawn(worker.run_until(async move {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        })));
+    }
+    support::eventually_within(A_WHILE, "all jobs are done", || async {
+        let counts = queue.counts().await.unwrap();
+        counts.ready + counts.delayed + counts.reserved == 0
+    })
+    .await;
+    stop.send_replace(true);
+    for worker in running {
+        worker.await.unwrap().unwrap();
+    }
+    assert_eq!(queue.counts().await.unwrap().failed, 0);
+    Arc::try_unwrap(runs).unwrap().into_inner().unwrap()
+}
+
+async fn push(queue: &Queue, jobs: usize, bytes: usize) {
+    let job = NewJob::new(&"x".repeat(bytes)).unwrap().name("large");
+    queue.push_many(std::iter::repeat_n(job, jobs), |_| ()).await.unwrap();
+}
+
+fn assert_each_ran_once(runs: &HashMap<String, (u32, u32)>, jobs: usize) {
+    assert_eq!(runs.len(), jobs);
+    assert!(runs.values().all(|run| *run == (1, 1)), "(runs, attempt) of each: {runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_jobs_run_once_over_ten_megabit() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 20, 200_000).await;
+    assert_each_ran_once(&work(&server, Line::TEN_MEGABIT, 1, 20, &queue).await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_behind_slow_lines_share_large_jobs() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 20, 200_000).await;
+    assert_each_ran_once(&work(&server, Line::TEN_MEGABIT, 2, 20, &queue).await, 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_reply_takes_longer_than_any_call_may_be_silent_runs_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 1, 900_000).await;
+    assert_each_ran_once(&work(&server, Line::MOBILE, 1, 4, &queue).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_jobs_run_once_over_a_far_line() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 500, 100).await;
+    assert_each_ran_once(&work(&server, Line::FAR, 2, 10, &queue).await, 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_push_over_a_slow_line_is_no_silence() {
+    let server = Server::start();
+    let line = SlowLine::before(server.port(), Line::MOBILE).await;
+    let client = line.builder().command_timeout(Duration::from_secs(2)).deadline(A_WHILE).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    push(&queue, 1, 900_000).await;
+    assert_eq!(server.queue("orders").counts().await.unwrap().ready, 1);
+}

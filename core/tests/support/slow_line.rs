@@ -1,0 +1,116 @@
+//! A TCP proxy that is a slow line: so many bytes a second each way, each of them late by the same time.
+
+use std::time::Duration;
+
+use duly::{Client, ClientBuilder};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// What a line is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Line {
+    pub bytes_per_s: u32,
+    pub latency: Duration,
+}
+
+impl Line {
+    /// 10 Mbit/s.
+    pub const TEN_MEGABIT: Self = Self { bytes_per_s: 1_250_000, latency: Duration::from_millis(5) };
+    /// 150 KB/s, as over a busy mobile network.
+    pub const MOBILE: Self = Self { bytes_per_s: 150_000, latency: Duration::from_millis(50) };
+    /// The other side of the earth.
+    pub const FAR: Self = Self { bytes_per_s: 12_500_000, latency: Duration::from_millis(150) };
+}
+
+/// Stands between clients and a server.
+pub struct SlowLine {
+    port: u16,
+}
+
+/// So much is carried at once.
+const CHUNK: usize = 4096;
+/// The kernel holds little more, or most of a call would be on its way at once.
+const BUFFER: u32 = 64 * 1024;
+
+impl SlowLine {
+    /// All connections together have this line. It ends with the runtime.
+    pub async fn before(target: u16, line: Line) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(BUFFER).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener: TcpListener = socket.listen(1024).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let up = Pace::new(line.bytes_per_s);
+        let down = Pace::new(line.bytes_per_s);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (up, down) = (up.clone(), down.clone());
+                tokio::spawn(async move {
+                    let socket = TcpSocket::new_v4().unwrap();
+                    socket.set_recv_buffer_size(BUFFER).unwrap();
+                    let Ok(server) = socket.connect(([127, 0, 0, 1], target).into()).await else { return };
+                    carry(client, server, up, down, line.latency);
+                });
+            }
+        });
+        Self { port }
+    }
+
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().url(&format!("redis://127.0.0.1:{}", self.port))
+    }
+}
+
+/// When the line is free again.
+#[derive(Clone)]
+struct Pace {
+    free_at: std::sync::Arc<std::sync::Mutex<Instant>>,
+    bytes_per_s: u32,
+}
+
+impl Pace {
+    fn new(bytes_per_s: u32) -> Self {
+        Self { free_at: std::sync::Arc::new(std::sync::Mutex::new(Instant::now())), bytes_per_s }
+    }
+
+    async fn take(&self, bytes: usize) {
+        let needs = Duration::from_secs(1) * u32::try_from(bytes).unwrap() / self.bytes_per_s;
+        let until = {
+            let mut free_at = self.free_at.lock().unwrap();
+            *free_at = (*free_at).max(Instant::now()) + needs;
+            *free_at
+        };
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+fn carry(client: TcpStream, server: TcpStream, up: Pace, down: Pace, latency: Duration) {
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    one_way(from_client, to_server, up, latency);
+    one_way(from_server, to_client, down, latency);
+}
+
+fn one_way(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: Pace, latency: Duration) {
+    let (sender, mut on_the_way) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        let mut chunk = vec![0; CHUNK];
+        while let Ok(count @ 1..) = from.read(&mut chunk).await {
+            pace.take(count).await;
+            if sender.send((Instant::now() + latency, chunk[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        while let Some((at, bytes)) = on_the_way.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    });
+}
