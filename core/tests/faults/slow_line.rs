@@ -26,7 +26,7 @@ async fn work(
     let (runs, stop) = (Runs::default(), watch::Sender::new(false));
     let mut running = Vec::new();
     for _ in 0..workers {
-        let line = SlowLine::before(server.port(), line).await;
+        let line = SlowLine::before(server.port(), line);
         let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
         let worker = Worker::builder(line.builder().build().unwrap())
             .queue(queue.name(), 1)
@@ -102,7 +102,7 @@ async fn small_jobs_run_once_over_a_far_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_push_over_a_slow_line_is_no_silence() {
     let server = Server::start();
-    let line = SlowLine::before(server.port(), Line::MOBILE).await;
+    let line = SlowLine::before(server.port(), Line::MOBILE);
     let client = line.builder().command_timeout(Duration::from_secs(2)).deadline(A_WHILE).build().unwrap();
     let queue = client.queue("orders").unwrap();
     push(&queue, 1, 900_000).await;

@@ -37,7 +37,7 @@ const BUFFER: u32 = 64 * 1024;
 
 impl SlowLine {
     /// All connections together have this line. It ends with the runtime.
-    pub async fn before(target: u16, line: Line) -> Self {
+    pub fn before(target: u16, line: Line) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(BUFFER).unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
