@@ -297,7 +297,9 @@ impl Link {
                 pipeline.add_command(wait.clone());
             }
             let count = 1 + usize::from(asking) + usize::from(wait.is_some());
-            let answer = self.patiently(pin!(connection.send_packed_commands(&pipeline, 0, count)), patience).await;
+            // On the heap, because it is rare, and every call's future would have to have room for it.
+            let mut sending = Box::pin(connection.send_packed_commands(&pipeline, 0, count));
+            let answer = self.patiently(sending.as_mut(), patience).await;
             answer.map(|sent| {
                 sent.map(|replies| {
                     let mut replies = replies.into_iter().skip(usize::from(asking));
