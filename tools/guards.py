@@ -559,15 +559,27 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "once",
-        "if is_new or call_renew == '1' then",
-        "if call_renew == '1' then",
+        "if is_new or call_renew ~= '0' then",
+        "if call_renew ~= '0' then",
         "the answers of a client that is gone stay for ever",
     ),
     (
         "once",
-        "if is_new or call_renew == '1' then",
+        "if is_new or call_renew ~= '0' then",
         "if is_new then",
         "the answers of a busy client vanish after 20 minutes",
+    ),
+    (
+        "once",
+        "if tonumber(last_number or 0) < tonumber(number) then",
+        "do",
+        "a later call of the slot is forgotten, and executed again when it is sent again",
+    ),
+    (
+        "once",
+        "string.gmatch(call_renew, '(%d+):(%d+)')",
+        "string.gmatch('', '(%d+):(%d+)')",
+        "a call that was given up wins over a newer one that used another slot",
     ),
     (
         "meta",
@@ -753,7 +765,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "#settled > 0 or call_renew == '1'",
+        "#settled > 0 or call_renew ~= '0'",
         "#settled > 0",
         "a late copy of a reserve that found nothing leases jobs to nobody",
     ),

@@ -241,7 +241,7 @@ end
 
 -- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
 -- call was answered, or it would lease jobs to nobody.
-local is_kept = #settled > 0 or call_renew == '1'
+local is_kept = #settled > 0 or call_renew ~= '0'
 reply[1] = paused and 'paused' or 'none'
 if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.

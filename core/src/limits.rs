@@ -123,7 +123,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Limit {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             limits: limits.written(),
         };
         let items = |out: &mut script::ByteStrings| name_limits::append(&limits.names, out);

@@ -60,7 +60,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Cancel {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             by: by.as_str(),
         };
         let reply = self.run_numbered("cancel", Durability::None, declare, |out| out.push(value.as_bytes())).await?;
@@ -111,7 +111,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Reschedule {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             by: by.as_str(),
         };
         let items = |out: &mut script::ByteStrings| {
@@ -141,7 +141,7 @@ impl Queue {
             let declare = |call: &CallNumber<'_>| Requeue {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
-                call_renew: Digits(u64::from(call.renew)),
+                call_renew: call.renewal(),
             };
             let items = |out: &mut script::ByteStrings| batch.iter().for_each(|id| out.push(id.as_bytes()));
             let reply = self.run_numbered("requeue", Durability::None, declare, items).await?;
@@ -184,7 +184,7 @@ impl Queue {
             let declare = |call: &CallNumber<'_>| Purge {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
-                call_renew: Digits(u64::from(call.renew)),
+                call_renew: call.renewal(),
                 state: state.as_str(),
                 cap: ROUND,
             };
@@ -214,7 +214,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Pause {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             pause,
         };
         let reply = self.run_numbered(operation, Durability::None, declare, |_| {}).await?;
@@ -254,7 +254,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Configure {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             failed_max: max,
             failed_age_ms: age.get(),
         };

@@ -16,7 +16,7 @@ use crate::name;
 use crate::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::reserve::ReserveOptions;
 use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
-use crate::session::{CallNumber, Session};
+use crate::session::CallNumber;
 use crate::settle::OneOutcome;
 use crate::unclaimed::Granted;
 
@@ -225,7 +225,7 @@ impl Queue {
             let declare = |call: &CallNumber<'_>| Push {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
-                call_renew: Digits(u64::from(call.renew)),
+                call_renew: call.renewal(),
                 level: Digits(first.level.into()),
                 due: first.due,
             };
@@ -249,7 +249,7 @@ impl Queue {
             let declare = |call: &CallNumber<'_>| PushUnique {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
-                call_renew: Digits(u64::from(call.renew)),
+                call_renew: call.renewal(),
                 if_held: if_held.as_str(),
             };
             let reply = self.run_numbered("push", durability, declare, items).await?;
@@ -296,9 +296,8 @@ impl Queue {
         let session = &self.client.shared.session;
         let number = session.next_call(self.name());
         let reply = self.run_levels(operation, durability, &declare(&number), &items, keep_trying).await?;
-        Session::was_answered(&number);
-        if number.renew && script::was_kept(&reply) {
-            session.was_kept(self.name(), &number);
+        if !script::is_refusal(&reply) {
+            number.was_answered();
         }
         Ok(reply)
     }
@@ -333,8 +332,9 @@ impl Queue {
         keep_trying: &(dyn Fn(&Error) -> bool + Sync),
     ) -> Result<Value, Error> {
         let client = &self.client.shared;
+        let mut is_again = false;
         loop {
-            let call = declared.call(
+            let mut call = declared.call(
                 client.clock,
                 &self.shared.name,
                 &self.shared.keys,
@@ -342,9 +342,13 @@ impl Queue {
                 self.levels(),
                 items,
             );
+            call.is_again = is_again;
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
-                Err(error) if error.is_transient() && keep_trying(&error) => continue,
+                Err(error) if error.is_transient() && keep_trying(&error) => {
+                    is_again = true;
+                    continue;
+                }
                 reply => reply?,
             };
             match script::wanted_levels(&reply) {

@@ -230,7 +230,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Reserve {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             want: reserve.want,
             lease_ms: whole_ms(reserve.lease),
             wait_ms: whole_ms(reserve.wait),

@@ -132,7 +132,7 @@ impl Queue {
         let declare = |call: &CallNumber<'_>| Settle {
             call_slot: call.slot,
             call_number: Digits(call.number),
-            call_renew: Digits(u64::from(call.renew)),
+            call_renew: call.renewal(),
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),

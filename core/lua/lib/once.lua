@@ -15,10 +15,17 @@ if last_call then
 end
 
 -- The last thing that a script does, also when it found nothing to do: a late copy would perhaps find something, after its
--- client was told that there was nothing. Only an empty `reserve` is not kept, unless the client asks for it: it does when it
--- sends a call again, and when the call before in this slot had no answer.
+-- client was told that there was nothing. Only an empty `reserve` is not kept, unless the client asks for it (`call_renew`): it
+-- does when it sends a call again, and behind a call that it gave up. Such calls of other slots it names, ` <slot>:<number>`
+-- each: who goes on must not be overtaken by them. A later call may have come through that slot; it stays as it is.
 local function answer(text)
   local is_new = redis.call('HSET', call, call_slot, call_number .. ' ' .. text) == 1
-  if is_new or call_renew == '1' then redis.call('PEXPIRE', call, 1200000) end
+  if is_new or call_renew ~= '0' then
+    redis.call('PEXPIRE', call, 1200000)
+    for slot, number in string.gmatch(call_renew, '(%d+):(%d+)') do
+      local last_number = string.match(redis.call('HGET', call, slot) or '', '^%d+')
+      if tonumber(last_number or 0) < tonumber(number) then redis.call('HSET', call, slot, number .. ' superseded') end
+    end
+  end
   return text
 end

@@ -412,7 +412,7 @@ fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool) -> Cmd
         cmd.arg(word);
     }
     for (at, word) in call.args.iter().enumerate() {
-        let keeps = again && call.is_numbered && at == RENEW_FLAG;
+        let keeps = (again || call.is_again) && call.is_numbered && at == RENEW_FLAG && word == b"0";
         cmd.arg(if keeps { b"1" } else { word });
     }
     cmd

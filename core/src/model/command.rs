@@ -1,10 +1,13 @@
 //! The calls of the scripts as data, and the way from such a call to a step of the model.
 
 use crate::keys::Levels;
-use crate::script::{AwaitedReply, By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, ReserveReply, Verb};
+use crate::script::{AwaitedReply, By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, Renewal, ReserveReply, Verb};
 
 use super::limits::Limits;
 use super::state::{Record, Returned, State};
+
+/// The answer to a call that its client has given up, once that client went on.
+const GIVEN_UP: &str = "superseded";
 
 /// Who calls, and under which number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +15,7 @@ pub(super) struct CallId {
     pub(super) client: String,
     pub(super) slot: usize,
     pub(super) number: u64,
-    pub(super) renew: bool,
+    pub(super) renewal: Renewal,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,8 +205,9 @@ impl State {
             return Ok(None);
         };
         match call.number.cmp(number) {
+            std::cmp::Ordering::Equal if answer == GIVEN_UP => Err(GIVEN_UP.to_owned()),
             std::cmp::Ordering::Equal => Ok(Some(answer.clone())),
-            std::cmp::Ordering::Less => Err("superseded".to_owned()),
+            std::cmp::Ordering::Less => Err(GIVEN_UP.to_owned()),
             std::cmp::Ordering::Greater => Ok(None),
         }
     }
@@ -212,7 +216,15 @@ impl State {
     pub(super) fn remember(&mut self, call: &CallId, text: String) -> Answer {
         let calls = self.calls.entry(call.client.clone()).or_default();
         let is_new = calls.slots.insert(call.slot, (call.number, text.clone())).is_none();
-        calls.is_fresh |= is_new || call.renew;
+        calls.is_fresh |= is_new || call.renewal != Renewal::No;
+        if let Renewal::Asked(given_up) = &call.renewal {
+            for &(slot, number) in given_up {
+                let last = calls.slots.entry(slot).or_default();
+                if last.0 < number {
+                    *last = (number, GIVEN_UP.to_owned());
+                }
+            }
+        }
         Answer::Text(text)
     }
 

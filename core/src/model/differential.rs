@@ -50,6 +50,8 @@ const SOMETIMES: &[&str] = &[
     "a reserve reached its reclaim cap",
     "a result was kept",
     "a stale ack was refused",
+    "a call named what was given up in other slots",
+    "a call that was given up came late",
     "a waiter broke its promise",
     "a waiter found a result",
     "a waiter promised to come back",

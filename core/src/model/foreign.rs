@@ -1,7 +1,7 @@
 //! What stands outside of the model: keys of a foreign type, and a server without memory.
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{By, Due, IfHeld, Verb};
+use crate::script::{By, Due, IfHeld, Renewal, Verb};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
@@ -41,7 +41,7 @@ impl Stage {
 
     fn call(&mut self) -> CallId {
         self.next_number += 1;
-        CallId { client: CLIENT.to_owned(), slot: 0, number: self.next_number, renew: true }
+        CallId { client: CLIENT.to_owned(), slot: 0, number: self.next_number, renewal: Renewal::Asked(Vec::new()) }
     }
 
     fn send(&mut self, command: Command) -> Result<Answer, String> {

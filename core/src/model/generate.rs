@@ -12,9 +12,21 @@ use super::limits::Limits;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Who {
     pub(super) client: usize,
-    pub(super) slot: usize,
+    pub(super) fate: Fate,
     pub(super) renew: bool,
     pub(super) knows: Knows,
+}
+
+/// How a call ends for its client. Whatever it is, copies may still come ([`Step::Resend`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    /// Executed at once and answered some calls later, which go through other slots.
+    Slow,
+    /// Executed, and given up: its answer is lost.
+    LostAnswer,
+    /// Given up before it has reached the server.
+    LostRequest,
 }
 
 /// The levels that a caller passes.
@@ -200,6 +212,8 @@ pub(super) enum Step {
     Resend {
         back: usize,
     },
+    /// The last call that its client gave up arrives.
+    ResendGivenUp,
     /// The same request anew: another number, perhaps from another slot.
     Repeat {
         back: usize,
@@ -222,9 +236,15 @@ pub(super) enum Step {
 
 fn who() -> impl Strategy<Value = Who> {
     let knows = prop_oneof![8 => Just(Knows::Learnt), 2 => Just(Knows::All), 1 => Just(Knows::Little)];
-    (0..2_usize, 0..2_usize, prop::bool::weighted(0.2), knows).prop_map(|(client, slot, renew, knows)| Who {
+    let fate = prop_oneof![
+        10 => Just(Fate::Answered),
+        4 => Just(Fate::Slow),
+        1 => Just(Fate::LostAnswer),
+        1 => Just(Fate::LostRequest),
+    ];
+    (0..2_usize, fate, prop::bool::weighted(0.2), knows).prop_map(|(client, fate, renew, knows)| Who {
         client,
-        slot,
+        fate,
         renew,
         knows,
     })
@@ -319,7 +339,7 @@ fn names() -> impl Strategy<Value = Names> {
 
 /// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
 fn phrase() -> impl Strategy<Value = Vec<Step>> {
-    let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+    let me = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
     let plain = NewRecord { level: 5, max_retries: 0, key: None, name: None, padding: 0, failures: None };
     let take = move |want, lease_ms| Step::Reserve {
         who: me,
@@ -417,7 +437,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
 
 /// Jobs of a name with a limit come and go, and the limits change.
 fn by_name() -> impl Strategy<Value = Vec<Step>> {
-    let me = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+    let me = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
     let named = move |name, count| {
         let record = NewRecord { level: 5, max_retries: 5, key: None, name, padding: 0, failures: None };
         Step::Push { who: me, count, record, when: When::Now }
@@ -544,6 +564,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let failing = prop_oneof![
         12 => (0..6_usize).prop_map(|back| Step::Resend { back }),
+        6 => (0..60_usize).prop_map(|back| Step::Resend { back }),
+        4 => Just(Step::ResendGivenUp),
         8 => ((0..6_usize), who()).prop_map(|(back, who)| Step::Repeat { back, who }),
         2 => (0..2_usize).prop_map(|client| Step::AgeCalls { client }),
         1 => (0..2_usize).prop_map(|client| Step::Crash { client }),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::script::{ReserveReply, ReserveStatus};
+use crate::script::{Renewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
@@ -97,7 +97,7 @@ impl History {
         let was_empty = matches!(answer, Answer::Reserved(reply) if reply.jobs.is_empty() && reply.settled.is_empty());
         let name = (call.client.clone(), call.slot, call.number);
         ensure!(!self.answered.contains(&name) || before == after, "I6: a late copy of an answered call did something");
-        if !was_refused && (!was_empty || call.renew) {
+        if !was_refused && (!was_empty || call.renewal != Renewal::No) {
             self.answered.insert(name);
         }
         Ok(())

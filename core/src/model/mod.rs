@@ -13,6 +13,7 @@ mod generate;
 mod invariants;
 mod limits;
 mod names;
+mod orders;
 mod rate;
 mod real_clock;
 mod regressions;

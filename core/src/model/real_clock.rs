@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{Clock, Declared, Digits, JobKeys, Reserve, ReserveReply};
+use crate::script::{Clock, Declared, Digits, JobKeys, Renewal, Reserve, ReserveReply};
 
 use super::server::{Server, queue_keys};
 
@@ -14,7 +14,7 @@ fn server_us(server: &mut Server) -> u64 {
 
 fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
     let (want, lease_ms, wait_ms, max_bytes, promise, ack_count, keyed) = (1, 10_000, 60_000, 1 << 20, 0, 0, 0);
-    let (call_slot, call_number, call_renew) = (0, Digits(1), Digits(0));
+    let (call_slot, call_number, call_renew) = (0, Digits(1), Renewal::No);
     let script = Reserve {
         call_slot,
         call_number,

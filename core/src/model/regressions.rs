@@ -2,12 +2,12 @@
 
 use crate::script::{IfHeld, Verb};
 
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Step, Token, When, Who};
+use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Step, Token, When, Who};
 use super::limits::Limits;
 use super::server::Server;
 use super::world::{self, Seen};
 
-const ME: Who = Who { client: 0, slot: 0, renew: false, knows: Knows::Learnt };
+const ME: Who = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
 const PLAIN: NewRecord = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
 const MANY_BYTES: usize = 1 << 20;
 

@@ -15,12 +15,12 @@ use crate::script::{
     alive, noted,
 };
 
-use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
+use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
 use super::names;
 use super::state::Returned;
 
-const QUEUE: &str = "q";
+pub(super) const QUEUE: &str = "q";
 /// Longer than any test.
 const RESULT_TTL_MS: u64 = 3_600_000;
 
@@ -145,10 +145,6 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
     outcomes
 }
 
-fn renewed(call: &CallId) -> Digits {
-    Digits(u64::from(call.renew))
-}
-
 /// The command as the engine would send it.
 #[allow(clippy::too_many_lines)] // one arm a script
 fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
@@ -160,7 +156,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         };
         ($name:ident, $call:ident { $($field:ident: $value:expr),* }, $items:expr) => {
             call!($name {
-                call_slot: $call.slot, call_number: Digits($call.number), call_renew: renewed($call), $($field: $value),*
+                call_slot: $call.slot, call_number: Digits($call.number), call_renew: $call.renewal.clone(), $($field: $value),*
             }, $items)
         };
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::keys::Levels;
-use crate::script::{GrantedJob, ReserveReply, ReserveStatus};
+use crate::script::{GrantedJob, Renewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Refused, ReserveCall};
 use super::limits::Room;
@@ -235,7 +235,7 @@ impl State {
         if !is_stopped && reserve.want == 0 && settled.contains('1') {
             self.note_freed();
         }
-        if !settled.is_empty() || reserve.call.renew {
+        if !settled.is_empty() || reserve.call.renewal != Renewal::No {
             self.remember(&reserve.call, format!("{settled}  "));
         }
         let next_us = if is_stopped { Some(self.clock * 1000) } else { next_us };

@@ -4,21 +4,26 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{AwaitedReply, By, Due, IfHeld, ReserveReply, ReserveStatus};
+use crate::script::{AwaitedReply, By, Due, IfHeld, Renewal, ReserveReply, ReserveStatus};
+use crate::session::{CallNumber, Session};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
-use super::generate::{Deed, Ending, Endings, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
+use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
 use super::limits::Limits;
 use super::names::{NameLimit, Names as NameLimits};
-use super::server::{Server, queue_keys};
+use super::orders::Orders;
+use super::server::{QUEUE, Server, queue_keys};
 use super::state::{Meta, RESULT_TTL, Record, Returned, State};
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
 const USERS_IDS: [&str; 3] = ["a", "b", "c"];
 /// As many digits as a real one: numbers of this size are written as text by Lua.
 const START: u64 = 1_790_000_000_000;
+
+/// So many calls wait for their answers while others are made.
+const MOST_SLOW: usize = 2;
 
 /// How often something worth seeing was seen.
 pub(super) type Seen = BTreeMap<&'static str, u64>;
@@ -42,6 +47,13 @@ impl Token {
     }
 }
 
+struct InFlight<'a> {
+    client: usize,
+    number: CallNumber<'a>,
+    fate: Fate,
+    is_executed: bool,
+}
+
 pub(super) struct World<'a> {
     server: &'a mut Server,
     keys: QueueKeys,
@@ -54,7 +66,10 @@ pub(super) struct World<'a> {
     last_pushed: Vec<String>,
     learnt: [Levels; 2],
     promises: [u64; 2],
-    next_number: u64,
+    /// The engine's own, one a client: they choose slots and numbers.
+    sessions: &'a [Session; 2],
+    in_flight: Vec<InFlight<'a>>,
+    orders: Orders,
     next_id: u64,
     latest: u64,
 }
@@ -64,6 +79,7 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
     let keys = queue_keys(case);
     let state = State { clock: START, ..State::default() };
     server.set_clock(&keys, START);
+    let sessions = [session()?, session()?];
     let mut world = World {
         server,
         keys,
@@ -76,7 +92,9 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
         last_pushed: Vec::new(),
         learnt: [Levels::one(5); 2],
         promises: [0; 2],
-        next_number: 1,
+        sessions: &sessions,
+        in_flight: Vec::new(),
+        orders: Orders::default(),
         next_id: 0,
         latest: START,
     };
@@ -89,6 +107,13 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
     }
     world.forget_keys();
     result
+}
+
+/// One that has renewed its answers lately, so that steps decide which calls do.
+fn session() -> Result<Session, String> {
+    let session = Session::new().map_err(|error| error.to_string())?;
+    session.next_call(QUEUE).was_answered();
+    Ok(session)
 }
 
 impl World<'_> {
@@ -119,6 +144,12 @@ impl World<'_> {
                 self.see("a call was sent again");
                 self.send(&sent)?;
             }
+            Step::ResendGivenUp => {
+                let given_up = |sent: &&Sent| sent.command.call().is_some_and(|call| self.orders.is_given_up(call));
+                let Some(sent) = self.sent.iter().rev().find(given_up).cloned() else { return Ok(()) };
+                self.see("a call that was given up came late");
+                self.send(&sent)?;
+            }
             Step::Repeat { back, who } => {
                 let Some(place) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
                 let mut command = self.sent[place].command.clone();
@@ -139,7 +170,7 @@ impl World<'_> {
     }
 
     fn command_of(&mut self, step: &Step) -> (Who, Command) {
-        let nobody = Who { client: 0, slot: 0, renew: false, knows: Knows::All };
+        let nobody = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::All };
         match step {
             Step::Push { who, count, record, when } => {
                 let record = NewRecord { key: None, ..record.clone() };
@@ -243,6 +274,16 @@ impl World<'_> {
 
     /// As a client does: passes the levels that it knows of, learns of others and then calls again under the same number.
     fn call(&mut self, who: Who, command: Command) -> Result<(), String> {
+        let number = command.call().map(|call| call.number);
+        let is_answered = self.call_until_admitted(who, command)?;
+        if let Some(number) = number {
+            self.end(who, number, is_answered);
+        }
+        Ok(())
+    }
+
+    /// Gives whether it was executed.
+    fn call_until_admitted(&mut self, who: Who, command: Command) -> Result<bool, String> {
         let needed = match &command {
             Command::Push { level, .. } => Levels::one(*level),
             Command::PushUnique { items, .. } => {
@@ -264,12 +305,37 @@ impl World<'_> {
                 self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
             }
             self.sent.push(sent.clone());
+            if who.fate == Fate::LostRequest {
+                return Ok(false);
+            }
             let answer = self.send(&sent)?;
-            let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else { return Ok(()) };
+            let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else {
+                return Ok(!answer.text().starts_with("format ") && answer.text() != "superseded");
+            };
             self.see("a caller was told of levels");
             sent.levels = sent.levels.with(more);
         }
         Err("the script asks for levels again and again".to_owned())
+    }
+
+    /// The client has its answer, or gives up, or waits a while.
+    fn end(&mut self, who: Who, number: u64, is_executed: bool) {
+        let is_it = |one: &&mut InFlight<'_>| one.client == who.client && one.number.number == number;
+        if let Some(one) = self.in_flight.iter_mut().find(is_it) {
+            one.is_executed = is_executed;
+        }
+        let slow = self.in_flight.iter().filter(|one| one.fate == Fate::Slow).count();
+        let place = match who.fate {
+            Fate::Slow if slow <= MOST_SLOW => None,
+            Fate::Slow => self.in_flight.iter().position(|one| one.fate == Fate::Slow),
+            _ => self.in_flight.iter().position(|one| one.client == who.client && one.number.number == number),
+        };
+        let Some(one) = place.map(|place| self.in_flight.remove(place)) else { return };
+        let is_answered = one.is_executed && matches!(one.fate, Fate::Answered | Fate::Slow);
+        if is_answered {
+            one.number.was_answered();
+        }
+        self.orders.ended(CLIENTS[one.client], one.number.number, is_answered);
     }
 
     /// Sends it to both and compares all that can be seen.
@@ -283,6 +349,12 @@ impl World<'_> {
         let (expected, found) = (self.state.dump(), dump::read(self.server, &self.keys, &CLIENTS));
         if expected != found {
             return Err(format!("{sent:?}\nanswer: {answer:?}\n{}", difference(&expected, &found)));
+        }
+        if let Some(call) = sent.command.call() {
+            let text = answer.text();
+            let is_refused = ["superseded", "format ", "levels "].iter().any(|word| text.starts_with(word));
+            let is_executed = !is_refused && before.earlier(call) == Ok(None);
+            self.orders.check(call, is_executed, text == "superseded").map_err(|why| format!("{sent:?}: {why}"))?;
         }
         self.history.check(&before, sent, &answer, &self.state).map_err(|why| format!("{sent:?}: {why}"))?;
         self.note(&before, sent, &answer);
@@ -476,9 +548,18 @@ impl World<'_> {
     }
 
     fn next_call(&mut self, who: Who) -> CallId {
-        let number = self.next_number;
-        self.next_number += 1;
-        CallId { client: CLIENTS[who.client].to_owned(), slot: who.slot, number, renew: who.renew }
+        let number = self.sessions[who.client].next_call(QUEUE);
+        let renewal = match number.renewal() {
+            Renewal::No if who.renew => Renewal::Asked(Vec::new()),
+            renewal => renewal,
+        };
+        if matches!(&renewal, Renewal::Asked(given_up) if !given_up.is_empty()) {
+            self.see("a call named what was given up in other slots");
+        }
+        let call = CallId { client: CLIENTS[who.client].to_owned(), slot: number.slot, number: number.number, renewal };
+        self.orders.begun(&call);
+        self.in_flight.push(InFlight { client: who.client, number, fate: who.fate, is_executed: false });
+        call
     }
 
     fn fresh_id(&mut self) -> String {

@@ -69,6 +69,8 @@ pub(crate) struct Call<'a> {
     pub(crate) args: ByteStrings,
     /// Has it a number, and so the flag that makes the server keep any answer?
     pub(crate) is_numbered: bool,
+    /// Was it sent before, and may have been executed?
+    pub(crate) is_again: bool,
 }
 
 /// Where the arguments of a numbered call have its flag `call_renew`.

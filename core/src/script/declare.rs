@@ -1,6 +1,8 @@
 //! What a script takes is declared once, here in Rust; the declaration makes the Lua header, so that a script's body uses
 //! names and a call with a missing or mistyped argument does not compile.
 
+use std::fmt::Write as _;
+
 use super::call::{ByteStrings, Call, RENEW_FLAG, Script};
 use crate::keys::{Key, Levels, QueueKeys};
 
@@ -45,6 +47,33 @@ impl Argument for Digits {
     const IS_NUMBER: bool = false;
     fn append(&self, out: &mut ByteStrings) {
         out.push_display(self.0);
+    }
+}
+
+/// What a numbered call says of the memory of its client's calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// Nothing: `0`.
+    No,
+    /// Renew it, and keep the answer of this call whatever it is: `1`. The calls of these slots and numbers were given up
+    /// before this one was made and must not be executed any more: ` <slot>:<number>` each.
+    Asked(Vec<(usize, u64)>),
+}
+
+impl Argument for Renewal {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        match self {
+            Self::No => out.push(b"0"),
+            Self::Asked(given_up) => {
+                let mut text = String::from("1");
+                for (slot, number) in given_up {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, " {slot}:{number}");
+                }
+                out.push(text.as_bytes());
+            }
+        }
     }
 }
 
@@ -264,7 +293,7 @@ pub(crate) trait Declared {
         items(&mut args);
         let is_numbered =
             Self::DECLARATION.arguments.get(RENEW_FLAG - 1).is_some_and(|(name, _)| *name == "call_renew");
-        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args, is_numbered }
+        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args, is_numbered, is_again: false }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, loo
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
-pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys};
+pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys, Renewal};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply, WakeWaiters,
 };
@@ -28,7 +28,7 @@ pub(crate) use operate::{
 };
 pub(crate) use progress::{NoteProgress, ProgressOf, noted};
 pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
-pub(crate) use reply::{count, text, wanted_levels, was_kept};
+pub(crate) use reply::{count, is_refusal, text, wanted_levels};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};
 pub(crate) use workers::{Alive, Beat, alive};

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::declare::{Digits, script};
+use super::declare::{Digits, Renewal, script};
 use super::reply::{text, two_numbers, unexpected};
 use crate::error::Error;
 
@@ -10,14 +10,14 @@ script! {
     /// Removes jobs. Items: ids, or keys.
     Cancel = "cancel",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, by: &'static str }
 }
 
 script! {
     /// Moves a waiting job to another due time. Items: id or key, due.
     Reschedule = "reschedule",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, by: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, by: &'static str }
 }
 
 script! {
@@ -38,35 +38,35 @@ script! {
     /// Failed jobs round again. Items: ids.
     Requeue = "requeue",
     keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal }
 }
 
 script! {
     /// Removes jobs of one state.
     Purge = "purge",
     keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, state: &'static str, cap: usize }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, state: &'static str, cap: usize }
 }
 
 script! {
     /// Pauses (`1`) or resumes (`0`).
     Pause = "pause",
     keys: [Call, Meta, Jobs, Wake],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, pause: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, pause: &'static str }
 }
 
 script! {
     /// The limits of the queue, as [`crate::limits::Limits::written`]. Items: (name, the most) each.
     Limit = "limit",
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, limits: String }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, limits: String }
 }
 
 script! {
     /// Bounds of the failed set.
     Configure = "configure",
     keys: [Call, Meta, Jobs],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, failed_max: u64, failed_age_ms: u64 }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, failed_max: u64, failed_age_ms: u64 }
 }
 
 /// How an operator names a job.

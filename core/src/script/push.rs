@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::declare::{Digits, Due, script};
+use super::declare::{Digits, Due, Renewal, script};
 use super::reply::{text, unexpected};
 use crate::error::Error;
 
@@ -10,14 +10,14 @@ script! {
     /// Stores new jobs that have new ids and no keys, in one level, with one due time. Items: (id, record) each.
     Push = "push",
     keys: [Call, Meta, Jobs, Delayed, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, level: Digits, due: Due }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, level: Digits, due: Due }
 }
 
 script! {
     /// Stores new jobs whose ids are the user's or that have keys. Items: (id, record, due, what came back or '') each.
     PushUnique = "push_unique",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Digits, if_held: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, if_held: &'static str }
 }
 
 /// What to do when another job holds the id or the key.

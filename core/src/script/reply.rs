@@ -26,32 +26,11 @@ pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
     Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
 }
 
-/// Surely a reply that the script has kept for a call that is sent again, and so has renewed this client's answers if the
-/// call asked for it. A call that changed nothing keeps nothing; a client whose renewing calls were all of that kind would
-/// never renew, and its answers could end between a call and its repetition. In doubt false: that costs one `PEXPIRE`.
-pub(crate) fn was_kept(reply: &Value) -> bool {
-    match reply {
-        // A reserve that asked for it keeps any answer.
-        Value::Array(_) => true,
-        Value::BulkString(text) => std::str::from_utf8(text).is_ok_and(|text| text.lines().any(is_kept_line)),
-        _ => false,
-    }
-}
-
-fn is_kept_line(line: &str) -> bool {
-    match line.split_once(' ') {
-        // `reserved` and `failed` are cancel's words for a job that it took, and reschedule's for one that it left alone.
-        Some((word, rest)) => {
-            matches!(word, "replaced" | "moved" | "delayed" | "ready")
-                // purge: removed, entries looked at.
-                || (word.parse::<u64>().is_ok() && rest.parse::<u64>().is_ok_and(|seen| seen > 0))
-        }
-        // settle: a flag an outcome.
-        None => {
-            matches!(line, "created" | "requeued" | "ok")
-                || (line.contains('1') && line.bytes().all(|b| b"01".contains(&b)))
-        }
-    }
+/// A reply that says that the call was not executed, and that its answer is not kept. All others are kept for a call that is
+/// sent again, except that of a `reserve` which found nothing and did not ask for it.
+pub(crate) fn is_refusal(reply: &Value) -> bool {
+    let Value::BulkString(text) = reply else { return false };
+    text == b"superseded" || text.starts_with(b"format ") || text.starts_with(b"levels ")
 }
 
 /// `superseded` and `format <n>`, as errors.
@@ -133,45 +112,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_answers_that_the_server_keeps_renew() {
+    fn a_refusal_is_told_from_an_answer_that_is_kept() {
         let text = |text: &str| Value::BulkString(text.into());
-        for kept in [
-            "created",
-            "ok",
-            "moved a",
-            "requeued",
-            "replaced a",
-            "delayed a",
-            "ready a",
-            "1",
-            "0010",
-            "3 5",
-            "0 5",
-            "duplicate a\ncreated",
-            "absent\nready a",
-            "absent\nrequeued",
-        ] {
-            assert!(was_kept(&text(kept)), "{kept}");
+        for kept in ["created", "ok", "moved a", "absent", "absent\nready a", "duplicate a", "failed a", "0", "0 0", ""]
+        {
+            assert!(!is_refusal(&text(kept)), "{kept}");
         }
-        for not_kept in [
-            "absent",
-            "absent\nabsent",
-            "duplicate a",
-            "kept a\nkept b",
-            "reserved a",
-            "failed a",
-            "0",
-            "000",
-            "0 0",
-            "superseded",
-            "format 2",
-            "levels 01",
-            "",
-        ] {
-            assert!(!was_kept(&text(not_kept)), "{not_kept}");
+        assert!(!is_refusal(&Value::Array(vec![text("none"), text("")])));
+        for refused in ["superseded", "format 2", "levels 01"] {
+            assert!(is_refusal(&text(refused)), "{refused}");
         }
-        let reserve = |status: &str| Value::Array(vec![text(status), text("1"), text("5")]);
-        assert!(was_kept(&reserve("jobs")));
-        assert!(was_kept(&reserve("none")) && was_kept(&reserve("paused")));
     }
 }

@@ -1,7 +1,7 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
 use super::call::ByteStrings;
-use super::declare::{Digits, JobKeys, script};
+use super::declare::{Digits, JobKeys, Renewal, script};
 use super::reply::unexpected;
 use crate::data::Data;
 use crate::error::Error;
@@ -11,7 +11,7 @@ script! {
     Settle = "settle",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
-        call_slot: usize, call_number: Digits, call_renew: Digits, ack_count: usize, keyed: usize, result_count: JobKeys
+        call_slot: usize, call_number: Digits, call_renew: Renewal, ack_count: usize, keyed: usize, result_count: JobKeys
     }
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::verbs::{self, Verb, new_job, summary};
+use crate::support::{self, Server};
 use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
 
 async fn behind(server: &Server) -> (Proxy, duly::Client) {
@@ -240,6 +240,83 @@ async fn a_late_copy_does_not_undo_what_was_said_after_it() {
         proxy.deliver().await;
         assert_eq!(server.dump(":call:"), before, "{verb:?}");
     }
+}
+
+/// A call of another queue that is on its way for seconds: the next call of this client goes through another slot than the
+/// last one of `queue`. It waits for a replica that there is not.
+async fn busy_slot(server: &Server, client: &duly::Client) -> tokio::task::JoinHandle<()> {
+    let queue = client.queue("busy").unwrap();
+    let call = tokio::spawn(async move {
+        let job = new_job("busy").durability(duly::Durability::Replicas { count: 1 });
+        drop(queue.push(job).await);
+    });
+    let direct = server.queue("busy");
+    support::eventually("the call of the other queue is on its way", || async {
+        direct.counts().await.unwrap().ready == 1
+    })
+    .await;
+    call
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_does_not_win_over_a_newer_one_that_uses_another_slot() {
+    let server = Server::start();
+    for verb in [Verb::Pause, Verb::Resume, Verb::KeepFailed, Verb::SetLimits, Verb::Cancel, Verb::Reschedule] {
+        let (proxy, client) = behind(&server).await;
+        let queue = client.queue(&format!("{verb:?}")).unwrap();
+        let direct = server.queue(queue.name());
+        // The server must know the script: a late copy of an unknown one does nothing anyway.
+        let warm = server.queue(&format!("warm-{verb:?}"));
+        drop(verb.run(&warm, &verb.prepare(&warm).await).await.unwrap());
+        let prepared = verb.prepare(&direct).await;
+        proxy.next(Fault::HoldRequest);
+        let given_up = {
+            let queue = queue.clone();
+            tokio::spawn(async move { verb.run(&queue, &prepared).await })
+        };
+        proxy.happened().await;
+        given_up.abort();
+        assert!(given_up.await.unwrap_err().is_cancelled());
+        proxy.reopen();
+        let busy = busy_slot(&server, &client).await;
+        match verb {
+            Verb::Pause => queue.resume().await.unwrap(),
+            Verb::Resume => queue.pause().await.unwrap(),
+            Verb::SetLimits => queue.set_limits(&duly::Limits::new()).await.unwrap(),
+            Verb::KeepFailed => queue.keep_failed(1000, Duration::from_secs(1)).await.unwrap(),
+            // The job is cancelled and comes again, or is to run now after all.
+            Verb::Cancel => drop(queue.push(new_job("a").on_duplicate(OnDuplicate::Replace)).await.unwrap()),
+            _ => drop(queue.reschedule("a", duly::When::Now).await.unwrap()),
+        }
+        busy.abort();
+        let before = server.dump(":call:");
+        proxy.deliver().await;
+        assert_eq!(server.dump(":call:"), before, "{verb:?}");
+        let is_named = |key: &String| key.contains(&format!("{{{verb:?}}}:call")) && key.contains("=1 superseded");
+        assert!(server.dump("").iter().any(is_named), "{verb:?} used the same slot");
+        server.client().queue("busy").unwrap().purge(State::Ready).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_reserve_that_was_given_up_leases_nothing_to_nobody_whatever_was_called_of_another_queue() {
+    let server = Server::start();
+    let direct = server.queue("orders");
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().deadline(Duration::from_secs(2)).build().unwrap();
+    let (queue, other) = (client.queue("orders").unwrap(), client.queue("other").unwrap());
+    // The second call to each does not renew the client's answers any more.
+    for queue in [&queue, &other, &queue, &other] {
+        assert!(reserve(queue).await.is_empty());
+    }
+    proxy.next(Fault::HoldRequest);
+    assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap_err().kind(), ErrorKind::Timeout);
+    proxy.reopen();
+    assert!(reserve(&other).await.is_empty());
+    assert!(reserve(&queue).await.is_empty());
+    direct.push(new_job("a")).await.unwrap();
+    proxy.deliver().await;
+    assert_eq!(direct.counts().await.unwrap().ready, 1);
 }
 
 #[tokio::test]
