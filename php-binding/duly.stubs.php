@@ -38,10 +38,10 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public function __construct(
-            ?string $url = null,
+            #[\SensitiveParameter] ?string $url = null,
             ?string $prefix = null,
             ?string $username = null,
-            ?string $password = null,
+            #[\SensitiveParameter] ?string $password = null,
             ?string $caFile = null,
             ?string $clientCertFile = null,
             ?string $clientKeyFile = null,
@@ -138,8 +138,8 @@ namespace Duly {
         /**
          * Puts a job in, due at once unless `delay` or `at` says when.
          *
-         * @param mixed $data what `json_encode` makes of it travels; refused are closures, resources, NaN, and text
-         *     that is not UTF-8
+         * @param mixed $data what `json_encode` makes of it travels; refused are closures, resources, NaN, text that
+         *     is not UTF-8, and objects without public properties, unless they are a `stdClass` or JsonSerializable
          * @param ?string $name which handler runs it, 1 to 128 bytes
          * @param int|float|null $delay seconds until it is due
          * @param int|float|\DateTimeInterface|null $at when it is due, instead of `delay`; numbers are unix seconds
@@ -161,7 +161,7 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function push(
-            mixed $data = null,
+            #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
             int|float|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
@@ -171,16 +171,17 @@ namespace Duly {
             ?int $maxRetries = null,
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
-            ?array $headers = null,
+            #[\SensitiveParameter] ?array $headers = null,
             int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
-            ?string $raw = null,
+            #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
         ): string {
         }
 
         /**
-         * Puts any number of jobs in, 1,000 at a time: a generator of millions needs no memory.
+         * Puts any number of jobs in, 1,000 at a time: a generator of millions needs no memory. Where it ends with an
+         * exception, that says which job was refused (`getIndex`), and how those before went (`getPushed`).
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids also give the ids, in the order of the jobs
@@ -189,7 +190,7 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function pushMany(
-            iterable $jobs,
+            #[\SensitiveParameter] iterable $jobs,
             bool $ids = false,
             ?string $durability = null,
         ): PushSummary {
@@ -232,7 +233,7 @@ namespace Duly {
          *
          * @throws Exception\ExceptionInterface
          */
-        public function ackMany(array $jobs): array
+        public function ackMany(#[\SensitiveParameter] array $jobs): array
         {
         }
 
@@ -515,7 +516,7 @@ namespace Duly {
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
-        public function ack(mixed $result = null): void
+        public function ack(#[\SensitiveParameter] mixed $result = null): void
         {
         }
 
@@ -539,14 +540,14 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function fail(
-            string|\Throwable $error,
+            #[\SensitiveParameter] string|\Throwable $error,
             int|float|null $retryAfter = null,
             bool $counted = true,
             bool $final = false,
-            mixed $data = null,
+            #[\SensitiveParameter] mixed $data = null,
             ?int $attempts = null,
             ?int $maxRetries = null,
-            ?string $raw = null,
+            #[\SensitiveParameter] ?string $raw = null,
         ): ?float {
         }
 
@@ -596,7 +597,7 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public function __construct(
-            mixed $data = null,
+            #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
             int|float|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
@@ -606,10 +607,10 @@ namespace Duly {
             ?int $maxRetries = null,
             ?RetryPolicy $retry = null,
             int|float|null $timeout = null,
-            ?array $headers = null,
+            #[\SensitiveParameter] ?array $headers = null,
             int|float|null $resultTtl = null,
             ?string $onDuplicate = null,
-            ?string $raw = null,
+            #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
         ) {
         }
@@ -914,7 +915,7 @@ namespace Duly {
         }
 
         /** Keeps what the handler gave, if the producer wants it. */
-        public function keep(mixed $result): void
+        public function keep(#[\SensitiveParameter] mixed $result): void
         {
         }
 
@@ -931,14 +932,14 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public function fail(
-            string|\Throwable $error,
+            #[\SensitiveParameter] string|\Throwable $error,
             int|float|null $retryAfter = null,
             bool $counted = true,
             bool $final = false,
-            mixed $data = null,
+            #[\SensitiveParameter] mixed $data = null,
             ?int $attempts = null,
             ?int $maxRetries = null,
-            ?string $raw = null,
+            #[\SensitiveParameter] ?string $raw = null,
         ): ?float {
         }
 
@@ -948,14 +949,14 @@ namespace Duly {
          * @throws Exception\InvalidArgumentException
          */
         public function isLast(
-            string|\Throwable $error,
+            #[\SensitiveParameter] string|\Throwable $error,
             int|float|null $retryAfter = null,
             bool $counted = true,
             bool $final = false,
-            mixed $data = null,
+            #[\SensitiveParameter] mixed $data = null,
             ?int $attempts = null,
             ?int $maxRetries = null,
-            ?string $raw = null,
+            #[\SensitiveParameter] ?string $raw = null,
         ): bool {
         }
 
@@ -1053,6 +1054,12 @@ namespace Duly\Exception {
 
         /** The id of the job, where there is one. */
         public function getJobId(): ?string;
+
+        /** The place of the refused job among those of a `pushMany`, from 0; of a whole batch that of its first. */
+        public function getIndex(): ?int;
+
+        /** How the batches before went, of a `pushMany`. */
+        public function getPushed(): ?\Duly\PushSummary;
     }
 
     /** An argument is refused before anything is sent; the message says what is right. */
@@ -1075,6 +1082,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1101,6 +1116,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** A job with this id or business key is there already; `getJobId` names it. */
@@ -1123,6 +1146,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1149,6 +1180,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** There is no such job. */
@@ -1171,6 +1210,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1197,6 +1244,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** There is no result and there will be none. */
@@ -1219,6 +1274,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1245,6 +1308,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The server did not answer in time. Transient. */
@@ -1267,6 +1338,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1293,6 +1372,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The server's user may not do this. */
@@ -1315,6 +1402,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1341,6 +1436,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The server is loading, or busy with a script. Transient. */
@@ -1363,6 +1466,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1389,6 +1500,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The server may evict keys, which loses jobs; `allowEviction: true` accepts that. */
@@ -1411,6 +1530,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1437,6 +1564,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The job is in, but not as durable as `durability` asks for. */
@@ -1459,6 +1594,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1485,6 +1628,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** A newer duly wrote this. */
@@ -1507,6 +1658,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1533,6 +1692,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** The embedded server cannot be started. */
@@ -1555,6 +1722,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }
@@ -1581,6 +1756,14 @@ namespace Duly\Exception {
         public function getJobId(): ?string
         {
         }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
     }
 
     /** A defect of duly; please report it. */
@@ -1603,6 +1786,14 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
         {
         }
     }

@@ -30,6 +30,21 @@ final class ConversionTest extends ServerTestCase
         yield 'a list' => [[1, 'two', 3.5], '[1,"two",3.5]'];
         yield 'holes make an object' => [[1 => 'a', 3 => 'b'], '{"1":"a","3":"b"}'];
         yield 'a number in a string stays one' => ['42', '"42"'];
+        yield 'an object without properties' => [new class {
+        }, '{}'];
+        yield 'public properties' => [new class {
+            public int $a = 1;
+            private int $b = 2;
+        }, '{"a":1}'];
+        yield 'an empty ArrayObject' => [new \ArrayObject(), '{}'];
+        yield 'a JsonSerializable of nothing' => [new class implements \JsonSerializable {
+            private int $secret = 1;
+
+            public function jsonSerialize(): mixed
+            {
+                return new \stdClass();
+            }
+        }, '{}'];
         yield 'a JsonSerializable' => [new class implements \JsonSerializable {
             public function jsonSerialize(): mixed
             {
@@ -79,6 +94,15 @@ final class ConversionTest extends ServerTestCase
         }];
         yield 'a closure' => [static fn () => static fn () => 1];
         yield 'a closure inside' => [static fn () => ['job' => ['call' => static fn () => 1]]];
+        yield 'only private properties' => [static fn () => new class {
+            private int $secret = 1;
+        }];
+        yield 'only protected ones, deep inside' => [static fn () => [['a' => new class {
+            protected int $secret = 1;
+        }]]];
+        yield 'a list of PHP whose values are hidden' => [static fn () => new \SplObjectStorage()];
+        yield 'an heir of one' => [static fn () => new class extends \SplQueue {
+        }];
         yield 'a generator' => [static fn () => (static fn () => yield 1)()];
     }
 

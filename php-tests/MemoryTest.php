@@ -33,6 +33,24 @@ final class MemoryTest extends ServerTestCase
         self::assertLessThan($before + 32768, memory_get_usage());
     }
 
+    public function testAnIterableNeedsNoMemoryWhenItIsPushed(): void
+    {
+        $push = function (int $times): void {
+            for (; $times > 0; $times--) {
+                $this->queue->pushMany((static fn () => yield ['data' => 1, 'id' => 'a', 'onDuplicate' => 'keep'])());
+                $this->queue->pushMany(new \ArrayIterator([['data' => 1, 'id' => 'a', 'onDuplicate' => 'keep']]));
+                try {
+                    $this->queue->pushMany(new \ArrayIterator([1]));
+                } catch (\InvalidArgumentException) {
+                }
+            }
+        };
+        $push(50);
+        $before = memory_get_usage();
+        $push(500);
+        self::assertLessThan($before + 32768, memory_get_usage());
+    }
+
     private function rounds(int $rounds): void
     {
         $data = ['order' => 42, 'text' => str_repeat('x', 200), 'empty' => new \stdClass()];

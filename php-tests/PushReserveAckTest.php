@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\LeaseLostException;
 use Duly\NewJob;
@@ -117,6 +118,34 @@ final class PushReserveAckTest extends ServerTestCase
             $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->pushMany([$job]));
         }
         self::assertSame(0, $this->queue->counts()->ready);
+    }
+
+    public function testAPushOfManySaysHowFarItCame(): void
+    {
+        $jobs = static function (int $refused, array $job): iterable {
+            for ($number = 0; $number < 2500; $number++) {
+                yield $number === $refused ? $job : ['data' => $number];
+            }
+        };
+        $large = str_repeat('x', 1 << 20);
+        $wrong = [
+            [1203, ['data' => NAN], 1000, 'the data cannot be JSON'],
+            [1204, ['data' => $large], 1000, 'at index 1204; 1000 jobs of the batches before are pushed'],
+            [2001, ['data' => 1, 'key' => ''], 2000, 'at index 2001'],
+            [0, ['data' => 1, 'prio' => 1], 0, "a job has no argument 'prio' (at index 0; 0 jobs"],
+        ];
+        foreach ($wrong as [$index, $job, $pushed, $message]) {
+            $call = fn () => $this->queue->pushMany($jobs($index, $job), ids: true);
+            $error = $this->thrownBy(ExceptionInterface::class, $call);
+            assert($error instanceof ExceptionInterface);
+            self::assertStringContainsString($message, $error->getMessage());
+            self::assertSame([$index, $pushed], [$error->getIndex(), $error->getPushed()?->created]);
+            self::assertCount($pushed, $error->getPushed()->ids);
+            self::assertSame($pushed, $this->queue->purge('ready'));
+        }
+        $error = $this->thrownBy(ExceptionInterface::class, fn () => $this->queue->push(NAN));
+        assert($error instanceof ExceptionInterface);
+        self::assertSame([null, null], [$error->getIndex(), $error->getPushed()]);
     }
 
     public function testOnlyNewJobsArePushedMany(): void

@@ -34,7 +34,7 @@ final class ResultsTest extends ServerTestCase
         self::assertSame(['sum' => 6.5], $ask('sum'));
         self::assertNull($ask('nothing'));
         self::assertSame('by hand', $ask('by hand'));
-        $refused = ['closure' => 'the result is an object that is no data', 'large' => 'maxDataBytes'];
+        $refused = ['closure' => 'the result is an object that JSON has nothing of', 'large' => 'maxDataBytes'];
         foreach ($refused as $name => $said) {
             $error = $this->thrownBy(JobFailedException::class, fn () => $ask($name));
             self::assertStringContainsString($said, $error->getMessage());

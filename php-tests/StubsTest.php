@@ -84,6 +84,7 @@ final class StubsTest extends TestCase
             self::assertSame($parameter->name, $other->name, $at);
             self::assertSame($parameter->isOptional(), $other->isOptional(), $at);
             self::assertSame($parameter->isVariadic(), $other->isVariadic(), $at);
+            self::assertSame(self::attributes($parameter), self::attributes($other), $at);
             if ($parameter->isDefaultValueAvailable()) {
                 self::assertSame($parameter->getDefaultValue(), $other->getDefaultValue(), $at);
             }
@@ -103,6 +104,13 @@ final class StubsTest extends TestCase
         }
     }
 
+    /** @return list<string> */
+    private static function attributes(\ReflectionParameter $parameter): array
+    {
+        $name = static fn (\ReflectionAttribute $attribute): string => $attribute->getName();
+        return array_map($name, $parameter->getAttributes());
+    }
+
     private static function name(?\ReflectionClass $class): ?string
     {
         return $class === null ? null : str_replace('Stub\\', '', $class->name);
@@ -116,13 +124,16 @@ final class StubsTest extends TestCase
         return $names;
     }
 
-    /** @return list<string> public ones; those of exceptions are protected and private matter */
+    /** @return array<string, string> public ones; those of exceptions are protected and private matter */
     private static function properties(\ReflectionClass $class): array
     {
-        $properties = $class->getProperties(\ReflectionProperty::IS_PUBLIC);
-        $names = array_map(static fn (\ReflectionProperty $one): string => $one->name, $properties);
-        sort($names);
-        return $names;
+        $found = [];
+        foreach ($class->getProperties(\ReflectionProperty::IS_PUBLIC) as $property) {
+            $type = str_replace('Stub\\', '', (string) $property->getType());
+            $found[$property->name] = ($property->isReadOnly() ? 'readonly ' : '') . $type;
+        }
+        ksort($found);
+        return $found;
     }
 
     /** @return list<string> without the constructors of classes that PHP cannot make */

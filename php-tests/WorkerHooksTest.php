@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Client;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\TooLargeException;
 use Duly\Fail;
@@ -271,6 +272,22 @@ final class WorkerHooksTest extends ServerTestCase
         $worker->on('n', static fn () => throw $gone)->run();
         self::assertSame(['delayed', 1], [$this->queue->find('a')?->state, $this->queue->find('a')?->attempts]);
         self::assertSame(['ready', 0], [$this->queue->find('b')?->state, $this->queue->find('b')?->attempts]);
+    }
+
+    public function testDataOfOnFailureThatIsTooLargeIsAPlainFailure(): void
+    {
+        $client = new Client($this->server->url(), $this->prefix, maxDataBytes: 1000);
+        $this->queue->push(1, name: 'n', id: 'a', maxRetries: 0);
+        $failed = [];
+        $worker = new Worker($client, ['q'], maxJobs: 1, log: static fn () => null);
+        $worker->on('n', static fn () => throw new \DomainException('mine'));
+        $worker->onFailure(static fn (): array => ['data' => str_repeat('x', 1000)]);
+        $worker->onFailed(static function (Job $job) use (&$failed): void {
+            $failed[] = $job->id;
+        })->run();
+        self::assertSame(['a'], $failed);
+        self::assertSame(['failed', '1'], [$this->queue->find('a')?->state, $this->queue->find('a')?->raw]);
+        self::assertStringContainsString('DomainException', (string) $this->queue->find('a')?->error);
     }
 
     public function testTheWorkerReturnsAfterTheJobThatTookTooMuchMemory(): void

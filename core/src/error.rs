@@ -113,13 +113,22 @@ pub struct Error {
     operation: Option<&'static str>,
     queue: Option<String>,
     job_id: Option<String>,
+    batch_index: Option<u32>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
     /// A new error of this kind. The message is lower-case and says what to do next.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, message: message.into(), operation: None, queue: None, job_id: None, source: None }
+        Self {
+            kind,
+            message: message.into(),
+            operation: None,
+            queue: None,
+            job_id: None,
+            batch_index: None,
+            source: None,
+        }
     }
 
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
@@ -160,6 +169,13 @@ impl Error {
         self
     }
 
+    /// Which job of a batch is refused.
+    #[must_use]
+    pub(crate) fn at_index(mut self, index: usize) -> Self {
+        self.batch_index = u32::try_from(index).ok();
+        self
+    }
+
     /// A batch failed; those before it are in.
     #[must_use]
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
@@ -187,6 +203,11 @@ impl Error {
     /// The job that the call was about; for [`ErrorKind::Duplicate`], the job that already holds the id or key.
     pub fn job_id(&self) -> Option<&str> {
         self.job_id.as_deref()
+    }
+
+    /// Which job of a batch (from 0) the refusal is about, where one alone is refused.
+    pub fn batch_index(&self) -> Option<usize> {
+        self.batch_index.map(|index| index as usize)
     }
 
     /// May the same call succeed later, without anybody changing it?

@@ -135,7 +135,12 @@ impl Partitions {
         }
         let mut in_order: Vec<Option<Pushed>> = vec![None; count];
         for (part, (places, jobs)) in self.parts.iter().zip(by_part).filter(|(_, (places, _))| !places.is_empty()) {
-            for (at, pushed) in places.into_iter().zip(part.queue.push_batch(jobs).await?) {
+            let outcomes = part.queue.push_batch(jobs).await;
+            let outcomes = outcomes.map_err(|error| match error.batch_index().and_then(|index| places.get(index)) {
+                Some(&index) => error.at_index(index),
+                None => error,
+            })?;
+            for (at, pushed) in places.into_iter().zip(outcomes) {
                 in_order[at] = Some(pushed);
             }
         }

@@ -161,8 +161,8 @@ impl Queue {
                 format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
             )));
         }
-        let prepared: Vec<_> =
-            jobs.into_iter().map(|job| self.prepare(job)).collect::<Result<_, _>>().map_err(in_push)?;
+        let prepare = |(index, job)| self.prepare(job).map_err(|error| error.at_index(index));
+        let prepared: Vec<_> = jobs.into_iter().enumerate().map(prepare).collect::<Result<_, _>>().map_err(in_push)?;
         self.push_prepared(&prepared).await.into_iter().collect()
     }
 

@@ -5,10 +5,11 @@ use ext_php_rs::convert::{FromZval, IntoZvalDyn};
 use ext_php_rs::exception::throw_object;
 use ext_php_rs::flags::{ClassFlags, DataType};
 use ext_php_rs::types::array::Iter;
-use ext_php_rs::types::{ZendCallable, ZendHashTable, ZendObject, Zval};
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
 
-use crate::error::Fault;
+use crate::call;
+use crate::error::{Fault, without_arguments};
 
 const DEPTH: i64 = 512;
 /// PHP's decoder counts one level more than its encoder: what was pushed must come out.
@@ -70,23 +71,25 @@ pub fn result(job: &duly::Job, value: Option<&Zval>) -> Result<Option<Data>, Fau
 }
 
 fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
-    let encoded = match try_json("json_encode", vec![value, &ENCODE, &DEPTH])? {
+    // What `jsonSerialize` throws would show the data as an argument of `json_encode`.
+    let encoded = match without_arguments(|| try_json("json_encode", vec![value, &ENCODE, &DEPTH]))? {
         Ok(encoded) => encoded,
         Err(why) => {
             let place = Search::new(no_json_scalar).place_in(value);
-            return Err(Fault::invalid(format!(
-                "{} cannot be JSON: {why}; nothing was sent",
-                named_place(what, place)
-            )));
+            return Err(Fault::invalid(format!("{} cannot be JSON: {why}", named_place(what, place))));
         }
     };
     let json = encoded.zend_str().map(|json| json.as_bytes().to_vec()).unwrap_or_default();
-    // PHP makes `{}` of a closure or a connection without a word: the worker would find nothing of it.
+    // PHP makes `{}` of a closure, a connection or an object without public properties, and says nothing: the worker would
+    // find nothing of it.
     if json.windows(2).any(|two| two == b"{}")
         && let Some(place) = Search::new(is_no_data).place_in(value)
     {
         let place = named_place(what, Some(place));
-        return Err(Fault::invalid(format!("{place} is an object that is no data, as a closure; nothing was sent")));
+        return Err(Fault::invalid(format!(
+            "{place} is an object that JSON has nothing of, as a closure or one whose properties are private: \
+             make it JsonSerializable, or push an array"
+        )));
     }
     Ok(Data::from_json(json, usize::MAX)?)
 }
@@ -94,10 +97,9 @@ fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
 /// Calls `json_encode` or `json_decode` so that `json_last_error` stays as the program left it. What the function itself
 /// complains of is the inner error; an exception of `JsonSerializable` stays pending as it is.
 fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Zval, String>, Fault> {
-    let callable = function_of_php(function)?;
-    let answer = callable.try_call(arguments);
-    if !ExecutorGlobals::has_exception() {
-        return answer.map(Ok).map_err(|error| Fault::invalid(format!("PHP's {function} failed: {error}")));
+    match call::function(function, arguments) {
+        Err(Fault::Thrown) => {}
+        answer => return answer.map(Ok),
     }
     // Any other is none of ours; `exit` too is an exception inside, which must not be thrown again.
     let is_of_json =
@@ -106,8 +108,8 @@ fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Z
         return Err(Fault::Thrown);
     }
     let Some(mut thrown) = ExecutorGlobals::take_exception() else { return Err(Fault::Thrown) };
-    if is_thrown_here(&mut thrown) {
-        let message = thrown.try_call_method("getMessage", Vec::new()).ok().and_then(|message| message.string());
+    if is_thrown_here(&mut thrown)? {
+        let message = call::method(&thrown, "getMessage", Vec::new())?.and_then(|message| message.string());
         return Ok(Err(message.unwrap_or_default()));
     }
     let mut value = Zval::new();
@@ -118,13 +120,13 @@ fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Z
 }
 
 /// By the function that was called from here, not by one that it called in turn: those have more frames above ours.
-fn is_thrown_here(thrown: &mut ZendObject) -> bool {
+fn is_thrown_here(thrown: &mut ZendObject) -> Result<bool, Fault> {
     const IGNORE_ARGS: i64 = 2;
     let frames = |trace: &Zval| trace.array().map_or(0, ZendHashTable::len);
     // Where an administrator has disabled it, nobody can tell.
-    let Ok(here) = call("debug_backtrace", vec![&IGNORE_ARGS]) else { return true };
-    let there = thrown.try_call_method("getTrace", Vec::new());
-    there.is_ok_and(|there| frames(&there) == frames(&here) + 1)
+    let Ok(here) = call::function("debug_backtrace", vec![&IGNORE_ARGS]) else { return Ok(true) };
+    let there = call::method(thrown, "getTrace", Vec::new())?;
+    Ok(there.is_some_and(|there| frames(&there) == frames(&here) + 1))
 }
 
 /// `the data`, or `the data at order.items.0`.
@@ -172,7 +174,9 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
                 None => name.long().unwrap_or_default().to_string(),
             };
             path.push(name);
-            if self.find(member, path) {
+            // Held: a lazy object may run PHP code at the first look at its properties.
+            let member = member.dereference().shallow_clone();
+            if self.find(&member, path) {
                 return true;
             }
             path.pop();
@@ -197,13 +201,31 @@ fn no_json_scalar(value: &Zval) -> bool {
         || value.zend_str().is_some_and(|text| std::str::from_utf8(text.as_bytes()).is_err())
 }
 
-/// An object of PHP itself that PHP refuses to serialize: closure, generator, connection.
+/// An object of which JSON has nothing though something is in it: a closure, a generator or a connection, which are PHP's own, or
+/// one whose properties are not public. Not a `stdClass`, a `JsonSerializable`, or an object of a class without properties.
 fn is_no_data(value: &Zval) -> bool {
     const INTERNAL: std::ffi::c_char = 1;
-    value.object().is_some_and(|object| {
-        let class = object.get_class_entry();
-        class.type_ == INTERNAL && class.flags().contains(ClassFlags::NotSerializable)
-    })
+    let Some(object) = value.object() else { return false };
+    let is = |class: &str| ClassEntry::try_find(class).is_some_and(|class| object.instance_of(class));
+    if is("stdClass") || is("JsonSerializable") {
+        return false;
+    }
+    let classes = std::iter::successors(Some(object.get_class_entry()), |class| class.parent());
+    let of_php = classes.take(64).find(|class| class.type_ == INTERNAL);
+    if of_php.is_some_and(|class| class.flags().contains(ClassFlags::NotSerializable)) {
+        return true;
+    }
+    let Ok(properties) = object.get_properties() else { return false };
+    let is_public = |name: &Zval| name.zend_str().is_none_or(|name| name.as_bytes().first() != Some(&0));
+    let mut names = Iter::new(properties);
+    let mut has_hidden = false;
+    while let Some((name, _)) = names.next_zval() {
+        if is_public(&name) {
+            return false;
+        }
+        has_hidden = true;
+    }
+    has_hidden || (of_php.is_some() && !is("ArrayObject") && !is("ArrayIterator"))
 }
 
 /// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
@@ -212,19 +234,6 @@ pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
         let message = format!("PHP cannot decode the data of this job: {why}; it is unharmed, as JSON, in 'raw'");
         duly::Error::new(duly::ErrorKind::Corrupt, message).into()
     })
-}
-
-fn function_of_php(name: &str) -> Result<ZendCallable<'static>, Fault> {
-    ZendCallable::try_from_name(name).map_err(|_| Fault::invalid(format!("PHP has no function {name}")))
-}
-
-/// Calls a function of PHP that is always there.
-pub fn call(name: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Zval, Fault> {
-    let answer = function_of_php(name)?.try_call(arguments);
-    if ExecutorGlobals::has_exception() {
-        return Err(Fault::Thrown);
-    }
-    answer.map_err(|error| Fault::invalid(format!("PHP's {name} failed: {error}")))
 }
 
 /// A number as int or float; nothing else is one here.
@@ -270,7 +279,7 @@ pub fn named(name: &str, error: &duly::Error) -> Fault {
 
 /// `string`, `Closure`: what an error says was given, which is never the value.
 pub fn type_name(value: &Zval) -> String {
-    call("get_debug_type", vec![value]).ok().and_then(|name| name.string()).unwrap_or_default()
+    call::function("get_debug_type", vec![value]).ok().and_then(|name| name.string()).unwrap_or_default()
 }
 
 /// The values of an array. The table's own iterator panics at a key that is not UTF-8.

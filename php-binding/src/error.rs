@@ -9,7 +9,10 @@ use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::{ClassFlags, DataType, MethodFlags, PropertyFlags};
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendObject, Zval};
-use ext_php_rs::zend::{ClassEntry, ExecuteData, ExecutorGlobals, bailout, ce};
+use ext_php_rs::zend::{ClassEntry, ExecuteData, ExecutorGlobals, ce};
+
+use crate::method;
+use crate::push_many::PushSummary;
 
 unsafe extern "C" {
     fn zend_update_property(
@@ -99,7 +102,7 @@ fn class_name(short: &str) -> String {
 }
 
 /// Registers the exception classes when PHP loads the extension. They are plain PHP classes with four protected properties.
-pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
+pub fn register_exceptions() -> ext_php_rs::error::Result<()> {
     let mut interface_class = ClassBuilder::new("Duly\\Exception\\ExceptionInterface")
         .flags(ClassFlags::Interface)
         .implements((ce::throwable, "Throwable"))
@@ -108,10 +111,8 @@ pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
         let method = FunctionBuilder::new_abstract(*name).returns(*ty, false, *nullable);
         interface_class = interface_class.method(method, MethodFlags::Public | MethodFlags::Abstract);
     }
-    if interface_class.register().is_err() {
-        return 1;
-    }
-    let registered = CLASSES.iter().try_for_each(|(_, short, parent)| {
+    interface_class.register()?;
+    CLASSES.iter().try_for_each(|(_, short, parent)| {
         let mut class = ClassBuilder::new(class_name(short)).extends(*parent).registration(|_, _| {});
         class = class.implements((interface, "Duly\\Exception\\ExceptionInterface"));
         for (name, ty) in PROPERTIES {
@@ -131,8 +132,7 @@ pub extern "C" fn register_exceptions(_type: i32, _module: i32) -> i32 {
                 class.method(FunctionBuilder::new(*name, *handler).returns(*ty, false, *nullable), MethodFlags::Public);
         }
         class.register()
-    });
-    i32::from(registered.is_err())
+    })
 }
 
 const PROPERTIES: &[(&str, DataType)] = &[
@@ -141,6 +141,8 @@ const PROPERTIES: &[(&str, DataType)] = &[
     ("operation", DataType::String),
     ("queue", DataType::String),
     ("jobId", DataType::String),
+    ("index", DataType::Long),
+    ("pushed", DataType::object("Duly\\PushSummary")),
 ];
 
 type Getter = (&'static str, extern "C" fn(&mut ExecuteData, &mut Zval), DataType, bool);
@@ -150,6 +152,8 @@ const GETTERS: &[Getter] = &[
     ("getOperation", get_operation, DataType::String, true),
     ("getQueue", get_queue, DataType::String, true),
     ("getJobId", get_job_id, DataType::String, true),
+    ("getIndex", get_index, DataType::Long, true),
+    ("getPushed", get_pushed, DataType::object("Duly\\PushSummary"), true),
 ];
 
 fn read_property(call: &mut ExecuteData, answer: &mut Zval, name: &str) {
@@ -202,15 +206,35 @@ extern "C" fn get_job_id(call: &mut ExecuteData, answer: &mut Zval) {
     read_property(call, answer, "jobId");
 }
 
+extern "C" fn get_index(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "index");
+}
+
+extern "C" fn get_pushed(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "pushed");
+}
+
 /// Why a method does not return normally.
 #[derive(Debug)]
 pub enum Fault {
     /// The core said so.
     Duly(duly::Error),
+    /// The core said so, of a job of many.
+    Pushing(Box<Pushing>),
     /// PHP code that was called on the way threw; its exception is pending in the engine.
     Thrown,
     /// PHP code that was called on the way ended the request (`exit`, a fatal error).
     BailedOut,
+}
+
+/// How far a push of many had come when one of its jobs, or a batch of them, was refused.
+#[derive(Debug)]
+pub struct Pushing {
+    pub error: duly::Error,
+    /// The place of that job among all, from 0; of a whole batch that of its first.
+    pub index: i64,
+    /// How the batches before it went.
+    pub pushed: PushSummary,
 }
 
 impl From<duly::Error> for Fault {
@@ -229,6 +253,10 @@ impl Fault {
     pub fn in_call(self, operation: &'static str, queue: &str) -> Self {
         match self {
             Self::Duly(error) => Self::Duly(error.during(operation).in_queue(queue)),
+            Self::Pushing(mut pushing) => {
+                pushing.error = pushing.error.during(operation).in_queue(queue);
+                Self::Pushing(pushing)
+            }
             other => other,
         }
     }
@@ -237,11 +265,18 @@ impl Fault {
 impl From<Fault> for PhpException {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Duly(error) => exception(&error),
+            Fault::Duly(error) => exception(&error, None),
+            Fault::Pushing(pushing) => {
+                let Pushing { error, index, pushed } = *pushing;
+                exception(&error, Some((index, pushed)))
+            }
             // What is pending in the engine stays; this one is never seen.
             Fault::Thrown => PhpException::default_pending(),
-            // SAFETY: every Rust frame of the call has been left: this is the conversion of its result.
-            Fault::BailedOut => unsafe { bailout() },
+            // The frames of the method are still to be left; what is thrown here holds the place until then.
+            Fault::BailedOut => {
+                method::bail_out_at_the_end();
+                PhpException::default_pending()
+            }
         }
     }
 }
@@ -286,9 +321,12 @@ fn in_php_words(message: &str) -> String {
     })
 }
 
-fn exception(error: &duly::Error) -> PhpException {
+fn exception(error: &duly::Error, pushing: Option<(i64, PushSummary)>) -> PhpException {
     let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
-    let message = in_php_words(&error.to_string()).replace('\0', "\\0");
+    let mut message = in_php_words(&error.to_string()).replace('\0', "\\0");
+    if let Some((index, pushed)) = &pushing {
+        message = format!("{message} (at index {index}; {} jobs of the batches before are pushed)", pushed.total());
+    }
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {
         return PhpException::from_message(message);
     };
@@ -300,6 +338,10 @@ fn exception(error: &duly::Error) -> PhpException {
     set(&mut object, class, "operation", optional(error.operation()));
     set(&mut object, class, "queue", optional(error.queue()));
     set(&mut object, class, "jobId", optional(error.job_id()));
+    if let Some((index, pushed)) = pushing {
+        set(&mut object, class, "index", index);
+        set(&mut object, class, "pushed", pushed);
+    }
     let mut value = Zval::new();
     value.set_object(&mut object);
     PhpException::new(message, 0, class).with_object(value)
@@ -307,7 +349,7 @@ fn exception(error: &duly::Error) -> PhpException {
 
 /// Makes an exception whose trace has no arguments, whatever `zend.exception_ignore_args` says: among them are passwords and
 /// the data of jobs, and traces go into logs.
-fn without_arguments<T>(make: impl FnOnce() -> T) -> T {
+pub fn without_arguments<T>(make: impl FnOnce() -> T) -> T {
     let before = std::mem::replace(&mut ExecutorGlobals::get_mut().exception_ignore_args, true);
     let exception = make();
     ExecutorGlobals::get_mut().exception_ignore_args = before;

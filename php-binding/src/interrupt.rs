@@ -2,9 +2,8 @@
 
 use duly::blocking::Interrupt;
 use ext_php_rs::types::ZendCallable;
-use ext_php_rs::zend::{ExecutorGlobals, try_catch};
-use std::panic::AssertUnwindSafe;
 
+use crate::call::guarded;
 use crate::error::Fault;
 
 /// Runs pending pcntl handlers between the slices of a wait.
@@ -23,12 +22,6 @@ impl Interrupt for Signals {
 fn dispatch() -> Result<(), Fault> {
     // Without pcntl there are no handlers.
     let Ok(pcntl) = ZendCallable::try_from_name("pcntl_signal_dispatch") else { return Ok(()) };
-    let called = try_catch(AssertUnwindSafe(|| {
-        // Whether it worked shows in the pending exception.
-        let _ = pcntl.try_call(Vec::new());
-    }));
-    if called.is_err() {
-        return Err(Fault::BailedOut);
-    }
-    if ExecutorGlobals::has_exception() { Err(Fault::Thrown) } else { Ok(()) }
+    // Whether it worked shows in the pending exception.
+    guarded(|| drop(pcntl.try_call(Vec::new())))
 }

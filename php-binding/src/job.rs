@@ -6,6 +6,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ce;
 
+use crate::call;
 use crate::convert::{self, Text, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::inspect::view;
@@ -196,7 +197,7 @@ pub fn error_text(error: &Zval) -> Result<String, Fault> {
         return Err(Fault::invalid(format!("the error must be a text or a Throwable, not {found}")));
     };
     let class = convert::type_name(error);
-    let message = thrown.try_call_method("getMessage", Vec::new()).ok();
+    let message = call::method(thrown, "getMessage", Vec::new())?;
     let said = message.as_ref().and_then(Zval::zend_str).map(|text| String::from_utf8_lossy(text.as_bytes()));
     Ok(said.filter(|said| !said.is_empty()).map_or_else(|| class.clone(), |said| format!("{class}: {said}")))
 }

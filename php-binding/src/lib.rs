@@ -12,13 +12,17 @@
 #![allow(unreachable_pub, missing_docs)]
 
 mod audit;
+mod call;
+mod class;
 mod client;
 mod convert;
 mod error;
 mod inspect;
 mod interrupt;
+mod iterate;
 mod job;
 mod limits;
+mod method;
 mod new_job;
 mod operate;
 mod push_many;
@@ -32,32 +36,51 @@ mod watch;
 mod when;
 mod worker;
 
+use std::panic::catch_unwind;
+
 use ext_php_rs::prelude::*;
+
+use crate::method::Methods;
 
 /// What PHP asks for when it loads the extension.
 #[php_module]
 pub fn module(module: ModuleBuilder) -> ModuleBuilder {
-    module
-        .name("duly")
-        .version(env!("CARGO_PKG_VERSION"))
-        .startup_function(error::register_exceptions)
-        .class::<client::Client>()
-        .class::<queue::Queue>()
-        .class::<queue::Partitions>()
-        .class::<job::Job>()
-        .class::<new_job::NewJob>()
-        .class::<retry::RetryPolicy>()
-        .class::<worker::WorkerEngine>()
-        .class::<push_many::PushSummary>()
-        .class::<inspect::Counts>()
-        .class::<limits::Limits>()
-        .class::<inspect::JobView>()
-        .class::<inspect::Found>()
-        .class::<inspect::Progress>()
-        .class::<registry::WorkerInfo>()
-        .class::<registry::RunningJob>()
-        .class::<operate::Cancelled>()
-        .class::<operate::Requeued>()
-        .class::<audit::Finding>()
-        .class::<audit::AuditReport>()
+    module.name("duly").version(env!("CARGO_PKG_VERSION")).startup_function(start_up)
+}
+
+extern "C" fn start_up(_type: i32, _module: i32) -> i32 {
+    let registered = catch_unwind(|| error::register_exceptions().and_then(|()| register_classes()));
+    i32::from(!matches!(registered, Ok(Ok(()))))
+}
+
+fn register_classes() -> ext_php_rs::error::Result<()> {
+    let mut methods = Methods::default();
+    macro_rules! register {
+        ($($class:ty),* $(,)?) => {
+            $(class::register::<$class>(&mut methods)?;)*
+        };
+    }
+    register!(
+        client::Client,
+        queue::Queue,
+        queue::Partitions,
+        job::Job,
+        new_job::NewJob,
+        retry::RetryPolicy,
+        worker::WorkerEngine,
+        push_many::PushSummary,
+        inspect::Counts,
+        inspect::Progress,
+        inspect::JobView,
+        inspect::Found,
+        limits::Limits,
+        registry::RunningJob,
+        registry::WorkerInfo,
+        operate::Cancelled,
+        operate::Requeued,
+        audit::Finding,
+        audit::AuditReport,
+    );
+    methods.set();
+    Ok(())
 }

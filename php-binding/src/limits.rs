@@ -26,7 +26,7 @@ record! {
 }
 
 /// One limit of a name.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum NameLimit {
     Concurrency(i64),
     Rate(Vec<f64>),

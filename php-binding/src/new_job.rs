@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use duly::{OnDuplicate, When};
+use ext_php_rs::boxed::ZBox;
 use ext_php_rs::convert::FromZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -105,7 +106,7 @@ impl Options<'_> {
             job = job.durability(word.parse()?);
         }
         let mut headers = headers(self.headers)?;
-        trace::add_to(&mut headers);
+        trace::add_to(&mut headers)?;
         for (name, value) in headers {
             job = job.header(name, value);
         }
@@ -114,15 +115,39 @@ impl Options<'_> {
 }
 
 impl NewJob {
-    /// An item of `pushMany`: a `Duly\\NewJob`, or an array of its arguments by name.
+    /// An item of `pushMany`, held by the caller: a `Duly\\NewJob`, or an array of its arguments by name.
     pub fn from_item(item: &Zval) -> Result<duly::NewJob, Fault> {
-        let item = item.dereference();
         if let Some(job) = item.extract::<&NewJob>() {
             return Ok(job.job.clone());
         }
         let each = || Fault::invalid("each job must be a Duly\\NewJob or an array of its arguments by name");
-        from_array(item.array().ok_or_else(each)?)
+        let table = item.array().ok_or_else(each)?;
+        match without_references(table)? {
+            Some(table) => from_array(&table),
+            None => from_array(table),
+        }
     }
+}
+
+/// A copy of an array that has references in it: PHP code that runs while it is read (`format`, `jsonSerialize`) may set these
+/// anew. Nothing for an array without, which nobody can change while it is held.
+fn without_references(table: &ZendHashTable) -> Result<Option<ZBox<ZendHashTable>>, Fault> {
+    let mut members = Iter::new(table);
+    let mut has_some = false;
+    while let Some((_, value)) = members.next_zval() {
+        has_some |= value.is_reference();
+    }
+    if !has_some {
+        return Ok(None);
+    }
+    let mut copy = ZendHashTable::new();
+    let mut members = Iter::new(table);
+    while let Some((name, value)) = members.next_zval() {
+        let name = name.string().unwrap_or_default();
+        let copied = copy.insert(name.as_str(), value.dereference().shallow_clone());
+        copied.map_err(|_| Fault::invalid(format!("a job has no argument '{name}'")))?;
+    }
+    Ok(Some(copy))
 }
 
 fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {

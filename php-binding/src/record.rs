@@ -7,7 +7,7 @@ macro_rules! record {
         #[php_class]
         #[php(name = $name)]
         #[php(flags = ClassFlags::Final)]
-        #[derive(Clone)]
+        #[derive(Debug, Clone)]
         pub struct $class {
             $(pub $property: $type,)*
         }

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use ext_php_rs::types::{ZendCallable, ZendHashTable, ZendObject, Zval};
+use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ExecutorGlobals;
+
+use crate::call;
+use crate::error::Fault;
 
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 const SPAN: &str = "opentelemetry\\api\\trace\\span";
 
 /// Adds the current span, unless the headers have a trace. Nothing outside of a span.
-pub fn add_to(headers: &mut BTreeMap<String, String>) {
+pub fn add_to(headers: &mut BTreeMap<String, String>) -> Result<(), Fault> {
     if headers.contains_key(TRACEPARENT) {
-        return;
+        return Ok(());
     }
-    if let Some(Trace { parent, state }) = current() {
+    if let Some(Trace { parent, state }) = current()? {
         headers.insert(TRACEPARENT.to_owned(), parent);
         headers.extend(state.map(|state| (TRACESTATE.to_owned(), state)));
     }
+    Ok(())
 }
 
 struct Trace {
@@ -26,35 +30,40 @@ struct Trace {
 }
 
 /// Loads nothing: without the class there is no span.
-fn current() -> Option<Trace> {
+fn current() -> Result<Option<Trace>, Fault> {
     // Not a lookup by name, which would ask the program's autoloaders at every push.
     let is_loaded = |classes: &ZendHashTable| classes.get(SPAN).is_some();
     if !ExecutorGlobals::get().class_table().is_some_and(is_loaded) || ExecutorGlobals::has_exception() {
-        return None;
+        return Ok(None);
     }
-    let trace = of_current_span();
-    if ExecutorGlobals::has_exception() {
-        // A push does not fail because nobody can trace it.
-        drop(ExecutorGlobals::take_exception());
+    match of_current_span() {
+        Err(Fault::Thrown) => {
+            // A push does not fail because nobody can trace it.
+            drop(ExecutorGlobals::take_exception());
+            Ok(None)
+        }
+        trace => trace,
     }
-    trace
 }
 
-fn of_current_span() -> Option<Trace> {
-    let span = ZendCallable::try_from_name("OpenTelemetry\\API\\Trace\\Span::getCurrent").ok()?;
-    let span = span.try_call(Vec::new()).ok()?;
-    let context = ask(span.object()?, "getContext")?;
-    let context = context.object()?;
-    if !ask(context, "isValid")?.bool()? {
-        return None;
+fn of_current_span() -> Result<Option<Trace>, Fault> {
+    let span = call::function("OpenTelemetry\\API\\Trace\\Span::getCurrent", Vec::new())?;
+    let Some(context) = ask(&span, "getContext")? else { return Ok(None) };
+    if ask(&context, "isValid")?.and_then(|is_valid| is_valid.bool()) != Some(true) {
+        return Ok(None);
     }
-    let (trace, span) = (ask(context, "getTraceId")?.string()?, ask(context, "getSpanId")?.string()?);
-    let flags = ask(context, "getTraceFlags")?.long()? & 0xff;
-    let state = ask(context, "getTraceState").and_then(|state| ask(state.object()?, "__toString")?.string());
-    Some(Trace { parent: format!("00-{trace}-{span}-{flags:02x}"), state: state.filter(|state| !state.is_empty()) })
+    let text = |method| Ok::<_, Fault>(ask(&context, method)?.and_then(|text| text.string()));
+    let (Some(trace), Some(span)) = (text("getTraceId")?, text("getSpanId")?) else { return Ok(None) };
+    let Some(flags) = ask(&context, "getTraceFlags")?.and_then(|flags| flags.long()) else { return Ok(None) };
+    let state = match ask(&context, "getTraceState")? {
+        Some(state) => ask(&state, "__toString")?.and_then(|state| state.string()),
+        None => None,
+    };
+    let parent = format!("00-{trace}-{span}-{:02x}", flags & 0xff);
+    Ok(Some(Trace { parent, state: state.filter(|state| !state.is_empty()) }))
 }
 
-fn ask(object: &ZendObject, method: &str) -> Option<Zval> {
-    let answer = object.try_call_method(method, Vec::new()).ok();
-    answer.filter(|_| !ExecutorGlobals::has_exception())
+/// What a method of this object gives; nothing if it is no object.
+fn ask(value: &Zval, method: &str) -> Result<Option<Zval>, Fault> {
+    value.object().map_or(Ok(None), |object| call::method(object, method, Vec::new()))
 }

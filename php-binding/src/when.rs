@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use duly::{Millis, ReserveOptions, When};
 use ext_php_rs::types::{ZendObject, Zval};
-use ext_php_rs::zend::{ClassEntry, ExecutorGlobals};
+use ext_php_rs::zend::ClassEntry;
 
+use crate::call;
 use crate::convert::{millis, named, seconds, type_name, whole};
 use crate::error::Fault;
 
@@ -42,11 +43,8 @@ fn unix_seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
         Fault::invalid(format!("{name} must be unix seconds (int or float) or a DateTimeInterface, not {found}"))
     };
     let object = value.object().filter(|object| is_time(object)).ok_or_else(refused)?;
-    let formatted = object.try_call_method("format", vec![&"U.u"]);
-    if ExecutorGlobals::has_exception() {
-        return Err(Fault::Thrown);
-    }
-    formatted.ok().and_then(|text| text.string()).and_then(|text| text.parse().ok()).ok_or_else(refused)
+    let formatted = call::method(object, "format", vec![&"U.u"])?;
+    formatted.and_then(|text| text.string()).and_then(|text| text.parse().ok()).ok_or_else(refused)
 }
 
 /// An argument that is neither left out nor null.

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::blocking::{Engine, Executor, NextRun, Run, process};
+use duly::blocking::{self, Engine, Executor, NextRun, Run, process};
 use duly::worker::{AboutJob, Ended, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Data, Millis, Next, Outcome};
 use ext_php_rs::convert::IntoZval;
@@ -81,19 +81,31 @@ impl Inner {
         Ok(self.executor.finish(&current.run, ended)?)
     }
 
-    /// The failure of the current run as the arguments say it: what it is, its text, and the job as it changes.
-    fn failed(&self, failed: Failed<'_>) -> Result<Option<(Outcome, String, Option<duly::Envelope>)>, Fault> {
-        let current = self.current.borrow();
-        let Some(current) = current.as_ref() else { return Ok(None) };
-        let outcome = failure(given(failed.retry_after), failed.counted, failed.last)?;
-        let error = error_text(failed.error)?;
-        let envelope = &current.run.job().reserved().envelope;
-        let mut changed =
-            rewritten(envelope, given(failed.data), failed.attempts, failed.max_retries, given(failed.raw))?;
+    /// The job of the run that is under way. PHP code that is called may come back here: nothing is borrowed meanwhile.
+    fn job(&self) -> Option<blocking::Job> {
+        self.current.borrow().as_ref().map(|current| current.run.job().clone())
+    }
+}
+
+impl Inner {
+    /// Is it this job's run that is under way still?
+    fn is_running(&self, job: &blocking::Job) -> bool {
+        let lease = |job: &blocking::Job| (job.reserved().id().to_owned(), job.reserved().token());
+        self.job().is_some_and(|current| lease(&current) == lease(job))
+    }
+}
+
+impl Failed<'_> {
+    /// What it is, its text, and the job as it changes.
+    fn of(self, job: &blocking::Job) -> Result<(Outcome, String, Option<duly::Envelope>), Fault> {
+        let outcome = failure(given(self.retry_after), self.counted, self.last)?;
+        let error = error_text(self.error)?;
+        let envelope = &job.reserved().envelope;
+        let mut changed = rewritten(envelope, given(self.data), self.attempts, self.max_retries, given(self.raw))?;
         if let Some(changed) = &mut changed {
             changed.error.clone_from(&error);
         }
-        Ok(Some((outcome, error, changed)))
+        Ok((outcome, error, changed))
     }
 }
 
@@ -171,13 +183,15 @@ impl WorkerEngine {
     /// Keeps what the handler gave, if the producer wants it.
     pub fn keep(&self, result: &Zval) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
-        let Some(job) = inner.current.borrow().as_ref().map(|current| current.run.job().clone()) else { return Ok(()) };
+        let Some(job) = inner.job() else { return Ok(()) };
         if job.reserved().is_settled() {
             return Ok(());
         }
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
-        if let Some(current) = inner.current.borrow_mut().as_mut() {
+        if inner.is_running(&job)
+            && let Some(current) = inner.current.borrow_mut().as_mut()
+        {
             current.result = result;
         }
         Ok(())
@@ -216,7 +230,11 @@ impl WorkerEngine {
             max_retries: maxRetries,
             raw,
         };
-        let Some((outcome, error, changed)) = inner.failed(failed)? else { return Ok(None) };
+        let Some(job) = inner.job() else { return Ok(None) };
+        let (outcome, error, changed) = failed.of(&job)?;
+        if !inner.is_running(&job) {
+            return Ok(None);
+        }
         let rewritten = changed.map(Box::new);
         let next = inner.finish(Ended::Outcome { outcome, error, rewritten, result: None })?;
         Ok(next.as_ref().and_then(wait_of))
@@ -247,12 +265,9 @@ impl WorkerEngine {
             max_retries: maxRetries,
             raw,
         };
-        let Some((outcome, _, changed)) = inner.failed(failed)? else { return Ok(false) };
-        let current = inner.current.borrow();
-        let Some(current) = current.as_ref() else { return Ok(false) };
-        let envelope = changed.as_ref().unwrap_or(&current.run.job().reserved().envelope);
-        let policy = envelope.retry.clone().unwrap_or_default();
-        let next = outcome.next(&policy, envelope.attempts, envelope.max_attempts, 0);
+        let Some(job) = inner.job() else { return Ok(false) };
+        let (outcome, _, changed) = failed.of(&job)?;
+        let next = job.reserved().what_becomes(outcome, changed.as_ref()).map_err(Fault::from)?;
         Ok(matches!(next, Next::Failed { .. }))
     }
 

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly\Exception;
 
+use Duly\PushSummary;
+
 /**
  * Thrown in a handler that must end: it is longer than its job's timeout, its lease is lost, or the grace is over.
  *
@@ -49,5 +51,15 @@ final class JobInterruptedException extends \Error implements ExceptionInterface
     public function getJobId(): ?string
     {
         return $this->jobId;
+    }
+
+    public function getIndex(): ?int
+    {
+        return null;
+    }
+
+    public function getPushed(): ?PushSummary
+    {
+        return null;
     }
 }

@@ -1,0 +1,59 @@
+//! The values of any iterable, one at a time, as `foreach` gives them.
+
+use ext_php_rs::types::array::Iter;
+use ext_php_rs::types::{ZendIterator, ZendObject, Zval};
+
+use crate::call::{guarded, release};
+use crate::error::Fault;
+
+unsafe extern "C" {
+    fn zend_iterator_dtor(iterator: *mut ZendIterator);
+}
+
+/// Calls this with each value; nothing when what was given is no iterable.
+///
+/// The iterable and the value are held meanwhile, whatever PHP code does to the variables that they came from.
+pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -> Result<Option<()>, Fault> {
+    let mut iterable = iterable.dereference().shallow_clone();
+    if let Some(table) = iterable.array() {
+        // Not the table's own iterator: it panics at a key that is not UTF-8.
+        let mut members = Iter::new(table);
+        while let Some((_, value)) = members.next_zval() {
+            take_one(value, &mut take)?;
+        }
+        return Ok(Some(()));
+    }
+    let Some(class) = iterable.object().filter(|_| iterable.is_traversable()).map(ZendObject::get_class_entry) else {
+        return Ok(None);
+    };
+    let Some(iterator) = guarded(|| class.get_iterator(&mut iterable, false).map(std::ptr::from_mut))? else {
+        return Err(Fault::invalid("jobs cannot be iterated"));
+    };
+    // SAFETY: it was made just now, and nobody else has it until `zend_iterator_dtor`.
+    let walked = walk(unsafe { &mut *iterator }, &mut take);
+    if !matches!(walked, Err(Fault::BailedOut)) {
+        // SAFETY: the iterator is not used any more. Its end may run the `finally` of a generator.
+        let ended = guarded(|| unsafe { zend_iterator_dtor(iterator) });
+        return walked.and(ended).and_then(|()| release(iterable)).map(Some);
+    }
+    walked.map(Some)
+}
+
+fn walk(iterator: &mut ZendIterator, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
+    guarded(|| iterator.rewind())?;
+    while guarded(|| iterator.valid())? {
+        let value = guarded(|| iterator.get_current_data().map(Zval::shallow_clone))?;
+        let Some(value) = value else { return Ok(()) };
+        take_one(&value, take)?;
+        release(value)?;
+        guarded(|| iterator.move_forward())?;
+    }
+    Ok(())
+}
+
+/// What a reference points to may be set anew while it is read: the value itself is held.
+fn take_one(value: &Zval, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
+    let value = value.dereference().shallow_clone();
+    take(&value)?;
+    release(value)
+}
