@@ -37,6 +37,20 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tonumber(rest or 0)",
         "the rest of a finer rate counts as whole microseconds",
     ),
+    ("due", "ms = from + ms", "ms = now + ms", "a job starts up to a millisecond early"),
+    (
+        "settle_others",
+        "redis.call('ZADD', delayed, from + delay",
+        "redis.call('ZADD', delayed, now + delay",
+        "a retry starts up to a millisecond early",
+    ),
+    ("extend", "'XX', from + lease_ms", "'XX', now + lease_ms", "an extended lease ends up to a millisecond early"),
+    (
+        "reserve",
+        "string.format('%.0f', from + lease_ms)",
+        "string.format('%.0f', now + lease_ms)",
+        "a lease ends up to a millisecond early",
+    ),
     ("rate", "total % rate.jobs", "0", "rounding gives more jobs than the rate"),
     ("limits", "note_late(rate)", "", "the end of a slower rate moves on with the clock"),
     (

@@ -9,7 +9,7 @@ local flags = {}
 for at = first_item, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
   local held = redis.call('HGET', leases, id) == token and tonumber(redis.call('ZSCORE', reserved, id) or 0) > now
-  if held then redis.call('ZADD', reserved, 'XX', now + lease_ms, id) end
+  if held then redis.call('ZADD', reserved, 'XX', from + lease_ms, id) end
   flags[#flags + 1] = held and '1' or '0'
 end
 return table.concat(flags)

@@ -91,7 +91,7 @@ local left_behind = false
 local lease_pairs, ends, granted_texts, place_pairs = {}, {}, {}, {}
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
 -- last tokens, still larger than those, because it follows the clock.
-local lease_end = string.format('%.0f', now + lease_ms)
+local lease_end = string.format('%.0f', from + lease_ms)
 local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1))
 
 if want > 0 and not paused then

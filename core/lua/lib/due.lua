@@ -2,7 +2,7 @@
 local function due_of(due)
   if due == '' then return nil end
   local ms = tonumber(string.sub(due, 2))
-  if string.byte(due, 1) == 43 then ms = now + ms end
+  if string.byte(due, 1) == 43 and ms > 0 then ms = from + ms end
   if ms <= now then return nil end
   return ms
 end

@@ -51,8 +51,8 @@ for at = next_item, #ARGV, 7 do
           wake_waiters(done(delay, result_count), 60000)
         end
       elseif delay > 0 then
-        redis.call('ZADD', delayed, now + delay, delayed_member(id, level))
-        wake_for(now + delay)
+        redis.call('ZADD', delayed, from + delay, delayed_member(id, level))
+        wake_for(from + delay)
       else
         if verb == 'release' then
           released[#released + 1] = { id, level, number }

@@ -72,7 +72,6 @@ impl State {
         add_list(&mut dump, "wake", vec!["1".to_owned(); self.wakes]);
         let meta = &self.meta;
         let numbers = [
-            ("clock", Some(self.clock)),
             ("format", meta.format),
             ("paused", meta.paused.then_some(1)),
             ("timer", meta.timer),
@@ -88,7 +87,8 @@ impl State {
         let names = meta.names.as_ref().map(|names| ("names".to_owned(), names.text()));
         let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
         let name_rates = meta.name_rates.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
-        let texts = levels.into_iter().chain(limits).chain(names).chain(rate_at).chain(name_rates);
+        let clock = [("clock".to_owned(), self.clock_text())];
+        let texts = clock.into_iter().chain(levels).chain(limits).chain(names).chain(rate_at).chain(name_rates);
         add_hash(&mut dump, "meta", fields.chain(texts).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {

@@ -103,6 +103,7 @@ pub(super) enum Names {
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Advance(u64),
+    AdvanceMicros(u64),
     /// Waiting workers take what is in the wake list.
     TakeWakes,
     /// The server's clock is set back.
@@ -355,8 +356,8 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let push = move |count, when| Step::Push { who: me, count, record: plain.clone(), when };
     let many = (105..230_usize, select(vec![0_usize, 1, 2, 3, 4]), 0..4_u64);
     let many = many.prop_map(move |(count, kind, limit)| match kind {
-        0 => vec![push(count, When::Now), take(300, 10), Step::Advance(10), take(1, 10), Step::Advance(10)],
-        1 => vec![push(count, When::After(10)), Step::Advance(10), take(1, 100)],
+        0 => vec![push(count, When::Now), take(300, 10), Step::Advance(11), take(1, 10), Step::Advance(11)],
+        1 => vec![push(count, When::After(10)), Step::Advance(11), take(1, 100)],
         2 => vec![
             push(count, When::Now),
             Step::Cancel { who: me, names: Names::LastPushed },
@@ -522,6 +523,7 @@ fn step() -> impl Strategy<Value = Step> {
     let item = (0..4_usize, record(), when());
     let moving = prop_oneof![
         9 => prop_oneof![3 => Just(1), 3 => Just(10), 2 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
+        4 => select(vec![1, 400, 999]).prop_map(Step::AdvanceMicros),
         8 => Just(Step::TakeWakes),
         1 => select(vec![1, 50]).prop_map(Step::SetBack),
         10 => (who(), count, record(), when())

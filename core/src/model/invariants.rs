@@ -21,12 +21,13 @@ pub(super) struct History {
     replaced: u64,
     /// Calls that had their answer: client, slot and number.
     answered: BTreeSet<(String, usize, u64)>,
-    /// When jobs started under the rate that is set, in ms.
+    /// When jobs started under the rate that is set, in us.
     starts: Vec<u64>,
     limits: Option<Limits>,
     /// The same of each name, by its number.
     name_starts: BTreeMap<u64, Vec<u64>>,
     names: Vec<NameLimit>,
+    /// In us.
     clock: u64,
 }
 
@@ -69,20 +70,20 @@ impl History {
             "I4: a job that was acked is still there: {:?}",
             self.acked
         );
-        if [before.meta.limits, after.meta.limits] != [self.limits; 2] || before.clock < self.clock {
+        if [before.meta.limits, after.meta.limits] != [self.limits; 2] || before.now_us() < self.clock {
             self.starts.clear();
         }
         for limits in [before.known_names(), after.known_names()] {
-            if limits != self.names || before.clock < self.clock {
+            if limits != self.names || before.now_us() < self.clock {
                 let names = &self.names;
                 self.name_starts.retain(|number, _| {
                     let of = |limits: &[NameLimit]| limits.iter().find(|limit| limit.number == *number).cloned();
-                    of(limits) == of(names) && before.clock >= self.clock
+                    of(limits) == of(names) && before.now_us() >= self.clock
                 });
                 self.names = limits.to_vec();
             }
         }
-        (self.limits, self.clock) = (after.meta.limits, after.clock);
+        (self.limits, self.clock) = (after.meta.limits, after.now_us());
         if let Answer::Reserved(reply) = answer {
             self.check_grants(before, sent, reply, after)?;
         }
@@ -147,8 +148,7 @@ impl History {
         }
         let is_held = after.room().is_none();
         let next_start = after.next_start_us().filter(|_| !is_again && !is_held && reply.status == ReserveStatus::None);
-        let next_start =
-            next_start.filter(|_| reserve.want > 0).map(|at| Duration::from_micros(at - after.clock * 1000));
+        let next_start = next_start.filter(|_| reserve.want > 0).map(|at| Duration::from_micros(at - after.now_us()));
         ensure!(
             next_start.is_none_or(|next| reply.next_in.is_some_and(|told| told <= next)),
             "a worker is not told when the rate of a name lets the next job start: {reply:?}"
@@ -173,15 +173,15 @@ impl History {
         for limit in after.known_names() {
             let of_name = reply.jobs.iter().filter(|job| after.number_of(&job.id) == Some(limit.number));
             let starts = self.name_starts.entry(limit.number).or_default();
-            starts.extend(of_name.map(|_| before.clock));
-            check_rate(limit.limits, starts, after.clock)?;
+            starts.extend(of_name.map(|_| before.now_us()));
+            check_rate(limit.limits, starts, after.now_us())?;
         }
         let Some(limits) = after.meta.limits else { return Ok(()) };
         let most = usize::try_from(limits.concurrency).unwrap();
         let is_within = limits.concurrency == 0 || reply.jobs.is_empty() || after.leases.len() <= most;
         ensure!(is_within, "{} jobs run at once under a limit of {most}", after.leases.len());
-        self.starts.extend(reply.jobs.iter().map(|_| before.clock));
-        check_rate(limits, &self.starts, after.clock)
+        self.starts.extend(reply.jobs.iter().map(|_| before.now_us()));
+        check_rate(limits, &self.starts, after.now_us())
     }
 
     /// Every job that was pushed is there, or left in one of the ways to leave.
@@ -195,11 +195,11 @@ impl History {
 }
 
 /// In no span of time more than the rate and its burst.
-fn check_rate(limits: Limits, starts: &[u64], clock: u64) -> Result<(), String> {
+fn check_rate(limits: Limits, starts: &[u64], now_us: u64) -> Result<(), String> {
     for (first, since) in starts.iter().enumerate().filter(|_| limits.jobs > 0) {
         let started = (starts.len() - first) as u64;
-        let most = limits.jobs + limits.jobs * (clock - since) * 1000 / limits.per_us;
-        ensure!(started <= most, "{started} jobs started in {} ms under {limits:?}", clock - since);
+        let most = limits.jobs + limits.jobs * (now_us - since) / limits.per_us;
+        ensure!(started <= most, "{started} jobs started in {} us under {limits:?}", now_us - since);
     }
     Ok(())
 }

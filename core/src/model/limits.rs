@@ -24,8 +24,8 @@ impl Limits {
         self == Self::default()
     }
 
-    pub(super) fn rate(self, seen: Option<RateAt>, clock: u64) -> Option<Rate> {
-        (self.jobs > 0).then(|| Rate::new(self.jobs, self.per_us, seen, clock))
+    pub(super) fn rate(self, seen: Option<RateAt>, now_us: u64) -> Option<Rate> {
+        (self.jobs > 0).then(|| Rate::new(self.jobs, self.per_us, seen, now_us))
     }
 }
 
@@ -60,7 +60,7 @@ impl State {
     }
 
     fn rate(&self) -> Option<Rate> {
-        self.meta.limits.and_then(|limits| limits.rate(self.meta.rate_at, self.clock))
+        self.meta.limits.and_then(|limits| limits.rate(self.meta.rate_at, self.now_us()))
     }
 
     /// Each reserve writes down what is too late, of the queue's rate.

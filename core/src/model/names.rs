@@ -113,7 +113,7 @@ impl State {
     }
 
     fn name_rate(&self, limit: &NameLimit) -> Option<Rate> {
-        limit.limits.rate(self.meta.name_rates.get(&limit.number).copied(), self.clock)
+        limit.limits.rate(self.meta.name_rates.get(&limit.number).copied(), self.now_us())
     }
 
     /// The first microsecond at which the rate of a name lets a parked job start that has a place.

@@ -18,8 +18,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(jobs: u64, per_us: u64, seen: Option<RateAt>, clock: u64) -> Self {
-        let (jobs, now_us) = (u128::from(jobs), u128::from(clock) * 1000);
+    pub(super) fn new(jobs: u64, per_us: u64, seen: Option<RateAt>, now_us: u64) -> Self {
+        let (jobs, now_us) = (u128::from(jobs), u128::from(now_us));
         let (at, rest) = seen.unwrap_or_default();
         let arrival = u128::from(at) * jobs + u128::from(rest).min(jobs - 1);
         let full = (now_us + u128::from(per_us)) * jobs;

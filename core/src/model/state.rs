@@ -123,7 +123,10 @@ impl Place {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct State {
+    /// Whole milliseconds.
     pub(super) clock: u64,
+    /// And so many microseconds.
+    pub(super) clock_rest: u64,
     pub(super) records: BTreeMap<String, Record>,
     pub(super) delayed: BTreeMap<(String, u8), u64>,
     pub(super) ready: BTreeMap<u8, VecDeque<Entry>>,
@@ -158,10 +161,24 @@ impl State {
     pub(super) fn due_at(&self, due: Due) -> Option<u64> {
         match due {
             Due::Now => None,
-            Due::After(ms) => Some(self.clock + ms),
+            Due::After(0) => None,
+            Due::After(ms) => Some(self.after(ms)),
             Due::At(ms) => Some(ms),
         }
         .filter(|&at| at > self.clock)
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.clock * 1000 + self.clock_rest
+    }
+
+    pub(super) fn clock_text(&self) -> String {
+        if self.clock_rest == 0 { self.clock.to_string() } else { format!("{}.{:03}", self.clock, self.clock_rest) }
+    }
+
+    /// The first whole millisecond at which so much time is over.
+    pub(super) fn after(&self, ms: u64) -> u64 {
+        self.now_us().div_ceil(1000) + ms
     }
 
     pub(super) fn count(&mut self, what: &str, by: usize) {

@@ -157,9 +157,9 @@ impl State {
         room: Room,
     ) -> ReserveReply {
         // Larger than every token before, and following the clock.
-        let token = (self.clock * 1000).max(self.meta.token.unwrap_or(0) + 1);
+        let token = self.now_us().max(self.meta.token.unwrap_or(0) + 1);
         self.meta.token = Some(token);
-        let lease = Lease { ends: self.clock + reserve.lease_ms, token };
+        let lease = Lease { ends: self.after(reserve.lease_ms), token };
         for id in ids {
             self.leases.insert(id.clone(), lease);
             self.take_place(id);
@@ -176,12 +176,12 @@ impl State {
         let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
         // What a limit holds back nobody can take, but somebody must be there when a rate lets the next one start.
         let is_held = room.total() == Some(ids.len());
-        let opens = if left_behind { Some(self.clock * 1000) } else { self.next_start_us() };
+        let opens = if left_behind { Some(self.now_us()) } else { self.next_start_us() };
         let opens = match opens {
             Some(opens) if is_held => room.waits_for_rate(ids.len()).then(|| opens.max(self.opens_us())),
             opens => opens,
         };
-        let is_open = |opens| opens <= self.clock * 1000;
+        let is_open = |opens| opens <= self.now_us();
         let takeable = opens.is_some_and(|opens| is_open(opens) || !self.is_awaited(opens.div_ceil(1000)));
         if takeable || unawaited {
             self.wake_one();
@@ -211,7 +211,7 @@ impl State {
             let some_ready = self.ready.values().any(|list| !list.is_empty()) || self.is_some_takeable();
             let some_due = next_due.is_some_and(|due| due <= self.clock);
             next_due = next_due.filter(|_| !some_due);
-            opens = if some_ready || some_due { Some(self.clock * 1000) } else { opens };
+            opens = if some_ready || some_due { Some(self.now_us()) } else { opens };
             opens = opens.filter(|_| room.waits_for_rate(0)).map(|opens| opens.max(self.opens_us()));
         }
         let next_us = next_due.into_iter().chain(next_end).min().map(|next| next * 1000).into_iter().chain(opens).min();
@@ -238,8 +238,8 @@ impl State {
         if !settled.is_empty() || reserve.call.renewal != Renewal::No {
             self.remember(&reserve.call, format!("{settled}  "));
         }
-        let next_us = if is_stopped { Some(self.clock * 1000) } else { next_us };
-        let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.clock * 1000)));
+        let next_us = if is_stopped { Some(self.now_us()) } else { next_us };
+        let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.now_us())));
         let limited = self.is_limited();
         ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new() }
     }

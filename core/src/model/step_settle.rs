@@ -63,7 +63,7 @@ impl State {
                         }
                         failed += 1;
                     } else if *delay_ms > 0 {
-                        let at = self.clock + delay_ms;
+                        let at = self.after(*delay_ms);
                         self.delayed.insert((outcome.id.clone(), level), at);
                         self.wake_for(at);
                     } else {
@@ -137,7 +137,7 @@ impl State {
 
     pub(super) fn extend(&mut self, lease_ms: u64, leases: &[(String, u64)]) -> Result<Answer, Refused> {
         self.admit_format()?;
-        let ends = self.clock + lease_ms;
+        let ends = self.after(lease_ms);
         let mut flags = String::new();
         for (id, token) in leases {
             let now = self.clock;

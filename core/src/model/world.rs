@@ -119,8 +119,9 @@ fn session() -> Result<Session, String> {
 impl World<'_> {
     fn apply(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Advance(ms) => self.set_clock(self.state.clock + ms),
-            Step::SetBack(ms) => self.set_clock(self.state.clock - ms),
+            Step::Advance(ms) => self.set_clock_us(self.state.now_us() + ms * 1000),
+            Step::AdvanceMicros(us) => self.set_clock_us(self.state.now_us() + us),
+            Step::SetBack(ms) => self.set_clock_us(self.state.now_us() - ms * 1000),
             Step::TakeWakes => {
                 self.state.wakes = 0;
                 self.server.command(&["DEL", &self.keys.spell(Key::Wake)]);
@@ -485,9 +486,13 @@ impl World<'_> {
     }
 
     fn set_clock(&mut self, now: u64) {
-        self.state.clock = now;
-        self.latest = self.latest.max(now);
-        self.server.set_clock(&self.keys, now);
+        self.set_clock_us(now * 1000);
+    }
+
+    fn set_clock_us(&mut self, now_us: u64) {
+        (self.state.clock, self.state.clock_rest) = (now_us / 1000, now_us % 1000);
+        self.latest = self.latest.max(self.state.clock);
+        self.server.command(&["HSET", &self.keys.spell(Key::Meta), "clock", &self.state.clock_text()]);
     }
 
     /// Only where no stale entries are counted: how many there are is known from `meta` alone.
@@ -669,7 +674,7 @@ fn events_of_name_rates(
     let is_met_twice = |limit: &NameLimit| {
         let running = after.places_of(limit.number);
         let seen = after.meta.name_rates.get(&limit.number).copied();
-        let rate = limit.limits.rate(seen, after.clock);
+        let rate = limit.limits.rate(seen, after.now_us());
         limit.limits.concurrency > 0
             && running == limit.limits.concurrency
             && rate.is_some_and(|rate| rate.starts() == 0)
