@@ -268,7 +268,7 @@ impl Queue {
         for job in &granted.jobs {
             match job.of_queue(self, token) {
                 Ok(job) => jobs.push(job),
-                Err(reason) => undecodable.other(Verb::Failed, &job.id, token, None, 0, &reason, None),
+                Err(reason) => undecodable.other(Verb::Failed, job.id_bytes(), token, None, 0, &reason, None),
             }
         }
         if undecodable.len() > 0 {
@@ -282,6 +282,9 @@ impl Queue {
 impl GrantedJob {
     /// The job for its worker; if it cannot be decoded, the error text with which it is to fail.
     pub(crate) fn of_queue(&self, queue: &Queue, token: u64) -> Result<Job, String> {
+        if self.foreign_id.is_some() {
+            return Err("undecodable record: its id is not UTF-8".to_owned());
+        }
         let (envelope, returns) = decode(&self.id, &self.record, &self.came_back)
             .map_err(|error| cut_error(&format!("undecodable record: {error}")).to_owned())?;
         Ok(Job::granted(envelope, returns, token, queue))

@@ -70,7 +70,7 @@ impl Drop for Granted {
     fn drop(&mut self) {
         let mut outcomes = Outcomes::default();
         for job in &self.jobs {
-            release(&mut outcomes, &job.id, self.token);
+            release(&mut outcomes, job.id_bytes(), self.token);
         }
         give_back(&self.queue, outcomes);
     }
@@ -117,7 +117,7 @@ impl Drop for Unclaimed {
     }
 }
 
-fn release(outcomes: &mut Outcomes, id: &str, token: u64) {
+fn release(outcomes: &mut Outcomes, id: impl AsRef<[u8]>, token: u64) {
     outcomes.other(Verb::Release, id, token, None, 0, "", None);
 }
 

@@ -57,6 +57,7 @@ impl State {
     fn granted_job(&self, id: &str) -> GrantedJob {
         GrantedJob {
             id: id.to_owned(),
+            foreign_id: None,
             record: self.records[id].bytes(),
             came_back: self.returned.get(id).map(|note| note.text().into_bytes()).unwrap_or_default(),
         }

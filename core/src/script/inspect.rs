@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::declare::{JobKeys, script};
-use super::reply::{array, bytes, next, number, unexpected, utf8};
+use super::reply::{array, bytes, lossy, next, number, unexpected, utf8};
 use crate::error::Error;
 
 script! {
@@ -108,15 +108,15 @@ impl CountsReply {
         let mut heads = Vec::new();
         let mut pairs = array(next(&mut items, "heads")?)?.into_iter();
         while let Some(id) = pairs.next() {
-            heads.push((utf8(id)?, bytes(next(&mut pairs, "a head's record")?)?));
+            heads.push((lossy(id)?, bytes(next(&mut pairs, "a head's record")?)?));
         }
         let mut stats = Vec::new();
         let mut pairs = array(next(&mut items, "stats")?)?.into_iter();
         while let Some(name) = pairs.next() {
-            stats.push((utf8(name)?, number(next(&mut pairs, "a counter")?)?));
+            stats.push((lossy(name)?, number(next(&mut pairs, "a counter")?)?));
         }
         let limits = Held::decode(&mut items)?;
-        let names = utf8(next(&mut items, "limits of names")?)?;
+        let names = lossy(next(&mut items, "limits of names")?)?;
         let name_counts = array(next(&mut items, "places of names")?)?;
         let name_rates = array(next(&mut items, "what the rates of names have seen")?)?;
         Ok(Self {
@@ -163,7 +163,7 @@ impl PeekedReply {
         let mut page = Vec::with_capacity(items.len() / 4);
         while let Some(id) = items.next() {
             page.push(Self {
-                id: utf8(id)?,
+                id: lossy(id)?,
                 score: score(next(&mut items, "a score")?)?,
                 record: bytes(next(&mut items, "a record")?)?,
                 came_back: bytes(next(&mut items, "what came back")?)?,
@@ -193,7 +193,7 @@ impl FoundReply {
     pub(crate) fn decode(reply: Value) -> Result<Option<Self>, Error> {
         let mut items = array(reply)?.into_iter();
         let Some(id) = items.next() else { return Ok(None) };
-        let id = utf8(id)?;
+        let id = lossy(id)?;
         let state = utf8(next(&mut items, "a state")?)?;
         let job = PeekedReply {
             id,
@@ -206,7 +206,7 @@ impl FoundReply {
         let paused = number(next(&mut items, "the pause")?)? == 1;
         let limits = Held::decode(&mut items)?;
         let reserved = number(next(&mut items, "how many are reserved")?)?;
-        let names = utf8(next(&mut items, "limits of names")?)?;
+        let names = lossy(next(&mut items, "limits of names")?)?;
         let name_count = utf8(next(&mut items, "places of its name")?)?;
         let name_count =
             name_count.split_once(';').and_then(|(name, count)| Some((name.parse().ok()?, count.parse().ok()?)));

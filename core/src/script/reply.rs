@@ -14,8 +14,7 @@ pub(crate) fn unexpected(what: &'static str) -> Error {
 
 /// One text reply. The two answers that every writing script can give instead are made errors here.
 pub(crate) fn text(reply: Value) -> Result<String, Error> {
-    let bytes = bytes(reply)?;
-    let text = String::from_utf8(bytes).map_err(|_| unexpected("text that is not UTF-8"))?;
+    let text = lossy(reply)?;
     refuse(&text)?;
     Ok(text)
 }
@@ -67,6 +66,11 @@ pub(crate) fn array(reply: Value) -> Result<Vec<Value>, Error> {
 
 pub(crate) fn utf8(reply: Value) -> Result<String, Error> {
     String::from_utf8(bytes(reply)?).map_err(|_| unexpected("text that is not UTF-8"))
+}
+
+/// An id or another text of somebody else's. What is not UTF-8 in it is shown as U+FFFD: one such id must not hide the others.
+pub(crate) fn lossy(reply: Value) -> Result<String, Error> {
+    Ok(String::from_utf8(bytes(reply)?).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// A number, sent as an integer or as decimal text.

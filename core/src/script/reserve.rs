@@ -28,8 +28,17 @@ pub(crate) enum ReserveStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GrantedJob {
     pub(crate) id: String,
+    /// The id as it is stored, where somebody else put one in that is not UTF-8; `id` is then only for people.
+    pub(crate) foreign_id: Option<Vec<u8>>,
     pub(crate) record: Vec<u8>,
     pub(crate) came_back: Vec<u8>,
+}
+
+impl GrantedJob {
+    /// The id as it is stored.
+    pub(crate) fn id_bytes(&self) -> &[u8] {
+        self.foreign_id.as_deref().unwrap_or(self.id.as_bytes())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +86,13 @@ impl ReserveReply {
                 _ => Vec::new().into_iter(), // none of this queue's jobs came back
             };
             for id in ids {
+                let (id, foreign_id) = match String::from_utf8(bytes(id)?) {
+                    Ok(id) => (id, None),
+                    Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(error.into_bytes())),
+                };
                 jobs.push(GrantedJob {
-                    id: utf8(id)?,
+                    id,
+                    foreign_id,
                     record: bytes(next(&mut records, "a record")?)?,
                     came_back: match notes.next() {
                         None | Some(Value::Nil) => Vec::new(),

@@ -93,7 +93,7 @@ impl Outcomes {
     pub(crate) fn other(
         &mut self,
         verb: Verb,
-        id: &str,
+        id: impl AsRef<[u8]>,
         token: u64,
         key: Option<&str>,
         delay_ms: u64,
@@ -101,7 +101,7 @@ impl Outcomes {
         rewritten: Option<(u32, &[u8])>,
     ) {
         self.others.push(verb.as_str().as_bytes());
-        self.others.push(id.as_bytes());
+        self.others.push(id.as_ref());
         self.others.push_display(token);
         self.others.push(key.unwrap_or("").as_bytes());
         self.others.push_display(delay_ms);

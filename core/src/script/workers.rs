@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::declare::script;
-use super::reply::{array, bytes, next, utf8};
+use super::reply::{array, bytes, lossy, next};
 use crate::error::Error;
 
 script! {
@@ -25,7 +25,7 @@ pub(crate) fn alive(reply: Value) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let mut items = array(reply)?.into_iter();
     let mut workers = Vec::new();
     while let Some(id) = items.next() {
-        workers.push((utf8(id)?, bytes(next(&mut items, "what a worker says of itself")?)?));
+        workers.push((lossy(id)?, bytes(next(&mut items, "what a worker says of itself")?)?));
     }
     Ok(workers)
 }

@@ -280,7 +280,7 @@ impl Fetcher {
             for job in &reply.jobs {
                 match job.of_queue(&lane.for_jobs, reply.token) {
                     Ok(job) => jobs.push(job),
-                    Err(reason) => undecodable.push((job.id.clone(), reply.token, reason)),
+                    Err(reason) => undecodable.push((job.id_bytes().to_vec(), reply.token, reason)),
                 }
             }
             self.desk.deliver(place, &batch, jobs, &undecodable);

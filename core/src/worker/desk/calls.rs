@@ -122,7 +122,7 @@ impl Desk {
         lane: usize,
         of: &Batch,
         jobs: Vec<Job>,
-        undecodable: &[(String, u64, String)],
+        undecodable: &[(Vec<u8>, u64, String)],
     ) {
         let now = Instant::now();
         let sure_until = of.asked_at.unwrap_or(now) + self.lease;

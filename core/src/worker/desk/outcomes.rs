@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Notes a job whose record cannot be decoded as failed.
-    pub(super) fn note_undecodable(&mut self, lane: usize, id: &str, token: u64, reason: &str) {
+    pub(super) fn note_undecodable(&mut self, lane: usize, id: &[u8], token: u64, reason: &str) {
         let batch = self.open_batch(lane);
         batch.outcomes.other(Verb::Failed, id, token, None, 0, reason, None);
         batch.others.push((Told::Failed, None));
