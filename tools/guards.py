@@ -37,6 +37,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tonumber(rest or 0)",
         "the rest of a finer rate counts as whole microseconds",
     ),
+    ("reserve", "if some_large then", "if false then", "a hundred large records behind a small one are read to hand out four"),
+    ("reserve", "if some_large and live == 0 then", "if false then", "a queue asks for sizes for ever"),
+    ("push_unique", "if #record > LARGE then some_large = true end", "", "nobody asks for the sizes of large records"),
+    ("fitting", "if left < 0 and k > 1 then return k - 1, most end", "", "large records are read by the hundred"),
+    ("purge", "if seen >= cap or is_cut then break end", "if seen >= cap then break end", "a purge leaves some of a level behind and takes the next"),
+    ("requeue", "bytes = bytes + #record", "", "a requeue reads any number of large records"),
     ("due", "ms = from + ms", "ms = now + ms", "a job starts up to a millisecond early"),
     (
         "settle_others",

@@ -2,12 +2,12 @@
 -- Moves:   delayed | ready | failed -> gone.
 -- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
 --          or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job, at most `cap`.
+-- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
 --- include: once
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: routing, stale, keeps_result
+--- include: routing, stale, keeps_result, fitting
 -- A foreign type under one of our keys stops it before the first write.
 redis.call('HLEN', jobs)
 redis.call('HLEN', returned)
@@ -15,6 +15,17 @@ redis.call('HLEN', keys)
 redis.call('HLEN', stale)
 for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 if names then redis.call('ZCARD', parked) end
+
+-- Records are read for their keys and for who waits for their results, not more bytes of them than one call may read.
+local bytes_left, is_cut = 4194304, false
+local function cut(entries, ids)
+  if not known[9] then return end
+  local fitting
+  fitting, bytes_left = count_fitting(ids or entries, bytes_left)
+  for k = #entries, fitting + 1, -1 do
+    entries[k], is_cut = nil, true
+  end
+end
 
 local awaited = {}
 local function forget(ids)
@@ -36,6 +47,7 @@ local removed, seen = 0, 0
 if state == 'ready' then
   for level in string.gmatch(levels, '%d') do
     local entries = redis.call('LRANGE', ready(level), 0, cap - seen - 1)
+    cut(entries)
     if #entries > 0 then
       seen = seen + #entries
       redis.call('LTRIM', ready(level), #entries, -1)
@@ -45,9 +57,10 @@ if state == 'ready' then
       end
       if #ids > 0 then removed = removed + forget(ids) end
     end
-    if seen >= cap then break end
+    if seen >= cap or is_cut then break end
   end
-  local held = names and seen < cap and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
+  local held = names and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
+  cut(held)
   if #held > 0 then
     seen = seen + #held
     redis.call('ZREM', parked, unpack(held))
@@ -56,15 +69,16 @@ if state == 'ready' then
 else
   local set = state == 'delayed' and delayed or failed
   local members = redis.call('ZRANGE', set, 0, cap - 1)
+  local ids = {}
+  for i, member in ipairs(members) do
+    -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
+    ids[i] = string.match(member, '^[^\t]*')
+  end
+  cut(members, ids)
   seen = #members
   if seen > 0 then
     redis.call('ZREM', set, unpack(members))
-    local ids = {}
-    for i, member in ipairs(members) do
-      -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
-      ids[i] = string.match(member, '^[^\t]*')
-    end
-    removed = forget(ids)
+    removed = forget({ unpack(ids, 1, seen) })
   end
 end
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)

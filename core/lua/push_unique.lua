@@ -26,7 +26,7 @@ end
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
 local lines = {}
 local stored = 0
-local some_ready, earliest = false, nil
+local some_ready, earliest, some_large = false, nil, false
 for i = first_item, #ARGV, 4 do
   local id, record = ARGV[i], ARGV[i + 1]
   local level, _, key = routing(record)
@@ -47,6 +47,7 @@ for i = first_item, #ARGV, 4 do
     redis.call('HSET', jobs, id, record)
     if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
     if key then redis.call('HSET', keys, key, id) end
+    if #record > LARGE then some_large = true end
     local at = due_of(ARGV[i + 2])
     if at then
       redis.call('ZADD', delayed, at, delayed_member(id, level))
@@ -66,6 +67,7 @@ if stored == 0 then
 end
 
 --- include: first_use
+if some_large and not known[9] then redis.call('HSET', meta, 'large', '1') end
 if some_ready then wake_one() end
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)

@@ -1,7 +1,7 @@
 -- Sends failed jobs round again with a clean count.
 -- Moves:   failed -> ready.
--- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`; or `superseded`,
---          `format <n>`, `levels <list>`.
+-- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`, and `later` for all that are
+--          behind 4 MiB of records; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
 if earlier then return earlier end
@@ -13,12 +13,13 @@ redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local lines = {}
-local requeued = 0
+local requeued, bytes = 0, 0
 for at = first_item, #ARGV do
   local id = ARGV[at]
-  local record = redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
-  local line = 'absent'
+  local record = bytes < 4194304 and redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
+  local line = bytes < 4194304 and 'absent' or 'later'
   if record then
+    bytes = bytes + #record
     local level, _, key = routing(record)
     local holder = key and redis.call('HGET', keys, key)
     if holder and holder ~= id and redis.call('HEXISTS', jobs, holder) == 1 then

@@ -25,7 +25,7 @@ if refused then return refused end
 --- include: clock
 
 -- A foreign type under one of our keys stops it before the first write, or jobs would be popped and leased to nobody.
-redis.call('HLEN', jobs)
+local live = redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
 redis.call('HLEN', returned)
@@ -40,6 +40,11 @@ end
 -- Reclaiming looks at it too, but only behind the outcomes.
 if #ARGV >= first_item then redis.call('ZCARD', failed) end
 
+local some_large = known[9]
+if some_large and live == 0 then
+  redis.call('HDEL', meta, 'large')
+  some_large = nil
+end
 local settled = ''
 if #ARGV >= first_item then
   --- include: settle_acks
@@ -118,8 +123,15 @@ if want > 0 and not paused then
           length = asked
         end
         if length > 1 then
-          -- Large records are not read by the hundred, only to be left behind.
-          local fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
+          -- Large records are not read by the hundred, only to be left behind. Each is asked for its size where there may be
+          -- large ones; else the first one stands for all, as who writes records without duly does not say how large they are.
+          local fitting
+          if some_large then
+            --- include: fitting
+            fitting = count_fitting(entries, max_bytes - bytes)
+          else
+            fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
+          end
           for k = length, math.max(fitting, 1) + 1, -1 do
             entries[k] = nil
             length = k - 1

@@ -142,9 +142,7 @@ pub struct Found {
 impl Queue {
     /// How many jobs are in each state, and what comes next.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        let in_counts = |error: Error| error.during("counts").in_queue(self.name());
-        let reply = self.run_all_levels("counts", CountsScript {}, &[]).await?;
-        let reply = CountsReply::decode(reply).map_err(in_counts)?;
+        let reply = self.counts_now("counts").await?;
         let until = |at: i64| Millis::new(u64::try_from(at - reply.now).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
         let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
@@ -155,13 +153,18 @@ impl Queue {
             reserved: count(reply.reserved),
             failed: count(reply.failed),
             paused: reply.paused,
-            oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed * 1000))),
+            oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed.saturating_mul(1000)))),
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
             held: limits::held_back(&reply.limits, reply.reserved, reply.now)
                 .or_else(|| name_limits::all_held_back(&reply)),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
         })
+    }
+
+    pub(crate) async fn counts_now(&self, operation: &'static str) -> Result<CountsReply, Error> {
+        let reply = self.run_all_levels(operation, CountsScript {}, &[]).await?;
+        CountsReply::decode(reply).map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have

@@ -133,44 +133,65 @@ impl Queue {
 
     /// Sends failed jobs round again, with their failures forgotten; one outcome an id. At most 1,000 a script call.
     pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
+        for id in ids {
+            self.checked("requeue", By::Id, id)?;
+        }
+        self.requeue_ids(ids).await
+    }
+
+    async fn requeue_ids(&self, ids: &[impl AsRef<[u8]>]) -> Result<Vec<Requeued>, Error> {
         let mut outcomes = Vec::with_capacity(ids.len());
-        for batch in ids.chunks(MAX_BATCH) {
-            for id in batch {
-                self.checked("requeue", By::Id, id)?;
-            }
+        while outcomes.len() < ids.len() {
+            let rest = &ids[outcomes.len()..];
+            let batch = &rest[..rest.len().min(MAX_BATCH)];
             let declare = |call: &CallNumber<'_>| Requeue {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
                 call_renew: call.renewal(),
             };
-            let items = |out: &mut script::ByteStrings| batch.iter().for_each(|id| out.push(id.as_bytes()));
+            let items = |out: &mut script::ByteStrings| batch.iter().for_each(|id| out.push(id.as_ref()));
             let reply = self.run_numbered("requeue", Durability::None, declare, items).await?;
             let replies = RequeueReply::decode(reply).map_err(|error| error.during("requeue").in_queue(self.name()))?;
-            outcomes.extend(replies.into_iter().map(|reply| match reply {
-                RequeueReply::Requeued => Requeued::Ready,
-                RequeueReply::Duplicate(id) => Requeued::Duplicate { id },
-                RequeueReply::Absent => Requeued::Absent,
+            outcomes.extend(replies.into_iter().map_while(|reply| match reply {
+                RequeueReply::Requeued => Some(Requeued::Ready),
+                RequeueReply::Duplicate(id) => Some(Requeued::Duplicate { id }),
+                RequeueReply::Absent => Some(Requeued::Absent),
+                RequeueReply::Later => None,
             }));
         }
         Ok(outcomes)
     }
 
-    /// Sends all failed jobs round again; gives how many. Those whose key belongs to another job now stay.
+    /// Sends all jobs round again that have failed by now; gives how many. Those whose key belongs to another job now stay, and
+    /// so does what fails while this goes on: else a handler that fails at once would keep it going for ever.
     pub async fn requeue_all(&self) -> Result<u64, Error> {
+        let start = self.counts_now("requeue_all").await?;
         let (mut requeued, mut stayed) = (0, 0);
-        loop {
-            let page: Vec<String> =
-                self.peek(State::Failed, stayed, ROUND).await?.into_iter().map(|job| job.envelope.id).collect();
+        let mut left = usize::try_from(start.failed).unwrap_or(0);
+        while left > 0 {
+            let page = self.failed_page(stayed, left.min(ROUND), start.now).await?;
             if page.is_empty() {
-                return Ok(requeued);
+                break;
             }
-            for outcome in self.requeue(&page).await? {
+            left -= page.len();
+            for outcome in self.requeue_ids(&page).await? {
                 if outcome == Requeued::Ready { requeued += 1 } else { stayed += 1 }
             }
         }
+        Ok(requeued)
     }
 
-    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never hold the server up; gives how many.
+    /// Ids of jobs that had failed by then, the first to fail first.
+    async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
+        let keys = &self.shared.keys;
+        let mut cmd = redis::cmd("ZRANGEBYSCORE");
+        cmd.arg(keys.spell(Key::Failed)).arg("-inf").arg(by).arg("LIMIT").arg(offset).arg(count);
+        let page = self.client.command("requeue_all", keys.slot(), cmd).await.and_then(script::byte_strings);
+        page.map_err(|error| error.during("requeue_all").in_queue(self.name()))
+    }
+
+    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never hold the server up; gives how many. Not
+    /// more than there are when it begins, so that it ends beside a producer; what comes meanwhile may be among them.
     ///
     /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
     pub async fn purge(&self, state: State) -> Result<u64, Error> {
@@ -179,14 +200,16 @@ impl Queue {
                 .during("purge")
                 .in_queue(self.name()));
         }
+        let there = self.counts().await.map_err(|error| error.during("purge"))?.of(state);
         let mut removed = 0;
-        loop {
+        while removed < there {
+            let cap = ROUND.min(usize::try_from(there - removed).unwrap_or(ROUND));
             let declare = |call: &CallNumber<'_>| Purge {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
                 call_renew: call.renewal(),
                 state: state.as_str(),
-                cap: ROUND,
+                cap,
             };
             let reply = self.run_numbered("purge", Durability::None, declare, |_| {}).await?;
             let purged = PurgeReply::decode(reply).map_err(|error| error.during("purge").in_queue(self.name()))?;
@@ -195,9 +218,10 @@ impl Queue {
                 self.wake_waiters("purge", &purged.awaited).await;
             }
             if purged.seen == 0 {
-                return Ok(removed);
+                break;
             }
         }
+        Ok(removed)
     }
 
     /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.

@@ -24,6 +24,8 @@ use crate::unclaimed::Granted;
 pub const MAX_BATCH: usize = 1000;
 /// A batch ends earlier when its records are larger than this, so that the server reads no call of a gigabyte.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// A record above this is large: a hundred of them are more than one reserve may read. `LARGE` of the scripts.
+const LARGE_RECORD: usize = 41_943;
 
 /// One queue of a client. Cheap to clone.
 #[derive(Clone)]
@@ -214,7 +216,8 @@ impl Queue {
         }
         let alike = run
             .iter()
-            .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due);
+            .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due)
+            && run.iter().all(|job| job.record.len() <= LARGE_RECORD);
         let replies = if alike {
             let items = |out: &mut ByteStrings| {
                 for job in run {
@@ -430,4 +433,13 @@ fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
         rest = others;
         (!run.is_empty()).then_some(run)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rust_and_lua_agree_on_what_a_large_record_is() {
+        let line = format!("local LARGE = {}\n", super::LARGE_RECORD);
+        assert!(include_str!("../lua/lib/meta.lua").contains(&line));
+    }
 }

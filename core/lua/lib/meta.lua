@@ -2,7 +2,9 @@
 -- call that could write. The caller passes the lists of the priority levels that it knows to be in use; if there are
 -- others, it is told them and calls again.
 local FORMAT = '1'
-local known = redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'names')
+-- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
+local LARGE = 41943
+local known = redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'names', 'large')
 local levels, names = known[2], known[8]
 local refused
 if levels ~= passed_levels or known[1] ~= FORMAT then

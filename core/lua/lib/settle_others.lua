@@ -32,6 +32,7 @@ for at = next_item, #ARGV, 7 do
       had, first = string.match(record, '^(%d+);()')
       record = string.sub(record, first)
       redis.call('HSET', jobs, id, record)
+      if #record > LARGE and not known[9] then redis.call('HSET', meta, 'large', '1') end
     else
       record = redis.call('HGET', jobs, id)
     end

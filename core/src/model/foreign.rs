@@ -463,21 +463,41 @@ fn one_failure_lets_a_hundred_go_at_most() {
 #[test]
 fn large_records_are_not_read_only_to_be_left_behind() {
     const LARGE: usize = 1 << 20;
-    let mut stage = Stage::new();
-    let items =
-        |place: usize| (format!("j{place}"), Record { body: format!("\"{}\"", "x".repeat(LARGE)), ..record(None) });
-    for place in 0..60 {
-        let (call, (id, record)) = (stage.call(), items(place));
-        let items = vec![(id, record, Due::Now, None)];
-        stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+    for (small_first, are_parked) in [(false, false), (true, false), (true, true)] {
+        let mut stage = Stage::new();
+        if are_parked {
+            let call = stage.call();
+            stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(1))] }).unwrap();
+            stage.push("running", None, Due::Now);
+            stage.lease_one(100_000);
+        }
+        let items = |place: usize| {
+            let size = if small_first && place == 0 { 1 } else { LARGE };
+            (format!("j{place}"), Record { body: format!("\"{}\"", "x".repeat(size)), ..record(None) })
+        };
+        for place in 0..60 {
+            let (call, (id, record)) = (stage.call(), items(place));
+            let items = vec![(id, record, Due::Now, None)];
+            stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        }
+        let take = |stage: &mut Stage| {
+            let Command::Reserve(reserve) = stage.reserve(60, 1000, Vec::new()) else { panic!("no reserve") };
+            let reserve = Command::Reserve(ReserveCall { max_bytes: 4 * LARGE, ..reserve });
+            let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
+            reply.jobs.len()
+        };
+        if are_parked {
+            while stage.dump_without("").contains_key("ready:5") {
+                assert_eq!(take(&mut stage), 0);
+            }
+            let call = stage.call();
+            stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(90))] }).unwrap();
+        }
+        let before = stage.peak_memory();
+        assert_eq!(take(&mut stage), if small_first { 4 } else { 3 });
+        let grown = stage.peak_memory() - before;
+        assert!(grown < 40 * LARGE, "a reply of 3 MiB took {grown} bytes ({small_first}, {are_parked})");
     }
-    let before = stage.peak_memory();
-    let Command::Reserve(reserve) = stage.reserve(60, 1000, Vec::new()) else { panic!("no reserve") };
-    let reserve = Command::Reserve(ReserveCall { max_bytes: 4 * LARGE, ..reserve });
-    let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer") };
-    assert_eq!(reply.jobs.len(), 3);
-    let grown = stage.peak_memory() - before;
-    assert!(grown < 40 * LARGE, "a reply of 3 MiB took {grown} bytes");
 }
 
 #[test]

@@ -61,6 +61,36 @@ fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
     holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
 }
 
+/// One small job stands before large ones, of which a few fit into a reply.
+#[test]
+fn of_large_jobs_only_those_are_read_that_fit() {
+    let item = |pick, padding, key| (pick, NewRecord { key, padding, ..PLAIN }, When::Now);
+    let (few, keyed) = (120_000, [(0, Some("k")), (50_000, None), (50_000, None), (50_000, None)]);
+    let items: Vec<_> = keyed.into_iter().map(|(padding, key)| item(9, padding, key)).collect();
+    let all = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items };
+    let purge = |state| Step::Purge { who: ME, state, cap: 9 };
+    let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let failed = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
+    holds(&[all.clone(), reserve(9, few), reserve(9, few), reserve(9, few), reserve(9, few)]);
+    holds(&[all.clone(), purge("ready"), reserve(1, few), push(1), reserve(1, few)]);
+    holds(&[all.clone(), reserve(9, few), failed, purge("failed"), purge("ready"), reserve(9, few)]);
+    // Where none is left nobody asks any more.
+    holds(&[all, Step::LoseMeta, reserve(9, few), reserve(9, few)]);
+}
+
+#[test]
+fn one_call_reads_four_mebibytes_of_failed_records() {
+    let large = NewRecord { padding: 1_000_000, max_retries: 0, key: Some("k"), ..PLAIN };
+    let keyless = NewRecord { key: None, ..large.clone() };
+    let items = std::iter::once(large).chain(std::iter::repeat_n(keyless, 6)).map(|record| (9, record, When::Now));
+    let all = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: items.collect() };
+    let purge = |state| Step::Purge { who: ME, state, cap: 9 };
+    let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
+    holds(&[all.clone(), purge("ready"), purge("ready"), purge("ready")]);
+    let over = [reserve(9, 1 << 30), Step::Advance(20), Step::Reclaim { who: ME, cap: 100 }];
+    holds(&[&[all][..], &over, &[requeue.clone(), requeue, purge("failed"), purge("ready")]].concat());
+}
+
 #[test]
 fn jobs_given_back_together_keep_their_order() {
     let release = |lease| ending(lease, Deed::Back { verb: Verb::Release, delay_ms: 0, error: "", rewrite: false });

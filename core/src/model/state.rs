@@ -11,6 +11,8 @@ use super::rate::RateAt;
 
 /// The level of a record that does not say.
 pub(super) const DEFAULT_LEVEL: u8 = 5;
+/// The largest record of which a hundred are not too much for one call.
+pub(super) const LARGE: usize = 41_943;
 /// How many failed jobs may go in a call, for each of the two limits, even if fewer entered.
 const TRIM_CAP: usize = 100;
 /// A wake list is never longer.
@@ -89,6 +91,8 @@ pub(super) struct Meta {
     pub(super) names: Option<Names>,
     /// The same of the rates of names, by their numbers.
     pub(super) name_rates: BTreeMap<u64, RateAt>,
+    /// There may be records of which a hundred are too much for one call.
+    pub(super) large: bool,
     /// How often a job was parked.
     pub(super) parked: Option<u64>,
 }
@@ -160,8 +164,7 @@ impl State {
     /// When a job is due, unless that is now or over.
     pub(super) fn due_at(&self, due: Due) -> Option<u64> {
         match due {
-            Due::Now => None,
-            Due::After(0) => None,
+            Due::Now | Due::After(0) => None,
             Due::After(ms) => Some(self.after(ms)),
             Due::At(ms) => Some(ms),
         }
@@ -322,6 +325,25 @@ impl State {
         self.meta.format = Some(1);
         self.meta.levels = Some(passed);
         self.meta.names = found;
+    }
+
+    /// How many of these jobs, from the first one on, have records that make up so many bytes at the most, but one at least;
+    /// takes the bytes away.
+    pub(super) fn fitting(&self, ids: &[String], left: &mut usize) -> usize {
+        let mut count = 0;
+        for id in ids {
+            let size = self.size_of(id);
+            if size > *left && count > 0 {
+                break;
+            }
+            *left = left.saturating_sub(size);
+            count += 1;
+        }
+        count
+    }
+
+    pub(super) fn size_of(&self, id: &str) -> usize {
+        self.records.get(id).map_or(0, |record| record.bytes().len())
     }
 
     /// All ids that some index names, each as often as it is named.

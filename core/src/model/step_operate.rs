@@ -7,6 +7,9 @@ use super::command::{Answer, CallId, Refused};
 use super::names::Names;
 use super::state::{Place, Record, State, delayed_member};
 
+/// The most bytes of records that one call reads.
+const MOST_BYTES: usize = 4 << 20;
+
 impl State {
     /// Each beat also forgets the dead.
     pub(super) fn beat(&mut self, worker: &str, life_ms: u64, info: &str) -> Result<Answer, Refused> {
@@ -104,14 +107,19 @@ impl State {
         }
         self.admit(passed)?;
         let names = self.names();
-        let mut requeued = 0;
+        let (mut requeued, mut bytes) = (0, 0);
         let mut lines = Vec::new();
         for id in ids {
+            if bytes >= MOST_BYTES {
+                lines.push("later".to_owned());
+                continue;
+            }
             let record = self.records.get(id).filter(|_| self.failed.contains_key(id)).cloned();
             let Some(record) = record else {
                 lines.push("absent".to_owned());
                 continue;
             };
+            bytes += record.bytes().len();
             let holder = record.key.as_ref().and_then(|key| self.keys.get(key));
             if let Some(holder) = holder.filter(|holder| *holder != id) {
                 lines.push(format!("duplicate {holder}"));
@@ -143,16 +151,29 @@ impl State {
         let used = self.admit(passed)?;
         let mut seen = 0;
         let mut ids = Vec::new();
+        // Records are read.
+        let mut bytes_left = MOST_BYTES;
+        let mut fitting = |state: &Self, ids: &[String]| {
+            if state.meta.large { state.fitting(ids, &mut bytes_left) } else { ids.len() }
+        };
         match state {
             "ready" => {
+                let mut is_cut = false;
                 for level in used.iter() {
-                    let list = self.ready.entry(level).or_default();
-                    let entries: Vec<_> = list.drain(..list.len().min(cap - seen)).collect();
+                    if is_cut || seen >= cap {
+                        break;
+                    }
+                    let list = self.ready.get(&level).into_iter().flatten().take(cap - seen);
+                    let all: Vec<_> = list.map(|entry| entry.id.clone()).collect();
+                    let count = fitting(self, &all);
+                    is_cut = count < all.len();
+                    let entries: Vec<_> = self.ready.entry(level).or_default().drain(..count).collect();
                     seen += entries.len();
                     ids.extend(entries.into_iter().filter(|entry| entry.counts).map(|entry| entry.id));
                 }
-                let parked = self.all_parked().into_iter().take(cap - seen);
-                for id in parked {
+                let parked: Vec<_> = self.all_parked().into_iter().take(if is_cut { 0 } else { cap - seen }).collect();
+                let count = fitting(self, &parked);
+                for id in parked.into_iter().take(count) {
                     self.parked.remove(&id);
                     ids.push(id);
                     seen += 1;
@@ -165,7 +186,10 @@ impl State {
                     .map(|((id, level), at)| (at, delayed_member(id, *level), (id, *level)))
                     .collect();
                 all.sort();
-                let first: Vec<_> = all.into_iter().take(cap).map(|(_, _, (id, level))| (id.clone(), level)).collect();
+                let mut first: Vec<_> =
+                    all.into_iter().take(cap).map(|(_, _, (id, level))| (id.clone(), level)).collect();
+                let all: Vec<_> = first.iter().map(|(id, _)| id.clone()).collect();
+                first.truncate(fitting(self, &all));
                 seen = first.len();
                 for member in first {
                     self.delayed.remove(&member);
@@ -176,6 +200,8 @@ impl State {
                 let mut all: Vec<_> = self.failed.iter().map(|(id, at)| (*at, id.clone())).collect();
                 all.sort();
                 all.truncate(cap);
+                let first: Vec<_> = all.iter().map(|(_, id)| id.clone()).collect();
+                all.truncate(fitting(self, &first));
                 seen = all.len();
                 for (_, id) in all {
                     self.failed.remove(&id);

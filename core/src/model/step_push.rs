@@ -4,7 +4,7 @@ use crate::keys::Levels;
 use crate::script::{Due, IfHeld};
 
 use super::command::{Answer, CallId, Refused, UniqueItem};
-use super::state::{Record, State};
+use super::state::{LARGE, Record, State};
 
 impl State {
     pub(super) fn push(
@@ -55,6 +55,7 @@ impl State {
         let mut is_some_ready = false;
         let mut dues = Vec::new();
         let mut stored = 0;
+        let mut is_some_large = false;
         for (id, record, due, note) in items {
             let mut line = "created".to_owned();
             if let Some(holder) = self.holder_of(id, record.key.as_deref()) {
@@ -72,6 +73,7 @@ impl State {
             }
             if self.holder_of(id, record.key.as_deref()).is_none() {
                 self.records.insert(id.clone(), record.clone());
+                is_some_large |= record.bytes().len() > LARGE;
                 if let Some(note) = note {
                     self.returned.insert(id.clone(), note.clone());
                 }
@@ -94,6 +96,7 @@ impl State {
             return Ok(self.remember(call, reply));
         }
         self.note_use(passed, names);
+        self.meta.large |= is_some_large;
         if is_some_ready {
             self.wake_one();
         }

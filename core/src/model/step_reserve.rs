@@ -23,6 +23,8 @@ impl State {
             return Ok(Answer::Reserved(self.granted_again(&earlier)));
         }
         let used = self.admit(passed)?;
+        self.meta.large &= !self.records.is_empty();
+        let was_large = self.meta.large;
         let settled = self.settle_outcomes(&reserve.outcomes);
         self.reclaim_ended(RECLAIM_CAP);
         self.promote_due(4 * reserve.want + PROMOTE_CAP);
@@ -32,7 +34,7 @@ impl State {
         let room = self.room();
         let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
         let (ids, is_stopped) =
-            if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve, want) };
+            if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve, want, was_large) };
         if ids.is_empty() {
             return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped, room)));
         }
@@ -67,7 +69,13 @@ impl State {
     /// first: skips what no longer counts, parks what limits of names hold back, stops at `want` jobs (what the limits leave
     /// of what is asked for), before the job that would make more than `max_bytes` (but always takes one), and when it has
     /// looked at many entries of a list; says whether this last thing stopped it.
-    fn take_ready(&mut self, used: Levels, reserve: &ReserveCall, want: usize) -> (Vec<String>, bool) {
+    fn take_ready(
+        &mut self,
+        used: Levels,
+        reserve: &ReserveCall,
+        want: usize,
+        some_large: bool,
+    ) -> (Vec<String>, bool) {
         let mut taken = Vec::new();
         let mut bytes = 0;
         let mut rooms = self.rooms();
@@ -80,8 +88,10 @@ impl State {
                 loop {
                     let waiting = self.parked_of(number, level);
                     let room = usize::try_from(rooms[&number]).unwrap_or(usize::MAX);
-                    let Some(first) = waiting.first() else { break };
-                    let fitting = reserve.max_bytes.saturating_sub(bytes) / self.records[first].bytes().len();
+                    if waiting.is_empty() {
+                        break;
+                    }
+                    let fitting = self.fitting_of(&waiting, reserve.max_bytes.saturating_sub(bytes), some_large);
                     let chunk = waiting.len().min(CHUNK).min(want - taken.len()).min(room).min(fitting.max(1));
                     if chunk == 0 {
                         break;
@@ -113,10 +123,13 @@ impl State {
             let (mut looked_at, mut parked_bytes) = (0, 0);
             while taken.len() < want {
                 let list = self.ready.entry(level).or_default();
-                let Some(head) = list.front() else { break };
-                // As many as fit if all are as large as the first one.
-                let large = self.records.get(&head.id).map_or(0, |record| record.bytes().len());
-                let fitting = reserve.max_bytes.saturating_sub(bytes) / large.max(1);
+                let ids: Vec<_> =
+                    list.iter().take(CHUNK.min(want - taken.len())).map(|entry| entry.id.clone()).collect();
+                if ids.is_empty() {
+                    break;
+                }
+                let fitting = self.fitting_of(&ids, reserve.max_bytes.saturating_sub(bytes), some_large);
+                let list = self.ready.entry(level).or_default();
                 let chunk = list.len().min(CHUNK).min(want - taken.len()).min(fitting.max(1));
                 if is_too_much(looked_at, parked_bytes) {
                     return (taken, true);
@@ -147,6 +160,12 @@ impl State {
             }
         }
         (taken, false)
+    }
+
+    /// Of how many the records are read at once: each is asked for its size where there may be large ones, else the first
+    /// one stands for all.
+    fn fitting_of(&self, ids: &[String], most: usize, some_large: bool) -> usize {
+        if some_large { self.fitting(ids, &mut most.clone()) } else { most / self.size_of(&ids[0]).max(1) }
     }
 
     fn grant(

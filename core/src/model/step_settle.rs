@@ -4,7 +4,7 @@ use crate::keys::Levels;
 use crate::script::{AwaitedReply, Verb};
 
 use super::command::{Answer, Became, CallId, Outcome, Refused};
-use super::state::{DEFAULT_LEVEL, Returned, State};
+use super::state::{DEFAULT_LEVEL, LARGE, Returned, State};
 
 impl State {
     pub(super) fn settle(&mut self, passed: Levels, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
@@ -51,6 +51,7 @@ impl State {
                     if let Some((failures, record)) = rewritten {
                         // A failure hook may also set how often the job has failed.
                         self.records.insert(outcome.id.clone(), record.clone());
+                        self.meta.large |= record.bytes().len() > LARGE;
                         self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
                     }
                     let is_failure = matches!(verb, Verb::Retry | Verb::Failed);

@@ -161,6 +161,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
     ("due", include_str!("../../lua/lib/due.lua")),
     ("stale", include_str!("../../lua/lib/stale.lua")),
+    ("fitting", include_str!("../../lua/lib/fitting.lua")),
     ("examine_one", include_str!("../../lua/lib/examine_one.lua")),
     ("rate", include_str!("../../lua/lib/rate.lua")),
     ("limits", include_str!("../../lua/lib/limits.lua")),

@@ -148,6 +148,8 @@ pub(crate) enum RequeueReply {
     Requeued,
     Duplicate(String),
     Absent,
+    /// Not looked at: the records before it are as much as one call reads.
+    Later,
 }
 
 impl RequeueReply {
@@ -157,6 +159,7 @@ impl RequeueReply {
             .map(|line| match line.split_once(' ') {
                 None if line == "requeued" => Ok(Self::Requeued),
                 None if line == "absent" => Ok(Self::Absent),
+                None if line == "later" => Ok(Self::Later),
                 Some(("duplicate", id)) => Ok(Self::Duplicate(id.to_owned())),
                 _ => Err(unexpected("what became of a requeued job")),
             })

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod all_jobs;
 mod audit;
 mod bad_input;
 mod cluster;

@@ -1,0 +1,82 @@
+//! Verbs for all jobs of a queue, beside those who go on putting jobs in.
+
+use std::time::Duration;
+
+use crate::support::Server;
+use crate::support::proxy::{Fault, Proxy};
+use duly::{NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
+
+async fn push(queue: &Queue, count: usize) {
+    let jobs = (0..count).map(|_| NewJob::from_json("1").unwrap());
+    queue.push_many(jobs, |_| ()).await.unwrap();
+}
+
+/// What a broken handler does: each of so many jobs fails, and is not retried.
+async fn fail(queue: &Queue, count: usize) {
+    let jobs = queue.reserve(&ReserveOptions::new().max(count)).await.unwrap();
+    assert_eq!(jobs.len(), count);
+    let all: Vec<_> =
+        jobs.iter().map(|job| Settlement { outcome: Outcome::FailNow, ..Settlement::done(job) }).collect();
+    assert!(queue.settle_all(&all).await.unwrap().into_iter().all(|settled| settled));
+}
+
+#[tokio::test]
+async fn a_purge_removes_no_more_than_there_were_when_it_began() {
+    let server = Server::start();
+    let (proxy, direct) = (Proxy::before(server.port()).await, server.queue("orders"));
+    let queue = proxy.builder().build().unwrap().queue("orders").unwrap();
+    push(&direct, 1).await;
+    assert_eq!(direct.purge(State::Ready).await.unwrap(), 1); // now the server knows the scripts
+    push(&direct, 600).await;
+    // The second of its three calls has removed 500 when as many come.
+    proxy.next_after(1, Fault::HoldReply);
+    let purge = tokio::spawn(async move { queue.purge(State::Ready).await });
+    proxy.happened().await;
+    push(&direct, 500).await;
+    proxy.deliver().await;
+    assert_eq!(purge.await.unwrap().unwrap(), 600);
+    assert_eq!(direct.counts().await.unwrap().ready, 500);
+}
+
+#[tokio::test]
+async fn what_fails_anew_is_not_sent_round_again_by_the_same_call() {
+    let server = Server::start();
+    let (proxy, direct) = (Proxy::before(server.port()).await, server.queue("orders"));
+    let queue = proxy.builder().build().unwrap().queue("orders").unwrap();
+    push(&direct, 1).await;
+    fail(&direct, 1).await;
+    assert_eq!(direct.requeue_all().await.unwrap(), 1); // now the server knows the scripts
+    push(&direct, 599).await;
+    for _ in 0..3 {
+        fail(&direct, 200).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await; // the server's clock is past their moment
+    // 500 are ready again after its second call, and fail.
+    proxy.next_after(1, Fault::HoldReply);
+    let requeue = tokio::spawn(async move { queue.requeue_all().await });
+    proxy.happened().await;
+    fail(&direct, 250).await;
+    fail(&direct, 250).await;
+    proxy.deliver().await;
+    assert_eq!(requeue.await.unwrap().unwrap(), 600);
+    assert_eq!((direct.counts().await.unwrap().ready, direct.counts().await.unwrap().failed), (100, 500));
+}
+
+#[tokio::test]
+async fn large_jobs_are_sent_round_again_a_few_at_a_time() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let data = format!("\"{}\"", "x".repeat(900_000));
+    let ids: Vec<String> = (0..12).map(|number| format!("j{number}")).collect();
+    for id in &ids {
+        queue.push(NewJob::from_json(data.as_str()).unwrap().id(id).key(id)).await.unwrap();
+    }
+    for _ in 0..3 {
+        fail(&queue, 4).await;
+    }
+    let requeued = queue.requeue(&[&ids[..], &["none".to_owned()]].concat()).await.unwrap();
+    assert!(requeued[..12].iter().all(|outcome| *outcome == duly::Requeued::Ready), "{requeued:?}");
+    assert_eq!(requeued[12], duly::Requeued::Absent);
+    assert_eq!(queue.purge(State::Ready).await.unwrap(), 12);
+    assert_eq!(queue.push(NewJob::from_json("1").unwrap().key("j11")).await.unwrap().id().len(), 16);
+}
