@@ -1,0 +1,228 @@
+"""Many threads push, run, cancel, move and replace jobs while connections are cut, and note the answers.
+
+    python python-tests/record_history.py [--seed N] [--seconds S] [--sabotage]
+
+Prints what `history.check` finds, and ends with "N passed, N failed": a round of ten seconds is one. `--sabotage` is
+the negative control: a stranger makes delayed jobs due at once, and each round must be found to be wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import duly
+from history import Operation, What, check
+from support import Server
+
+ROUND_S = 10.0
+LEASE_S = 0.4
+KEYS = 20
+
+
+class Recorder:
+    """Calls that are noted with their times, and what can be said of them."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+
+    def note(self, what: What, job: str, start: float, ok: bool | None = True, **more: object) -> None:
+        self.operations.append(Operation(what, job, start, time.time(), ok, **more))  # type: ignore[arg-type]
+
+
+def record(server: Server, *, seed: int, seconds: float, sabotage: bool = False) -> list[Operation]:
+    """One round on a server of its own, with all jobs ended by the time it returns."""
+    recorder, chance = Recorder(), random.Random(seed)
+    ids = itertools.count()
+    over = threading.Event()
+    failures: list[BaseException] = []
+    actors: list[Callable[[random.Random, duly.Queue], None]] = [
+        *[_Producer(recorder, ids) for _ in range(3)],
+        *[lambda chance, queue: _consume(recorder, chance, queue)] * 4,
+        lambda chance, queue: _operate(recorder, chance, queue),
+        lambda chance, _: _cut(server, chance),
+    ]
+    if sabotage:
+        actors.append(lambda *_: _sabotage(server))
+
+    def act(actor: Callable[[random.Random, duly.Queue], None], own: random.Random) -> None:
+        queue = duly.Client(server.url).queue("orders")
+        try:
+            while not over.is_set():
+                actor(own, queue)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=act, args=(actor, random.Random(chance.random()))) for actor in actors]
+    for thread in threads:
+        thread.start()
+    over.wait(seconds)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    if failures:
+        raise failures[0]
+    _drain(recorder, duly.Client(server.url).queue("orders"))
+    return recorder.operations
+
+
+class _Producer:
+    """Pushes with keys that no other producer has, so that it knows which job a push replaces."""
+
+    def __init__(self, recorder: Recorder, ids: itertools.count[int]) -> None:
+        self._recorder, self._ids = recorder, ids
+        self._keys = [f"k{next(ids)}" for _ in range(KEYS)]
+        self._holders: dict[str, str] = {}
+
+    def __call__(self, chance: random.Random, queue: duly.Queue) -> None:
+        job = f"j{next(self._ids)}"
+        delay = chance.choice([0.0, 0.0, chance.uniform(0, 0.5)])
+        place = chance.randrange(KEYS)
+        key = self._keys[place] if chance.random() < 0.5 else None
+        new = duly.NewJob(
+            {"n": job},
+            id=job,
+            key=key,
+            delay=delay,
+            on_duplicate=chance.choice(["refuse", "keep", "replace"]),
+            max_retries=1000,
+            retry=duly.RetryPolicy.fixed(0.02),
+            result_ttl=30,
+        )
+        holder = self._holders.get(key) if key else None
+        start = time.time()
+        try:
+            summary = queue.push_many([new], ids=True)
+        except duly.DulyTimeoutError:
+            self._recorder.note("push", job, start, ok=None, delay=delay, key=key, replaced=holder)
+            # Nobody knows any more which job has this key.
+            self._keys[place] = f"k{next(self._ids)}"
+            return
+        assert summary.ids is not None
+        if summary.duplicates:
+            self._recorder.note("push", job, start, ok=False)
+        elif summary.kept:
+            self._recorder.note("push", job, start, kept=summary.ids[0])
+        else:
+            self._recorder.note("push", job, start, delay=delay, key=key, replaced=holder if summary.replaced else None)
+            if key is not None:
+                self._holders[key] = job
+        time.sleep(chance.uniform(0, 0.004))
+
+
+def _consume(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> None:
+    start = time.time()
+    try:
+        jobs = queue.reserve_many(chance.choice([1, 1, 5]), wait=0.05, lease=LEASE_S)
+    except duly.DulyTimeoutError:
+        return
+    for job in jobs:
+        recorder.note("run", job.id, start, token=job.token)
+    for job in jobs:
+        what = chance.choices(["ack", "fail", "forget", "late"], [10, 3, 1, 1])[0]
+        if what == "late":
+            time.sleep(LEASE_S * 1.2)
+        start = time.time()
+        ok: bool | None = True
+        try:
+            if what in ("ack", "late"):
+                job.ack(job.token)
+            elif what == "fail":
+                job.fail("by chance")
+        except duly.LeaseLostError:
+            ok = False
+        except duly.DulyTimeoutError:
+            ok = None
+        if what in ("ack", "late"):
+            recorder.note("ack", job.id, start, ok, token=job.token, value=job.token)
+        elif what == "fail":
+            recorder.note("fail", job.id, start, ok, token=job.token)
+
+
+def _operate(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> None:
+    pushed = [operation.job for operation in recorder.operations[-200:] if operation.what == "push" and operation.ok]
+    if not pushed:
+        return
+    job = chance.choice(pushed)
+    what = chance.choice(["cancel", "reschedule", "result"])
+    start = time.time()
+    if what == "cancel":
+        recorder.note("cancel", job, start, ok=queue.cancel(job) is not None)
+    elif what == "reschedule":
+        delay = chance.uniform(0, 0.5)
+        with suppress(duly.NotFoundError):
+            queue.reschedule(job, delay=delay)
+            recorder.note("reschedule", job, start, delay=delay)
+    else:
+        with suppress(duly.DulyTimeoutError, duly.NoResultError, duly.JobFailedError):
+            recorder.note("result", job, start, value=queue.wait_result(job, timeout=0.05))
+
+
+def _cut(server: Server, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0.05, 0.3))
+    with suppress(AssertionError):  # it may cut itself
+        server.cli("client", "kill", "type", "normal", "skipme", "yes")
+
+
+def _sabotage(server: Server) -> None:
+    time.sleep(0.02)
+    text = "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], -50, -1)) do redis.call('ZADD', KEYS[1], 'XX', 1, m) end"
+    with suppress(AssertionError):  # it may be cut, too
+        server.cli("eval", text, "1", "duly:{orders}:delayed")
+
+
+def _drain(recorder: Recorder, queue: duly.Queue) -> None:
+    """Run all that is left."""
+    until = time.time() + 60
+    while True:
+        start = time.time()
+        for job in queue.reserve_many(100, wait=0.2, lease=5):
+            recorder.note("run", job.id, start, token=job.token)
+            start_of_ack = time.time()
+            job.ack(job.token)
+            recorder.note("ack", job.id, start_of_ack, token=job.token, value=job.token)
+        counts = queue.counts()
+        if counts.delayed + counts.ready + counts.reserved + counts.failed == 0:
+            return
+        assert time.time() < until, f"the queue does not get empty: {counts}"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--sabotage", action="store_true")
+    arguments = parser.parse_args()
+    passed = failed = 0
+    began = time.monotonic()
+    for seed in itertools.count(arguments.seed):
+        if passed + failed and time.monotonic() - began + ROUND_S > arguments.seconds:
+            break
+        server = Server("--appendonly", "yes", "--appendfsync", "no")
+        try:
+            history = record(server, seed=seed, seconds=ROUND_S, sabotage=arguments.sabotage)
+            wrong = check(history)
+        finally:
+            server.close()
+        _say(f"seed {seed}: {len(history)} operations, {len(wrong)} wrong")
+        for line in wrong[:10]:
+            _say(f"    {line}")
+        good = bool(wrong) if arguments.sabotage else not wrong
+        passed, failed = passed + good, failed + (not good)
+    _say(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
