@@ -5,24 +5,46 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use once_cell::sync::Lazy;
+use once_cell::race::OnceBox;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::error::{Error, ErrorKind};
 
 /// How often a waiting call looks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-
-/// The process id of the maker, and what it made.
-type Kept<T> = Option<(u32, Arc<T>)>;
+/// How long an interrupted call may take to give back what it has got.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A value that belongs to the process that made it.
+///
+/// A fork may happen at any moment of any other thread, and what that thread holds then is held for ever in the child. So
+/// looking a value up takes no lock, and the lock of those who make one says in which process they are.
 pub struct PerProcess<T> {
-    kept: Mutex<Kept<T>>,
+    first: OnceBox<Made<T>>,
+    /// The process in which a thread makes a value just now; 0 for none.
+    making: AtomicU32,
+}
+
+/// What one process made, and what the processes that were forked from it did.
+struct Made<T> {
+    pid: u32,
+    value: Option<Arc<T>>,
+    forked: OnceBox<Made<T>>,
+}
+
+impl<T> Drop for Made<T> {
+    fn drop(&mut self) {
+        // Dropping a parent's value would close sockets that it still uses.
+        if self.pid != std::process::id() {
+            std::mem::forget(self.value.take());
+        }
+    }
 }
 
 impl<T> Default for PerProcess<T> {
@@ -34,55 +56,68 @@ impl<T> Default for PerProcess<T> {
 impl<T> PerProcess<T> {
     /// Nothing yet.
     pub const fn new() -> Self {
-        Self { kept: Mutex::new(None) }
+        Self { first: OnceBox::new(), making: AtomicU32::new(0) }
     }
 
-    /// The value of this process, made now if there is none yet.
-    ///
-    /// A fork may happen while another thread of the parent holds the lock; the child's copy then stays locked for ever. The
-    /// lock is held only while a value is looked up or made, so this tries for a while and then says so, and never hangs.
+    /// The value of this process, made now if there is none yet. One thread makes it, the others wait.
     pub fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
-        let mut kept = self.lock()?;
         let pid = std::process::id();
-        if let Some((_, value)) = kept.as_ref().filter(|(maker, _)| *maker == pid) {
-            return Ok(Arc::clone(value));
+        if let Some(value) = self.made_in(pid).0 {
+            return Ok(value);
+        }
+        let _making = self.begin_making(pid);
+        let (ours, end) = self.made_in(pid);
+        if let Some(value) = ours {
+            return Ok(value);
         }
         let value = Arc::new(make()?);
-        if let Some(of_the_parent) = kept.replace((pid, Arc::clone(&value))) {
-            std::mem::forget(of_the_parent);
-        }
+        // Nobody else makes one now, so the place is free.
+        let _ = end.set(Box::new(Made { pid, value: Some(Arc::clone(&value)), forked: OnceBox::new() }));
         Ok(value)
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, Kept<T>>, Error> {
-        for _ in 0..2000 {
-            match self.kept.try_lock() {
-                Ok(guard) => return Ok(guard),
-                Err(std::sync::TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
-                Err(std::sync::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+    /// What this process made; and where the next process puts what it makes.
+    fn made_in(&self, pid: u32) -> (Option<Arc<T>>, &OnceBox<Made<T>>) {
+        let mut at = &self.first;
+        while let Some(made) = at.get() {
+            if made.pid == pid {
+                return (made.value.clone(), &made.forked);
+            }
+            at = &made.forked;
+        }
+        (None, at)
+    }
+
+    fn begin_making(&self, pid: u32) -> Making<'_> {
+        let mut holder = 0;
+        loop {
+            match self.making.compare_exchange(holder, pid, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Making(&self.making),
+                Err(0) => holder = 0,
+                Err(here) if here == pid => {
+                    holder = 0;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                // A thread of the process that this one was forked from: here it does not exist.
+                Err(elsewhere) => holder = elsewhere,
             }
         }
-        Err(Error::new(
-            ErrorKind::Internal,
-            "this process was forked while a duly client was being made in another thread: make a new client here",
-        ))
     }
 }
 
-impl<T> Drop for PerProcess<T> {
+/// The lock of those who make a value.
+struct Making<'a>(&'a AtomicU32);
+
+impl Drop for Making<'_> {
     fn drop(&mut self) {
-        if let Ok(mut kept) = self.kept.try_lock()
-            && kept.as_ref().is_some_and(|(maker, _)| *maker != std::process::id())
-        {
-            std::mem::forget(kept.take());
-        }
+        self.0.store(0, Ordering::Release);
     }
 }
 
 /// The runtime on which blocking calls run: the calling thread drives the sockets itself, so that an answer costs no hop
 /// from one thread to another.
 pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
-    static LOCAL: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
+    static LOCAL: PerProcess<Runtime> = PerProcess::new();
     // A name that is looked up is, in a thread.
     LOCAL.get(|| {
         let mut builder = Builder::new_current_thread();
@@ -92,7 +127,7 @@ pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
 
 /// The runtime with a thread of its own, for futures that nobody blocks on (asyncio, what goes on between blocking calls).
 pub fn background() -> Result<Arc<Runtime>, Error> {
-    static BACKGROUND: Lazy<PerProcess<Runtime>> = Lazy::new(PerProcess::new);
+    static BACKGROUND: PerProcess<Runtime> = PerProcess::new();
     BACKGROUND.get(|| {
         // tokio panics if it gets none.
         let is_one_left = without_signals(|| std::thread::Builder::new().spawn(|| ()));
@@ -147,18 +182,94 @@ fn no_runtime(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?").caused_by(error)
 }
 
+/// Tasks that calls left behind when they were dropped.
+#[derive(Default)]
+struct Leftovers {
+    count: AtomicUsize,
+    over: Notify,
+}
+
+static LEFTOVERS: PerProcess<Leftovers> = PerProcess::new();
+
+struct Leftover(Option<Arc<Leftovers>>);
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        if let Some(all) = &self.0
+            && all.count.fetch_sub(1, Ordering::AcqRel) == 1
+        {
+            all.over.notify_waiters();
+        }
+    }
+}
+
+/// Goes on with something whose caller is gone, as a task; outside a runtime nobody could, and nothing happens.
+pub(crate) fn leave_behind(rest: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    let all = LEFTOVERS.get(|| Ok(Leftovers::default())).ok();
+    if let Some(all) = &all {
+        all.count.fetch_add(1, Ordering::AcqRel);
+    }
+    let leftover = Leftover(all);
+    runtime.spawn(async move {
+        rest.await;
+        drop(leftover);
+    });
+}
+
+/// Runs what was left behind, for a while.
+fn finish_leftovers(runtime: &Runtime) {
+    let Ok(all) = LEFTOVERS.get(|| Ok(Leftovers::default())) else { return };
+    let over = async {
+        loop {
+            let mut over = pin!(all.over.notified());
+            over.as_mut().enable();
+            if all.count.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            over.await;
+        }
+    };
+    // If it takes longer, the next call of this process goes on with it, and else the end of the lease.
+    let _ = runtime.block_on(async { tokio::time::timeout(FAREWELL, over).await });
+}
+
 /// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up. It is asked outside the runtime:
 /// a signal handler of the caller's language may call duly itself.
+///
+/// A call that is given up may have got jobs, or get them yet: they are given back before this returns, if the server answers
+/// within a second.
 pub(crate) fn block_on<T, E: From<Error>>(
     call: impl Future<Output = Result<T, Error>>,
-    mut interrupted: impl FnMut() -> Result<(), E>,
+    interrupted: impl FnMut() -> Result<(), E>,
 ) -> Result<T, E> {
     let runtime = local()?;
+    match until_interrupted(&runtime, call, interrupted) {
+        Ok(answer) => answer.map_err(E::from),
+        Err(interruption) => {
+            finish_leftovers(&runtime);
+            Err(interruption)
+        }
+    }
+}
+
+fn until_interrupted<T, E>(
+    runtime: &Runtime,
+    call: impl Future<Output = Result<T, Error>>,
+    mut interrupted: impl FnMut() -> Result<(), E>,
+) -> Result<Result<T, Error>, E> {
+    // Left behind the call: what it leaves are tasks of the runtime on which it ran.
+    let mut entered = None;
     let mut call = pin!(call);
     loop {
         match runtime.block_on(async { tokio::time::timeout(CHECK_EVERY, call.as_mut()).await }) {
-            Ok(answer) => return answer.map_err(E::from),
-            Err(_) => interrupted()?,
+            Ok(answer) => return Ok(answer),
+            Err(_) => {
+                if let Err(interruption) = interrupted() {
+                    entered.replace(runtime.enter());
+                    return Err(interruption);
+                }
+            }
         }
     }
 }
@@ -173,6 +284,72 @@ mod tests {
         let first = value.get(|| Ok(1)).unwrap();
         let second = value.get(|| Ok(2)).unwrap();
         assert_eq!((*first, *second), (1, 1));
+    }
+
+    #[test]
+    fn a_fork_while_another_thread_makes_a_value_locks_nothing_in_the_child() {
+        static VALUE: PerProcess<u32> = PerProcess::new();
+        let (making, is_making) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let maker = std::thread::spawn(move || {
+            let make = || {
+                making.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                Ok(1)
+            };
+            *VALUE.get(make).unwrap()
+        });
+        is_making.recv().unwrap();
+        // SAFETY: the child makes a number, ends itself without running anything else, and is ended if it hangs.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: neither touches memory.
+            unsafe {
+                libc::alarm(20);
+                let made = VALUE.get(|| Ok(2)).map_or(0, |value| *value);
+                libc::_exit(i32::from(made != 2));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: the status lives until the call returns.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child was ended by a signal, or has another value");
+        go_on.send(()).unwrap();
+        assert_eq!(maker.join().unwrap(), 1);
+        assert_eq!(*VALUE.get(|| Ok(3)).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_value_whose_making_failed_is_made_by_the_next() {
+        let value = PerProcess::new();
+        value.get(|| Err::<u32, _>(Error::new(ErrorKind::Internal, "no"))).unwrap_err();
+        assert_eq!(*value.get(|| Ok(2)).unwrap(), 2);
+    }
+
+    #[test]
+    fn what_an_interrupted_call_leaves_behind_is_done_before_it_returns() {
+        struct Leaves(Arc<AtomicUsize>);
+        impl Drop for Leaves {
+            fn drop(&mut self) {
+                let done = Arc::clone(&self.0);
+                leave_behind(async move {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    // As a reserve does: its answer comes, and what it brings is given back by a call of its own.
+                    leave_behind(async move {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        done.store(1, Ordering::Release);
+                    });
+                });
+            }
+        }
+        let done = Arc::new(AtomicUsize::new(0));
+        let leaves = Leaves(Arc::clone(&done));
+        let call = async move {
+            let _leaves = leaves;
+            std::future::pending::<Result<(), Error>>().await
+        };
+        block_on(call, || Err(Error::new(ErrorKind::Interrupted, "stop"))).unwrap_err();
+        assert_eq!(done.load(Ordering::Acquire), 1);
     }
 
     #[test]

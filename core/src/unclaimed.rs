@@ -6,10 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle;
-
 use crate::job::Job;
 use crate::queue::Queue;
+use crate::runtime::leave_behind;
 use crate::script::{GrantedJob, Outcomes, Verb};
 
 /// A call that goes on, as a task of its own, when its caller drops it half-way: what it brings is then dropped too, and
@@ -51,10 +50,8 @@ where
     F: Future + Send + 'static,
 {
     fn drop(&mut self) {
-        if let Some(call) = self.call.take().filter(|_| self.begun)
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(async move { drop(call.await) });
+        if let Some(call) = self.call.take().filter(|_| self.begun) {
+            leave_behind(async move { drop(call.await) });
         }
     }
 }
@@ -126,8 +123,6 @@ fn give_back(queue: &Queue, outcomes: Outcomes) {
         return;
     }
     // Outside a runtime, or if the call fails, the end of the lease gives them back.
-    if let Ok(runtime) = Handle::try_current() {
-        let queue = queue.clone();
-        runtime.spawn(async move { queue.settle_outcomes("release", &outcomes).await });
-    }
+    let queue = queue.clone();
+    leave_behind(async move { drop(queue.settle_outcomes("release", &outcomes).await) });
 }

@@ -1,21 +1,22 @@
 //! One call of a script: its text, its keys and its arguments, ready to be sent (and sent again) as they are.
 
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 /// A Lua script: its whole text, and the text's SHA-1, which is its name on the server.
 pub(crate) struct Script {
     pub(crate) text: String,
-    sha: OnceCell<String>,
+    // Not a cell that others wait for: a fork may happen while it is filled.
+    sha: OnceBox<String>,
 }
 
 impl Script {
     pub(crate) fn new(text: String) -> Self {
-        Self { text, sha: OnceCell::new() }
+        Self { text, sha: OnceBox::new() }
     }
 
     /// Forty hexadecimal digits.
     pub(crate) fn sha(&self) -> &str {
-        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text.as_bytes()).digest().to_string())
+        self.sha.get_or_init(|| Box::new(sha1_smol::Sha1::from(self.text.as_bytes()).digest().to_string()))
     }
 }
 

@@ -320,9 +320,10 @@ macro_rules! script {
             };
 
             fn script(clock: $crate::script::declare::Clock) -> &'static $crate::script::call::Script {
-                use once_cell::sync::OnceCell;
-                static ASSEMBLED: [OnceCell<$crate::script::call::Script>; 2] = [OnceCell::new(), OnceCell::new()];
-                ASSEMBLED[clock as usize].get_or_init(|| Self::DECLARATION.assemble(clock))
+                use once_cell::race::OnceBox;
+                // Not a cell that others wait for: a fork may happen while it is filled.
+                static ASSEMBLED: [OnceBox<$crate::script::call::Script>; 2] = [OnceBox::new(), OnceBox::new()];
+                ASSEMBLED[clock as usize].get_or_init(|| Box::new(Self::DECLARATION.assemble(clock)))
             }
 
             #[allow(unused_variables)] // a script may take no arguments

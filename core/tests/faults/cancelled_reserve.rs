@@ -1,6 +1,8 @@
 //! A reserve whose caller goes away while its call is on its way: nobody has the jobs, so they must come back at once, and
 //! not when their lease ends, which would count as a failure.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
@@ -108,4 +110,56 @@ async fn a_reserve_from_several_queues_gives_its_jobs_back() {
 #[tokio::test]
 async fn a_reserve_from_partitions_gives_its_jobs_back() {
     cancelled(Way::FromPartitions, 3, 0).await;
+}
+
+/// Interrupted as soon as somebody says so, and tells that it was.
+struct When(Arc<(AtomicBool, tokio::sync::Notify)>);
+
+impl duly::blocking::Interrupt for When {
+    type Error = duly::Error;
+
+    fn check(&mut self) -> Result<(), duly::Error> {
+        if self.0.0.load(Ordering::Acquire) {
+            self.0.1.notify_one();
+            return Err(duly::Error::new(duly::ErrorKind::Interrupted, "stop"));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blocking_reserve_that_is_interrupted_gives_its_jobs_back() {
+    for wait in [Duration::ZERO, Duration::from_secs(60)] {
+        let server = Server::start();
+        let direct = server.queue("orders");
+        direct.push_batch((0..3).map(|number| NewJob::new(&number).unwrap()).collect()).await.unwrap();
+        // The server must know the script: asking it for one that it does not know is a call too.
+        assert!(server.queue("warm").reserve(&ReserveOptions::new()).await.unwrap().is_empty());
+        let proxy = Proxy::before(server.port()).await;
+        let client = duly::blocking::Client::new(proxy.builder()).unwrap();
+        let interrupt = Arc::new((AtomicBool::new(false), tokio::sync::Notify::new()));
+        proxy.next_after(0, Fault::HoldReply);
+        let caller = {
+            let interrupt = Arc::clone(&interrupt);
+            std::thread::spawn(move || {
+                let options = ReserveOptions::new().max(10).wait(wait).lease(Duration::from_secs(3600));
+                let reserved = client.queue("orders").unwrap().reserve(&options, &mut When(interrupt));
+                // What was not given back within the second that it takes is by the next call of the process.
+                for _ in 0..100 {
+                    client.ping(&mut duly::blocking::Uninterrupted).unwrap();
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                reserved.map(|jobs| jobs.len())
+            })
+        };
+        proxy.happened().await; // the server has leased the jobs; the caller does not know yet
+        assert_eq!(direct.counts().await.unwrap().reserved, 3);
+        interrupt.0.store(true, Ordering::Release);
+        interrupt.1.notified().await;
+        proxy.deliver().await;
+        support::eventually("all are ready again", || async { direct.counts().await.unwrap().ready == 3 }).await;
+        assert_eq!(caller.join().unwrap().unwrap_err().kind(), duly::ErrorKind::Interrupted);
+        let returned = server.redis_cli(&["HVALS", "duly:{orders}:returned"]);
+        assert!(returned.lines().all(|note| note == "0;1;"), "{returned}");
+    }
 }
