@@ -108,6 +108,8 @@ where
         loop {
             let batch = {
                 let mut gathered = self.lock();
+                // A caller that is gone wants nothing to be sent any more.
+                gathered.waiting.retain(|(_, caller)| !caller.is_closed());
                 if gathered.waiting.is_empty() {
                     gathered.under_way = UnderWay::None;
                     return;
@@ -165,12 +167,16 @@ where
     F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
 {
     fn drop(&mut self) {
-        if !self.combiner.lock().pass_to_task(self.number) {
-            return;
-        }
-        // Outside a runtime nobody can be waiting: all callers' futures are gone with it.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(Arc::clone(self.combiner).send_gathered(self.send.clone()));
+        let runtime = tokio::runtime::Handle::try_current();
+        let mut gathered = self.combiner.lock();
+        match runtime {
+            Ok(runtime) if gathered.pass_to_task(self.number) => {
+                drop(gathered);
+                runtime.spawn(Arc::clone(self.combiner).send_gathered(self.send.clone()));
+            }
+            // Who waits goes with the next call.
+            Err(_) if gathered.under_way == UnderWay::ByCaller(self.number) => gathered.under_way = UnderWay::None,
+            _ => {}
         }
     }
 }
@@ -247,6 +253,55 @@ mod tests {
         first.abort();
         gate.add_permits(1);
         assert_eq!(second.await.unwrap().unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_a_caller_gave_up_before_it_was_sent_is_not_sent() {
+        let combiner = Combiner::<u32, u32>::new();
+        let parts_sent = Arc::new(Mutex::new(Vec::new()));
+        let gate = Arc::new(Semaphore::new(0));
+        let send = {
+            let (parts_sent, gate) = (Arc::clone(&parts_sent), Arc::clone(&gate));
+            move |parts: Vec<u32>| {
+                let (parts_sent, gate) = (Arc::clone(&parts_sent), Arc::clone(&gate));
+                async move {
+                    parts_sent.lock().unwrap().extend_from_slice(&parts);
+                    gate.acquire().await.unwrap().forget();
+                    Ok(parts)
+                }
+            }
+        };
+        let mut calls = Vec::new();
+        for part in 1..4 {
+            let (waiting, send) = (Arc::clone(&combiner), send.clone());
+            calls.push(tokio::spawn(async move { waiting.call(part, send).await }));
+            let waiting = usize::try_from(part - 1).unwrap();
+            while combiner.lock().under_way == UnderWay::None || combiner.lock().waiting.len() < waiting {
+                tokio::task::yield_now().await;
+            }
+        }
+        calls[1].abort();
+        assert!((&mut calls[1]).await.unwrap_err().is_cancelled());
+        gate.add_permits(2);
+        assert_eq!(calls.pop().unwrap().await.unwrap().unwrap(), 3);
+        assert_eq!(*parts_sent.lock().unwrap(), [1, 3]);
+    }
+
+    #[test]
+    fn a_first_caller_that_is_dropped_outside_a_runtime_holds_nobody_up() {
+        let combiner = Combiner::<u32, u32>::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut first = Box::pin(combiner.call(1, |_| std::future::pending()));
+        let mut second = Box::pin(combiner.call(2, |parts: Vec<u32>| async move { Ok(parts) }));
+        runtime.block_on(std::future::poll_fn(|context| {
+            assert!(first.as_mut().poll(context).is_pending());
+            assert!(second.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        }));
+        drop(first);
+        let third = combiner.call(3, |parts: Vec<u32>| async move { Ok(parts) });
+        assert_eq!(runtime.block_on(third).unwrap(), 3);
+        assert_eq!(runtime.block_on(second).unwrap(), 2);
     }
 
     #[tokio::test]
