@@ -149,7 +149,7 @@ impl Queue {
 
     fn inner(&self) -> Result<Arc<crate::Queue>, Error> {
         // The name was checked when this was made; a part of a queue has one that nobody else may give.
-        self.made.get(|| Ok(crate::Queue::new(crate::Client::clone(&*self.client.inner()?), self.name.to_string())))
+        self.made.get(|| Ok(crate::Queue::new(crate::Client::clone(&*self.client.inner()?), &self.name)))
     }
 
     /// See [`crate::Queue::push`].

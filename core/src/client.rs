@@ -1,7 +1,7 @@
 //! The client: settings, one connection layer, one session.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -12,6 +12,7 @@ use crate::durability::Durability;
 use crate::embedded::{self, Attached};
 use crate::error::{Error, ErrorKind};
 use crate::id::IdGenerator;
+use crate::known_queues::KnownQueues;
 use crate::name;
 use crate::queue::Queue;
 use crate::script::{Call, Clock};
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
+    pub(crate) queues: Mutex<KnownQueues>,
     pub(crate) clock: Clock,
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
@@ -104,7 +106,7 @@ impl Client {
     /// Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Queue::new(self.clone(), name.to_owned()))
+        Ok(Queue::new(self.clone(), name))
     }
 
     /// A client with the same settings and connections of its own, for the thread of a worker: its calls fail early, and the
@@ -125,6 +127,7 @@ impl Client {
                 prefix: shared.prefix.clone(),
                 ids: IdGenerator::new(),
                 session: Session::new()?,
+                queues: Mutex::default(),
                 clock: shared.clock,
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
@@ -411,6 +414,7 @@ impl ClientBuilder {
                 prefix: self.prefix,
                 ids: IdGenerator::new(),
                 session: Session::new()?,
+                queues: Mutex::default(),
                 clock: self.clock,
                 max_data_bytes: self.max_data_bytes,
                 durability: self.durability,

@@ -91,6 +91,7 @@ mod inspect;
 mod job;
 mod json;
 mod keys;
+mod known_queues;
 mod lease;
 mod limits;
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Client {
         if count == 0 || count > MAX_PARTITIONS {
             return Err(Error::invalid(format!("a queue has 1 to {MAX_PARTITIONS} partitions, not {count}")));
         }
-        let part = |number| QueueWeight::new(Queue::new(self.clone(), format!("{name}/{number}")), 1);
+        let part = |number| QueueWeight::new(Queue::new(self.clone(), &format!("{name}/{number}")), 1);
         Ok(Partitions { name: name.to_owned(), parts: (0..count).map(part).collect() })
     }
 }
@@ -59,7 +59,7 @@ impl Client {
     /// The queue of this name, which may be one of the parts of a partitioned queue (`orders/0`): a worker serves both.
     pub(crate) fn queue_or_part(&self, name: &str) -> Result<Queue, Error> {
         check_queue_or_part(name)?;
-        Ok(Queue::new(self.clone(), name.to_owned()))
+        Ok(Queue::new(self.clone(), name))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A queue: what producers do with it. What workers, operators and onlookers do is in `reserve.rs`, `settle.rs` and
 //! `lease.rs`, `operate.rs`, and `inspect.rs`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use redis::Value;
 
@@ -46,7 +46,7 @@ pub(crate) struct QueueShared {
 }
 
 impl QueueShared {
-    fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
+    pub(crate) fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
         Arc::new(Self {
             keys: QueueKeys::new(prefix, &name),
             name,
@@ -112,8 +112,10 @@ pub struct PushSummary {
 }
 
 impl Queue {
-    pub(crate) fn new(client: Client, name: String) -> Self {
-        let shared = QueueShared::new(&client.shared.prefix, name, Levels::one(name::DEFAULT_PRIORITY));
+    pub(crate) fn new(client: Client, name: &str) -> Self {
+        let make = || QueueShared::new(&client.shared.prefix, name.to_owned(), Levels::one(name::DEFAULT_PRIORITY));
+        // Nothing that is done under the lock can panic, so a poisoned one is still whole.
+        let shared = client.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
         Self { client, shared }
     }
 
@@ -259,7 +261,7 @@ impl Queue {
             PushReply::decode_each(reply, run.len())
         };
         let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
-        Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, &job.id)).collect())
+        Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())
     }
 
     /// The same queue with these levels' lists passed, whatever is known to be in use.
@@ -400,7 +402,8 @@ impl PushSummary {
 }
 
 impl Pushed {
-    fn from_reply(reply: PushReply, id: &str) -> Self {
+    fn from_reply(reply: PushReply, job: &Prepared) -> Self {
+        let id = &job.id;
         match reply {
             PushReply::Created => Self::Created { id: id.to_owned() },
             PushReply::Kept(holder) => Self::Kept { id: holder },

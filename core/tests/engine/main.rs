@@ -12,6 +12,7 @@ mod cluster;
 mod import;
 mod limits;
 mod partitions;
+mod queue_handles;
 mod reference_systems;
 mod registry;
 mod release;
