@@ -602,6 +602,25 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a call that was given up wins over a newer one that used another slot",
     ),
     (
+        "push",
+        "if call_renew ~= '0' then",
+        "if false then",
+        "a push that the server has forgotten runs a job twice at once",
+    ),
+    (
+        "push",
+        "if redis.call('HEXISTS', jobs, ARGV[i]) == 0 then",
+        "if false then",
+        "of a batch that the server has forgotten in part, the rest is lost",
+    ),
+    ("push", "if last_item < first_item then", "if false then", "a push that the server has forgotten is refused"),
+    (
+        "push",
+        "unpack(ARGV, first_item, last_item)) == 0 then",
+        "unpack(ARGV, first_item, last_item)) < 0 then",
+        "a late copy of a push that the server has forgotten runs a job twice at once",
+    ),
+    (
         "meta",
         "if known[1] and tonumber(known[1]) > tonumber(FORMAT) then",
         "if false then",

@@ -9,6 +9,21 @@ if refused then return refused end
 
 -- ARGV from first_item: (id, record) each.
 local last_item = #ARGV
+if call_renew ~= '0' then
+  -- Perhaps sent again, and its memory is gone since the server's clock jumped: what is in stays as it is.
+  local kept = first_item - 1
+  for i = first_item, last_item, 2 do
+    if redis.call('HEXISTS', jobs, ARGV[i]) == 0 then
+      ARGV[kept + 1], ARGV[kept + 2] = ARGV[i], ARGV[i + 1]
+      kept = kept + 2
+    end
+  end
+  last_item = kept
+  if last_item < first_item then
+    --- include: room_first
+    return answer('created')
+  end
+end
 local place = {}
 local at
 if due ~= '' then
@@ -26,7 +41,8 @@ if not at then
   for i = first_item, last_item, 2 do place[#place + 1] = ARGV[i] end
 end
 
-redis.call('HSET', jobs, unpack(ARGV, first_item, last_item))
+-- None is new: a late copy, or one whose durability is waited for, of a call whose memory is gone.
+if redis.call('HSET', jobs, unpack(ARGV, first_item, last_item)) == 0 then return answer('created') end
 local placed
 if at then
   placed = redis.pcall('ZADD', delayed, unpack(place))

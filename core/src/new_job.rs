@@ -268,7 +268,7 @@ impl NewJob {
             return Err(fault);
         }
         self.data.check_size(max_data_bytes)?;
-        let unique = self.id.is_some() || self.key.is_some();
+        let (has_own_id, unique) = (self.id.is_some(), self.id.is_some() || self.key.is_some());
         let id = self.id.or(self.made_id).unwrap_or_else(|| made_id.to_owned());
         let mut envelope = Envelope::new(id.clone(), self.data);
         envelope.time = now.whole_seconds();
@@ -318,6 +318,7 @@ impl NewJob {
             record,
             due,
             level,
+            has_own_id,
             unique,
             on_duplicate: self.on_duplicate,
             durability: self.durability,
@@ -333,6 +334,8 @@ pub(crate) struct Prepared {
     pub(crate) record: Vec<u8>,
     pub(crate) due: Due,
     pub(crate) level: u8,
+    /// Its id is the user's, so another job may have it.
+    pub(crate) has_own_id: bool,
     /// It has an id or a key that another job may have.
     pub(crate) unique: bool,
     pub(crate) on_duplicate: OnDuplicate,

@@ -405,6 +405,12 @@ impl Pushed {
     fn from_reply(reply: PushReply, job: &Prepared) -> Self {
         let id = &job.id;
         match reply {
+            // An id that duly has made is nobody else's: this very call was executed before, and the server has forgotten it.
+            PushReply::Kept(holder) | PushReply::Duplicate(holder) | PushReply::Replaced(holder)
+                if !job.has_own_id && holder == *id =>
+            {
+                Self::Created { id: holder }
+            }
             PushReply::Created => Self::Created { id: id.to_owned() },
             PushReply::Kept(holder) => Self::Kept { id: holder },
             PushReply::Duplicate(holder) => Self::Duplicate { id: holder },

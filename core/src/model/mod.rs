@@ -9,6 +9,7 @@ mod command;
 mod differential;
 mod dump;
 mod foreign;
+mod forgotten;
 mod generate;
 mod invariants;
 mod limits;

@@ -1,7 +1,7 @@
 //! `push` and `push_unique`.
 
 use crate::keys::Levels;
-use crate::script::{Due, IfHeld};
+use crate::script::{Due, IfHeld, Renewal};
 
 use super::command::{Answer, CallId, Refused, UniqueItem};
 use super::state::{LARGE, Record, State};
@@ -19,9 +19,17 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
+        // Its memory is gone, and it was executed before.
+        let are_in = items.iter().filter(|(id, _)| self.records.contains_key(id)).count();
+        if are_in == items.len() {
+            return Ok(self.remember(call, "created".to_owned()));
+        }
+        let is_again = call.renewal != Renewal::No;
+        let items: Vec<_> =
+            items.iter().filter(|(id, _)| !is_again || !self.records.contains_key(id)).cloned().collect();
         let names = self.names();
         let at = self.due_at(due);
-        for (id, record) in items {
+        for (id, record) in &items {
             self.records.insert(id.clone(), record.clone());
             match at {
                 Some(at) => {

@@ -479,3 +479,47 @@ async fn extending_again_after_the_lease_went_to_another_is_refused() {
     assert_eq!(job.ack().await.unwrap_err().kind(), ErrorKind::LeaseLost);
     theirs[0].ack().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_counted_once() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    for (how, jobs) in [("plain", 3), ("delayed", 3), ("keyed", 1)] {
+        let (queue, other) = (client.queue(how).unwrap(), server.queue(how));
+        let job = move |number: usize| {
+            let job = NewJob::new(&number).unwrap();
+            match how {
+                "delayed" => job.delay(Duration::from_secs(3600)),
+                "keyed" => job.key("k"),
+                _ => job,
+            }
+        };
+        let run = {
+            let queue = queue.clone();
+            async move { queue.push_batch((0..jobs).map(job).collect()).await }
+        };
+        let memory = format!("duly:{{{how}}}:call:*");
+        let meanwhile = async {
+            if how == "plain" {
+                assert_eq!(reserve(&other).await.len(), 1);
+            }
+            let key = server.redis_cli(&["KEYS", &memory]);
+            for key in key.lines() {
+                server.redis_cli(&["DEL", key]);
+            }
+        };
+        let pushed = lose_reply(&proxy, run, Box::pin(meanwhile)).await.unwrap();
+        assert!(pushed.iter().all(|one| matches!(one, Pushed::Created { .. })), "{how}: {pushed:?}");
+        let counts = other.counts().await.unwrap();
+        assert!(counts.totals.contains(&("pushed".to_owned(), jobs as u64)), "{how}: {:?}", counts.totals);
+        let expected = match how {
+            "plain" => (0, jobs - 1, 1),
+            "delayed" => (jobs, 0, 0),
+            _ => (0, jobs, 0),
+        };
+        let found = [counts.delayed, counts.ready, counts.reserved].map(|count| usize::try_from(count).unwrap());
+        assert_eq!(found, <[usize; 3]>::from(expected), "{how}");
+        let entries = server.redis_cli(&["LLEN", &format!("duly:{{{how}}}:ready:5")]);
+        assert_eq!(entries.trim(), expected.1.to_string(), "{how}");
+    }
+}
