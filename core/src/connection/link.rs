@@ -38,6 +38,14 @@ pub(super) enum Request<'a> {
 }
 
 impl Request<'_> {
+    /// Is it a call whose repetition does nothing, so that it matters whether it was ever executed?
+    pub(super) fn changes_once(&self) -> bool {
+        match self {
+            Self::Script(call) | Self::ScriptAgain(call) | Self::Durable(call, _) => call.is_numbered,
+            Self::Plain(_) => false,
+        }
+    }
+
     /// How long the server is asked to take its time.
     pub(super) fn asked_wait(&self) -> Duration {
         match self {

@@ -62,6 +62,7 @@ impl Shared {
             }
             match &trouble.next {
                 Next::Ask { to } => ask.clone_from(to),
+                Next::GiveUp if may_have_run && request.changes_once() => return Err(behind_doubt(*trouble.error)),
                 Next::GiveUp => return Err(*trouble.error),
                 _ => {}
             }
@@ -177,6 +178,19 @@ impl Shared {
             && !self.has_worked.load(Ordering::Relaxed)
             && (self.topology.is_single() || !may_heal || !self.topology.has_been_found())
     }
+}
+
+/// A refusal speaks of its own attempt only: that nothing was stored is not known of the one before, which may still arrive.
+fn behind_doubt(refusal: Error) -> Error {
+    if refusal.kind() == ErrorKind::NotDurable {
+        return refusal; // it is in
+    }
+    Error::new(
+        ErrorKind::Timeout,
+        "an attempt got no answer and may have been executed, and the next one was refused (a push with an id or a key can \
+         be repeated safely)",
+    )
+    .caused_by(refusal)
 }
 
 fn out_of_time(trouble: Trouble, may_have_run: bool, deadline: Duration) -> Error {

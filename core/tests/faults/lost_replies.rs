@@ -481,6 +481,28 @@ async fn extending_again_after_the_lease_went_to_another_is_refused() {
 }
 
 #[tokio::test]
+async fn a_refusal_behind_an_attempt_without_an_answer_does_not_say_that_nothing_was_stored() {
+    let server = Server::start();
+    server.queue("warm").push(NewJob::new(&1).unwrap()).await.unwrap();
+    let (proxy, client) = behind(&server).await;
+    let queue = client.queue("orders").unwrap();
+    proxy.next(Fault::HoldRequest);
+    let push = {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.push(NewJob::new(&1).unwrap()).await })
+    };
+    proxy.happened().await;
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    proxy.reopen();
+    let error = push.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("may have been executed"), "{error}");
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    proxy.deliver().await;
+    assert_eq!(queue.counts().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
 async fn a_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_counted_once() {
     let server = Server::start();
     let (proxy, client) = behind(&server).await;
