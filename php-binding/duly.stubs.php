@@ -501,7 +501,10 @@ namespace Duly {
 
         /** Which run this is, 1 for the first. */
         public readonly int $attempt;
-        /** The fencing token of this lease: larger than that of every earlier lease of this job. */
+        /**
+         * The fencing token of this lease: larger than that of every earlier lease of this job. Jobs that were fetched
+         * together have the same, so a comparison needs the id beside it: `WHERE id = :id AND token < :token`.
+         */
         public readonly int $token;
         /** The queue that it came from; of a queue in parts, the part. */
         public readonly Queue $queue;
@@ -525,7 +528,8 @@ namespace Duly {
          *
          * `data` or `raw`, `attempts` and `maxRetries` change the job before that is decided.
          *
-         * @param string|\Throwable $error an exception is kept as `DomainException: what it says`
+         * @param string|\Throwable $error an exception is kept as `DomainException: what it says at file:line`, with
+         *     its causes behind it
          * @param int|float|null $retryAfter seconds until the next run, instead of the policy's
          * @param bool $counted false: the count of failures stays
          * @param bool $final true: no more runs
@@ -906,6 +910,7 @@ namespace Duly {
         /**
          * The next job, waited for so many seconds. The run before is done with that, if it was not ended otherwise.
          *
+         * Lets SIGTERM, SIGINT, SIGQUIT and SIGURG through, if the job before has blocked them, unless `patience` is 0.
          * Null when there is none within the wait, when there are `events`, and when there will be none (`isOver`).
          *
          * @throws Exception\ExceptionInterface

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Worker;
+
 final class MemoryTest extends ServerTestCase
 {
     public function testTwentyThousandJobsNeedNoMoreMemoryThanTheFirst(): void
@@ -49,6 +51,21 @@ final class MemoryTest extends ServerTestCase
         $before = memory_get_usage();
         $push(500);
         self::assertLessThan($before + 32768, memory_get_usage());
+    }
+
+    public function testAWorkerNeedsNoMemoryWhenItIsGone(): void
+    {
+        $work = function (int $times): void {
+            for (; $times > 0; $times--) {
+                $this->queue->push(1, name: 'n');
+                $worker = new Worker($this->client, ['q'], maxJobs: 1);
+                $worker->on('n', static fn () => null)->run();
+            }
+        };
+        $work(5);
+        $before = memory_get_usage();
+        $work(50);
+        self::assertLessThan($before + 16384, memory_get_usage());
     }
 
     private function rounds(int $rounds): void

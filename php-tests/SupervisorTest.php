@@ -297,6 +297,65 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
+    public function testNoExitStatusOfAHandlerStopsAll(): void
+    {
+        foreach ([121, 2] as $status) {
+            $this->queue->push($status, name: 'n', id: "exit {$status}", maxRetries: 0);
+            $program = $this->supervise('fn (int $status) => $status === 0 ? say("end 0") : exit($status)');
+            $program->hear("job 'exit {$status}' (n, attempt 1) of queue 'q' failed for good: its handler ended");
+            $program->hear("ended with {$status}; another one starts in 0.1 s");
+            $this->queue->push(0, name: 'n');
+            $program->hear('end 0');
+            $program->signal(SIGTERM);
+            self::assertSame(0, $program->end());
+        }
+    }
+
+    public function testItReplacesOneWorkerAfterTheOtherAtHupAndUsr2(): void
+    {
+        foreach ([SIGHUP, SIGUSR2] as $signal) {
+            $this->queue->push('slow', name: 'n');
+            $program = $this->supervise(self::HANDLER, '--processes', '2');
+            $program->hear('begin slow');
+            Server::until(fn () => count($this->queue->workers()) === 2, 'not both are there');
+            $before = $this->childrenOf($program->pid());
+            $program->signal($signal);
+            // Sent to all of its processes, as by systemctl kill.
+            array_map(static fn (int $pid): bool => posix_kill($pid, $signal), $before);
+            $program->hear('reloading: one worker after the other ends after its job');
+            $this->client->queue('gate')->push(1);
+            $program->hear('end slow');
+            $replaced = fn (): bool => array_intersect($before, $this->childrenOf($program->pid())) === []
+                && count($this->childrenOf($program->pid())) === 2;
+            Server::until($replaced, 'they are not replaced');
+            $this->queue->push('quick', name: 'n');
+            $program->hear('end quick');
+            self::assertStringNotContainsString('ended with', $program->said());
+            $program->signal(SIGTERM);
+            self::assertSame(0, $program->end());
+        }
+    }
+
+    public function testCodeThatIsBrokenWhenItIsReloadedStopsNobodyElse(): void
+    {
+        $client = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        $code = "<?php return (new Duly\\Worker(new Duly\\Client({$client}), ['q']))"
+            . '->on("n", function (): void { fwrite(STDOUT, "ran in " . getmypid() . ";"); });';
+        file_put_contents($file, $code);
+        $program = $this->start([$file, '--processes=2']);
+        Server::until(fn () => count($this->queue->workers()) === 2, 'not both are there');
+        file_put_contents($file, '<?php return 5;');
+        $program->signal(SIGUSR2);
+        $program->hear('ended with 2; another one starts in 0.2 s');
+        $this->queue->push(1, name: 'n');
+        $program->hear('ran in');
+        file_put_contents($file, $code);
+        Server::until(fn () => count($this->queue->workers()) === 2, 'it does not come back');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     public function testALoggerThatThrowsIsNoReasonToStopAll(): void
     {
         $url = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);

@@ -126,16 +126,80 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame([1, 1], [$this->totals()['acked'], $this->totals()['reclaimed']]);
     }
 
-    public function testAJobWhoseHandlerEndsTheProcessHasFailed(): void
+    public function testAJobWhoseHandlerEndsTheProcessHasFailedAndIsNamed(): void
     {
-        $ends = ['exit' => 'exit(7);', 'fatal' => 'ini_set("memory_limit", "8M"); str_repeat("x", 1 << 24);'];
-        foreach ($ends as $name => $end) {
-            $this->queue->push(1, id: $name, name: 'n', maxRetries: 0);
-            $program = $this->worker('$worker->on("n", function () {' . $end . '}); $worker->run();');
-            self::assertSame($name === 'exit' ? 7 : 255, $program->end());
-            $said = $name === 'exit' ? 'exit was called' : 'Allowed memory size';
+        $fatal = 'ini_set("memory_limit", "8M"); str_repeat("x", 1 << 24);';
+        $ends = [
+            'exit' => ['exit;', 0, 'exit was called', 'its handler ended the process by exit', 'RuntimeException'],
+            'status' => ['exit(7);', 7, 'exit was called', 'its handler ended the process by exit', 'RuntimeException'],
+            'fatal' => [$fatal, 255, 'Allowed memory size', 'a fatal error at', 'ErrorException'],
+        ];
+        foreach ($ends as $name => [$end, $status, $stored, $said, $class]) {
+            $this->queue->push(1, id: $name, name: 'n', maxRetries: 1, retry: RetryPolicy::fixed(0));
+            $run = function () use ($end): Program {
+                return $this->worker('
+                    $worker->onFailed(fn (Duly\Job $job, Throwable $thrown) => say("{$job->id} by " . $thrown::class));
+                    $worker->on("n", function () {' . $end . '})->run();
+                ');
+            };
+            $program = $run();
+            self::assertSame($status, $program->end());
+            $named = "job '{$name}' (n, attempt 1) of queue 'q' failed, and runs again after 0 s: {$said}";
+            self::assertStringContainsString($named, $program->said());
+            self::assertStringNotContainsString("{$name} by", $program->said());
+            $program = $run();
+            self::assertSame($status, $program->end());
+            $named = "job '{$name}' (n, attempt 2) of queue 'q' failed for good: {$said}";
+            self::assertStringContainsString($named, $program->said());
+            self::assertStringContainsString("{$name} by {$class}", $program->said());
             $error = (string) $this->queue->find($name)?->error;
-            self::assertStringStartsWith("the process ended during the run: {$said}", $error);
+            self::assertStringStartsWith("the process ended during the run: {$stored}", $error);
+        }
+    }
+
+    public function testTheLastTimeoutIsHeardByOnFailed(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 1, retry: RetryPolicy::fixed(0));
+        $program = $this->worker('
+            $worker->onFailed(function (Duly\Job $job, Throwable $thrown) {
+                say("heard of {$job->id} at attempt {$job->attempt}: {$thrown->getMessage()}");
+            });
+            $worker->on("n", fn () => sleep(30))->run();
+        ', 'maxJobs: 2');
+        self::assertSame(0, $program->end());
+        self::assertSame(1, substr_count($program->said(), 'heard of'));
+        self::assertStringContainsString("heard of a at attempt 2: job 'a' of queue 'q' ran longer", $program->said());
+    }
+
+    public function testWhatAHandlerDoesToSignalsIsGoneWhenTheNextJobBegins(): void
+    {
+        $deeds = [
+            'pcntl_signal(SIGTERM, fn () => say("its own")); pcntl_signal(SIGURG, fn () => say("its own"));',
+            'pcntl_signal(SIGTERM, SIG_IGN); pcntl_signal(SIGURG, SIG_DFL);',
+            'pcntl_sigprocmask(SIG_BLOCK, [SIGTERM, SIGURG]);',
+            'pcntl_async_signals(false);',
+        ];
+        foreach ($deeds as $deed) {
+            $this->queue->push('first', name: 'first');
+            $this->queue->push('second', id: 'a', name: 'long', timeout: 0.3, maxRetries: 0);
+            $this->queue->push('third', id: 'b', name: 'long');
+            $program = $this->worker('
+                $worker->on("first", function () { ' . $deed . ' });
+                $worker->on("long", function (string $data) {
+                    say("begin $data");
+                    while (true) {
+                        usleep(1000);
+                    }
+                });
+                $worker->run();
+                say("ended");
+            ', 'grace: 0.2');
+            $program->hear('begin third');
+            $program->signal(SIGTERM);
+            self::assertSame(142, $program->end(5), $deed);
+            self::assertStringNotContainsString('its own', $program->said());
+            self::assertSame('ran longer than its timeout of 0.3 s', $this->queue->find('a')?->error);
+            self::assertSame([1, 1], [$this->queue->purge('ready'), $this->queue->purge('failed')]);
         }
     }
 

@@ -74,7 +74,7 @@ final class WorkerHooksTest extends ServerTestCase
         });
         $worker->run();
         self::assertSame(['failure'], $this->said);
-        self::assertSame('DomainException: not now', $this->queue->find('a')?->error);
+        self::assertStringStartsWith('DomainException: not now at ', $this->queue->find('a')?->error);
     }
 
     public function testAHookThatThrowsAfterTheHandlerIsSaidAndChangesNothing(): void
@@ -219,7 +219,7 @@ final class WorkerHooksTest extends ServerTestCase
         $logger = new RecordingLogger();
         $this->queue->push('secret', id: 'a', name: 'works');
         $this->queue->push('secret', id: 'b', name: 'fails', maxRetries: 0);
-        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger);
+        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger, logDone: true);
         $error = new \DomainException('broken');
         $worker->on('works', static fn () => null)->on('fails', static fn () => throw $error)->run();
         $context = ['queue' => 'q', 'id' => 'a', 'name' => 'works', 'attempt' => 1];
@@ -230,6 +230,84 @@ final class WorkerHooksTest extends ServerTestCase
             ['error', "job 'b' (fails, attempt 1) of queue 'q' failed for good: DomainException at {$place}", $other],
         ], $logger->records);
         $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
+    }
+
+    public function testAJobThatIsDoneIsLoggedOnlyWhenAskedFor(): void
+    {
+        $logger = new RecordingLogger();
+        $this->queue->push(1, name: 'n');
+        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
+        $worker->on('n', static fn () => null)->run();
+        self::assertSame([], $logger->records);
+    }
+
+    public function testAFailureIsReportedOnceWhereAFrameworkReportsIt(): void
+    {
+        $logger = new RecordingLogger();
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $this->queue->push(1, id: 'b', name: 'n');
+        $reported = [];
+        $report = static function (\Throwable $thrown, Job $job) use (&$reported): void {
+            $reported[] = [$job->id, $thrown->getMessage()];
+            if ($job->id === 'b') {
+                throw new \LogicException('a report that fails');
+            }
+        };
+        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger, report: $report);
+        $worker->on('n', static fn () => throw new \DomainException('mine'))->run();
+        self::assertSame([['a', 'mine'], ['b', 'mine']], $reported);
+        self::assertSame(['failed', 'delayed'], [$this->queue->find('a')?->state, $this->queue->find('b')?->state]);
+        self::assertCount(1, $logger->records);
+        self::assertStringStartsWith("report for job 'b' (n, attempt 1) of queue 'q' threw", $logger->records[0][1]);
+    }
+
+    public function testTheStoredErrorHasThePlacesOfAllCauses(): void
+    {
+        $cause = new \UnderflowException('the database has gone away');
+        $errors = [
+            'a' => new \DomainException("no \xff order", 0, $cause),
+            'b' => new Fail('given up', $cause),
+            'c' => new \DomainException(),
+        ];
+        foreach (array_keys($errors) as $id) {
+            $this->queue->push($id, id: $id, name: 'n', maxRetries: 0);
+        }
+        $worker = $this->worker(3)->on('n', static fn (string $id) => throw $errors[$id]);
+        $worker->run();
+        $at = static fn (\Throwable $error): string => "{$error->getFile()}:{$error->getLine()}";
+        $caused = "; caused by UnderflowException: the database has gone away at {$at($cause)}";
+        self::assertSame([
+            "DomainException: no \u{fffd} order at {$at($errors['a'])}{$caused}",
+            "given up{$caused}",
+            "DomainException at {$at($errors['c'])}",
+        ], array_map(fn (string $id): ?string => $this->queue->find($id)?->error, ['a', 'b', 'c']));
+        $this->queue->requeue('c');
+        $this->queue->reserve()?->fail($errors['a'], final: true);
+        self::assertStringEndsWith($caused, (string) $this->queue->find('c')?->error);
+    }
+
+    public function testAnExceptionOfThinkOrmEndsTheWorkerAsThatOfPhpDoes(): void
+    {
+        eval('namespace think\db\exception {
+            class DbException extends \Exception {}
+            class PDOException extends DbException {}
+            class DataNotFound extends DbException {}
+            class Gone extends PDOException {}
+        }');
+        $runs = function (string $class): int {
+            $this->queue->pushMany(array_fill(0, 2, ['data' => 1, 'name' => 'n', 'maxRetries' => 0]));
+            $runs = 0;
+            $worker = $this->worker(2)->restartOn([\PDOException::class]);
+            $worker->on('n', static function () use ($class, &$runs): void {
+                $runs++;
+                throw new \DomainException('wrapped', 0, new $class('gone away'));
+            })->run();
+            $this->queue->purge('ready');
+            return $runs;
+        };
+        self::assertSame(1, $runs('think\db\exception\PDOException'));
+        self::assertSame(1, $runs('think\db\exception\Gone'));
+        self::assertSame(2, $runs('think\db\exception\DataNotFound'));
     }
 
     public function testWhatTheEngineTellsOfAJobHasTheSameContext(): void

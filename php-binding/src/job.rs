@@ -3,7 +3,7 @@
 use duly::{Millis, Next, Outcome, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ce;
 
 use crate::call;
@@ -185,19 +185,45 @@ pub fn wait_of(next: &Next) -> Option<f64> {
     }
 }
 
-/// A text, or an exception as `DomainException: what it says`. A message may hold any bytes, and an error must be UTF-8.
+/// A text, or an exception with its causes: `DomainException: what it says at file:line; caused by ...`. What `Duly\\Retry` and
+/// `Duly\\Fail` say is said alone. A message may hold any bytes, and an error must be UTF-8.
 pub fn error_text(error: &Zval) -> Result<String, Fault> {
+    const MOST_CAUSES: usize = 10;
     let error = error.dereference();
     if let Some(text) = error.zend_str().filter(|_| error.is_string()) {
         return Ok(String::from_utf8_lossy(text.as_bytes()).into_owned());
     }
-    let thrown = error.object().filter(|object| object.instance_of(ce::throwable()));
-    let Some(thrown) = thrown else {
+    if !error.object().is_some_and(|object| object.instance_of(ce::throwable())) {
         let found = convert::type_name(error);
         return Err(Fault::invalid(format!("the error must be a text or a Throwable, not {found}")));
+    }
+    let mut text = String::new();
+    let mut cause = Some(error.shallow_clone());
+    for _ in 0..MOST_CAUSES {
+        let Some(thrown) = cause.as_ref().and_then(Zval::object) else { break };
+        if !text.is_empty() {
+            text.push_str("; caused by ");
+        }
+        text.push_str(&description(thrown)?);
+        cause = call::method(thrown, "getPrevious", Vec::new())?;
+    }
+    Ok(text)
+}
+
+fn description(thrown: &ZendObject) -> Result<String, Fault> {
+    let class = thrown.get_class_name().unwrap_or_default();
+    let text = |method| -> Result<String, Fault> {
+        let said = call::method(thrown, method, Vec::new())?;
+        let said = said.as_ref().and_then(Zval::zend_str);
+        Ok(said.map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned()).unwrap_or_default())
     };
-    let class = convert::type_name(error);
-    let message = call::method(thrown, "getMessage", Vec::new())?;
-    let said = message.as_ref().and_then(Zval::zend_str).map(|text| String::from_utf8_lossy(text.as_bytes()));
-    Ok(said.filter(|said| !said.is_empty()).map_or_else(|| class.clone(), |said| format!("{class}: {said}")))
+    let message = text("getMessage")?;
+    if ["Duly\\Retry", "Duly\\Fail"].contains(&class.as_str()) {
+        return Ok(message);
+    }
+    // An anonymous class has a name with the file behind a zero byte.
+    let class = class.split('\0').next().unwrap_or_default();
+    let line = call::method(thrown, "getLine", Vec::new())?.and_then(|line| line.long()).unwrap_or_default();
+    let colon = if message.is_empty() { "" } else { ": " };
+    Ok(format!("{class}{colon}{message} at {}:{line}", text("getFile")?))
 }

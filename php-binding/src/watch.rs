@@ -72,6 +72,22 @@ impl Watch {
         }
     }
 
+    /// A handler may have blocked the worker's signals, which would be deaf from then on. To be called by PHP's thread.
+    pub fn let_signals_through(&self) {
+        if self.patience.is_zero() {
+            return; // PHP has no pcntl, and so nothing to hear them with
+        }
+        // SAFETY: the calls fill or read the set, which lives until they return.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut signals);
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, SIGNAL] {
+                libc::sigaddset(&raw mut signals, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
+        }
+    }
+
     /// PHP is busy with this run from now on.
     pub fn running(&self, run: u64) {
         self.running.store(run, Ordering::Release);

@@ -169,6 +169,7 @@ impl WorkerEngine {
             }
             let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO);
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
+            inner.watch.let_signals_through();
             inner.watch.running(run.number());
             let job = Job::new(run.job().clone());
             inner.current.replace(Some(Current { run, result: None }));

@@ -17,7 +17,7 @@ final class Command
     public const ERROR = 1;
     private const NEEDED = [
         'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
-        'posix_getpid', 'posix_setpgid',
+        'posix_getpid', 'posix_setpgid', 'posix_isatty',
     ];
     private const HELP = <<<'TEXT'
         Runs workers: duly-worker <bootstrap.php> [options]
@@ -39,7 +39,9 @@ final class Command
         What the options do not say stays as bootstrap.php has set it. A worker that ends is replaced, after a pause
         that grows to 10 s if it died. One that meets an error that waiting does not heal stops them all: another one
         would meet it too. SIGTERM, SIGINT and SIGQUIT: the workers finish what they run within the grace; a second
-        signal ends the grace. Without PHP's pcntl and posix, one worker runs in this process and is not replaced.
+        signal ends the grace. SIGHUP and SIGUSR2: one worker after the other ends after its job and is replaced by a
+        fresh one, which has the new code and opens its log files anew; in a terminal, SIGHUP is its end. Without PHP's
+        pcntl and posix, one worker runs in this process and is not replaced.
 
         Exit codes, of this program the largest of those with which its workers ended after the signal:
             0  told to stop, and nothing was cut short; of a worker also: replaced by --max-jobs, --memory or restartOn
@@ -74,12 +76,14 @@ final class Command
         foreach (self::NEEDED as $function) {
             if (!function_exists($function)) {
                 $this->say("PHP has no {$function}: one worker runs in this process, and nobody replaces it");
-                $ready = fn (float $grace, string $queues) => $this->say(self::serving($queues, 1));
-                return $this->work($file, $settings, $ready, self::ERROR);
+                return $this->work($file, $settings, function (string $words): void {
+                    [$word, , $queues] = explode(' ', $words, 3) + ['', '', ''];
+                    $word === 'ready' && $this->say(self::serving($queues, 1));
+                });
             }
         }
         $grace = $settings['grace'] ?? 0.0;
-        $work = fn (callable $ready): int => $this->work($file, $settings, $ready, Supervisor::FATAL);
+        $work = fn (callable $tell): int => $this->work($file, $settings, $tell);
         return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();
     }
 
@@ -90,25 +94,28 @@ final class Command
 
     /**
      * @param array<string, mixed> $settings
-     * @param callable(float, string): void $ready gets the worker's grace, and the names of its queues
-     * @param int $fatal the exit code after an error that waiting does not heal
+     * @param callable(string): void $tell gets the words for the supervisor
      */
-    private function work(string $file, array $settings, callable $ready, int $fatal): int
+    private function work(string $file, array $settings, callable $tell): int
     {
         try {
             $worker = $this->load($file, $settings);
         } catch (\Throwable $error) {
+            $tell(Supervisor::REFUSED);
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
         // Who is ready heeds signals.
         Worker::holdSignals();
         try {
-            $ready($worker->grace(), implode(', ', $worker->queues()));
+            $tell("ready {$worker->grace()} " . implode(', ', $worker->queues()));
             $worker->run();
         } catch (\Throwable $error) {
             $this->say('the worker ends: ' . $error::class . ": {$error->getMessage()}");
             // Any other exception is of a logger, which may do better in a fresh process.
-            return $error instanceof ExceptionInterface ? $fatal : self::ERROR;
+            if ($error instanceof ExceptionInterface) {
+                $tell(Supervisor::FATAL);
+            }
+            return self::ERROR;
         } finally {
             Worker::holdSignals(false);
         }

@@ -31,12 +31,6 @@ final class Log
         }
     }
 
-    /** What a PSR-3 logger and nobody else wants to know. */
-    public function isVerbose(): bool
-    {
-        return $this->logger !== null;
-    }
-
     private static function toStderr(string $line, string $level): void
     {
         if (!defined('STDERR')) {

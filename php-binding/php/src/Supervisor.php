@@ -11,12 +11,13 @@ namespace Duly;
  */
 final class Supervisor
 {
-    /**
-     * A child's exit code after an error that another one would meet too. Not 1, which a handler may give by its own
-     * `exit`, nor anything else that it gives by chance.
-     */
-    public const FATAL = 121;
+    /** What a child says of an error that another one would meet too: a handler may end it with any exit code. */
+    public const FATAL = 'fatal';
+    /** What a child says when there is no worker. */
+    public const REFUSED = 'refused';
     private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
+    /** At these all children are replaced, one by one: a fresh one has the new code, and opens its log files anew. */
+    private const RELOAD = [SIGHUP, SIGUSR2];
     /** The wait before a child that died is replaced doubles up to the longest one, if its successors die too. */
     private const FIRST_PAUSE_S = 0.1;
     private const LONGEST_PAUSE_S = 10.0;
@@ -27,8 +28,13 @@ final class Supervisor
     /** What a child has beyond its grace, in which it ends a handler that hangs by itself. */
     private const MARGIN_S = 9.0;
 
-    /** @var array<int, array{slot: int, since: float, line: resource, isReady: bool}> by process id */
+    /** @var array<int, array{slot: int, since: float, line: resource, isReady: bool, word: ?string}> by process id */
     private array $children = [];
+    private bool $reloadAsked = false;
+    /** @var list<int> the process ids of children that are to be replaced */
+    private array $old = [];
+    /** @var ?array{int, float} which of them was told to end, and when */
+    private ?array $leaving = null;
     /** @var array<int, float> when to start the child of a slot */
     private array $due = [];
     /** @var array<int, float> how long to wait before the next child of a slot, if this one dies */
@@ -38,10 +44,12 @@ final class Supervisor
     /** When they were told to stop, the last time. */
     private ?float $toldAt = null;
     private int $code = 0;
+    private bool $hasTerminal;
 
     /**
-     * @param \Closure(callable(float, string): void): int $child what a child does, and its exit code; it calls what it
-     *     gets when it is ready, with the grace of its worker and the names of its queues
+     * @param \Closure(callable(string): void): int $child what a child does, and its exit code. By what it gets it says
+     *     that it is ready, with the grace of its worker and the names of its queues (`ready 30 orders`), and what the
+     *     constants above are for
      * @param \Closure(string): void $say
      */
     public function __construct(
@@ -50,6 +58,7 @@ final class Supervisor
         private float $grace,
         private \Closure $say,
     ) {
+        $this->hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
     }
 
     /** Gives the exit code. */
@@ -58,6 +67,9 @@ final class Supervisor
         pcntl_async_signals(true);
         foreach (self::SIGNALS as $signal) {
             pcntl_signal($signal, $this->onSignal(...));
+        }
+        foreach (self::RELOAD as $signal) {
+            pcntl_signal($signal, $this->onReload(...));
         }
         // Only to end the sleep.
         pcntl_signal(SIGCHLD, static fn () => null);
@@ -68,6 +80,7 @@ final class Supervisor
             usleep(self::LOOK_US);
             $this->listen();
             $this->reap();
+            $this->reload();
             if ($this->isKillTime()) {
                 ($this->say)('some workers do not end: they are killed, their jobs come back when their leases end');
                 foreach (array_keys($this->children) as $pid) {
@@ -77,6 +90,48 @@ final class Supervisor
             }
         }
         return $this->code;
+    }
+
+    /** A terminal that goes away sends SIGHUP, too, and its programs are to end. */
+    private function onReload(int $signal): void
+    {
+        if ($signal === SIGHUP && $this->hasTerminal) {
+            $this->onSignal(SIGTERM);
+            return;
+        }
+        $this->reloadAsked = true;
+    }
+
+    /** Replaces one child after the other: the next when its successor is ready, so that broken code stops nothing. */
+    private function reload(): void
+    {
+        if ($this->stops()) {
+            return;
+        }
+        if ($this->reloadAsked) {
+            $this->reloadAsked = false;
+            $this->old = array_keys($this->children);
+            ($this->say)('reloading: one worker after the other ends after its job, and a fresh one takes its place');
+        }
+        if ($this->leaving !== null && isset($this->children[$this->leaving[0]])) {
+            [$pid, $since] = $this->leaving;
+            if (microtime(true) > $since + $this->grace + self::MARGIN_S) {
+                ($this->say)("worker {$pid} does not end: it is killed, its job comes back when its lease ends");
+                posix_kill($pid, SIGKILL);
+                $this->leaving = null;
+            }
+            return;
+        }
+        $this->leaving = null;
+        $ready = array_filter($this->children, static fn (array $child): bool => $child['isReady']);
+        $old = array_values(array_intersect($this->old, array_keys($this->children)));
+        if ($old === [] || count($ready) < $this->processes) {
+            $this->old = $old;
+            return;
+        }
+        $this->leaving = [$old[0], microtime(true)];
+        $this->old = array_slice($old, 1);
+        posix_kill($old[0], SIGTERM);
     }
 
     private function stops(): bool
@@ -125,10 +180,10 @@ final class Supervisor
         $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
         // A signal that comes now waits, for the child to have handlers of its own and for its parent to know the
         // child.
-        pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
+        pcntl_sigprocmask(SIG_BLOCK, [...self::SIGNALS, ...self::RELOAD]);
         if ($this->stops()) {
             // It came just before, and this child would never hear of it.
-            pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+            pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
             return;
         }
         $parent = posix_getpid();
@@ -140,12 +195,13 @@ final class Supervisor
             fclose($pair[1]);
             stream_set_blocking($pair[0], false);
             $since = microtime(true);
-            $this->children[$pid] = ['slot' => $slot, 'since' => $since, 'line' => $pair[0], 'isReady' => false];
+            $child = ['slot' => $slot, 'since' => $since, 'line' => $pair[0], 'isReady' => false, 'word' => null];
+            $this->children[$pid] = $child;
         } else {
             ($this->say)('the system gives no process; trying again');
             $this->due[$slot] = microtime(true) + 1.0;
         }
-        pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
+        pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
     }
 
     /** @param array<int, resource> $pair */
@@ -154,28 +210,38 @@ final class Supervisor
         foreach ([...self::SIGNALS, SIGCHLD] as $signal) {
             pcntl_signal($signal, SIG_DFL);
         }
+        foreach (self::RELOAD as $signal) {
+            // They are for the supervisor, also when they are sent to all its processes.
+            pcntl_signal($signal, static fn () => null);
+        }
         posix_setpgid(0, 0);
         fclose($pair[0]);
         foreach ($this->children as $child) {
             fclose($child['line']);
         }
         WorkerEngine::followParent($parent);
-        pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
-        exit(($this->child)(static function (float $grace, string $queues) use ($pair): void {
-            fwrite($pair[1], "{$grace} {$queues}\n");
+        pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
+        exit(($this->child)(static function (string $words) use ($pair): void {
+            fwrite($pair[1], "{$words}\n");
         }));
     }
 
-    /** Children say how long their grace is, and what they serve, as soon as they are ready. */
     private function listen(): void
     {
-        foreach ($this->children as $pid => $child) {
-            $line = fgets($child['line']);
-            if (!is_string($line)) {
+        foreach (array_keys($this->children) as $pid) {
+            $this->hear($pid);
+        }
+    }
+
+    private function hear(int $pid): void
+    {
+        while (is_string($line = fgets($this->children[$pid]['line']))) {
+            [$word, $grace, $queues] = explode(' ', trim($line), 3) + [1 => '0', 2 => ''];
+            if ($word !== 'ready') {
+                $this->children[$pid]['word'] = $word;
                 continue;
             }
             $this->children[$pid]['isReady'] = true;
-            [$grace, $queues] = explode(' ', trim($line), 2) + [1 => ''];
             if (!$this->everReady && !$this->stops()) {
                 ($this->say)(Command::serving($queues, $this->processes));
             }
@@ -190,6 +256,8 @@ final class Supervisor
             if (pcntl_waitpid($pid, $status, WNOHANG) !== $pid) {
                 continue;
             }
+            $this->hear($pid);
+            $word = $this->children[$pid]['word'];
             // A signal that comes between reads the lines of all children.
             unset($this->children[$pid]);
             fclose($child['line']);
@@ -199,16 +267,13 @@ final class Supervisor
                 // It had no handlers yet, and so no job.
                 $code = 0;
             }
-            $this->ended($pid, $child['slot'], $code, microtime(true) - $child['since']);
+            $this->ended($pid, $child['slot'], $code, $word, microtime(true) - $child['since']);
         }
     }
 
-    private function ended(int $pid, int $slot, int $code, float $lived): void
+    private function ended(int $pid, int $slot, int $code, ?string $word, float $lived): void
     {
-        $isFatal = $code === self::FATAL;
-        if ($isFatal) {
-            $code = Command::ERROR;
-        }
+        $isFatal = $word === self::FATAL;
         if ($this->stops()) {
             $this->code = max($this->code, $code);
             return;
@@ -216,7 +281,7 @@ final class Supervisor
         if ($isFatal) {
             ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
         }
-        if ($isFatal || ($code === Command::WRONG_USE && !$this->everReady)) {
+        if ($isFatal || ($word === self::REFUSED && !$this->everReady)) {
             // What was wrong the child has said; the others would say the same.
             $this->code = $code;
             $this->signals++;

@@ -41,7 +41,10 @@ if (extension_loaded('duly')) {
  * were added; the handler; then, in the opposite order, `after` hooks if it worked, also if it acked the job itself. If
  * it threw: `onFailure` hooks, then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A
  * `before` hook that throws ends the run as if the handler had thrown. A run that was interrupted calls no hook after
- * its handler: the job is settled by then. Nor does one whose handler gave the job back or failed it itself.
+ * its handler, as the job is settled by then, but `onFailed` if that was its last timeout. Nor does one whose handler
+ * gave the job back or failed it itself.
+ *
+ * What a handler sets for the worker's signals, or blocks, lasts until the next job at the longest.
  */
 final class Worker
 {
@@ -54,6 +57,8 @@ final class Worker
     private const PATIENCE_S = 5.0;
     /** How long the last words of a process that ends in a handler may take. */
     private const FAREWELL_S = 2.0;
+    /** What may be used to say that all memory was used up. */
+    private const LAST_BYTES = 16 << 20;
     private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     /** @var array<string, callable> */
@@ -69,6 +74,8 @@ final class Worker
     /** @var list<class-string> */
     private array $restartOn = [];
     private Log $log;
+    /** @var ?callable */
+    private $report;
     private ?WorkerEngine $engine = null;
     private ?Job $job = null;
     /** Whether an exception may be thrown in what runs. */
@@ -82,7 +89,11 @@ final class Worker
     private bool $heeds = false;
     /** How many signals the engine had seen before. */
     private int $cameBefore = 0;
-    private bool $watchesExit = false;
+    /** @var array<int, callable> what is set for each signal during a run */
+    private array $armed = [];
+    /** The worker that runs in this process, and whose job fails if the process ends. */
+    private static ?self $running = null;
+    private static bool $watchesExit = false;
 
     /**
      * @param list<string>|array<string, int> $queues names, or weights (1 to 1,000) by name
@@ -94,6 +105,9 @@ final class Worker
      * @param ?object $logger a PSR-3 logger (`Psr\Log\LoggerInterface`); gets the lines with queue, id, name and
      *     attempt
      * @param ?string $name what `Queue::workers` calls it
+     * @param bool $logDone whether the PSR-3 logger also gets a debug line for each job that is done
+     * @param ?callable(\Throwable, Job): mixed $report gets what a handler threw when its run has failed, as the
+     *     exception handler of a framework does; the log then has no line of that failure
      */
     public function __construct(
         private Client $client,
@@ -105,9 +119,12 @@ final class Worker
         private ?int $memory = null,
         ?object $logger = null,
         private ?string $name = null,
+        private bool $logDone = false,
+        ?callable $report = null,
     ) {
         $this->check();
         $this->log = new Log($log, $logger);
+        $this->report = $report;
     }
 
     /**
@@ -152,7 +169,12 @@ final class Worker
         return $this;
     }
 
-    /** @param callable(Job, \Throwable): mixed $hook is called when a job is about to go to `failed` */
+    /**
+     * Adds what is called when a job is about to go to `failed`; also behind the last timeout, and when the handler has
+     * ended the process by `exit` or a fatal error, which is a `\RuntimeException` or an `\ErrorException` then.
+     *
+     * @param callable(Job, \Throwable): mixed $hook
+     */
     public function onFailed(callable $hook): static
     {
         array_unshift($this->onFailed, $hook);
@@ -162,6 +184,9 @@ final class Worker
     /**
      * After a handler threw one of these, or an exception that was caused by one, `run` returns: its supervisor starts
      * a fresh process, with a fresh connection to a database that has gone away. The job is retried by its policy.
+     *
+     * An exception of another namespace counts by its own name or that of a parent: `\PDOException::class` stands for
+     * `think\db\exception\PDOException`, too, which think-orm throws instead of PHP's and without it as its cause.
      *
      * @param list<class-string> $classes
      */
@@ -225,10 +250,12 @@ final class Worker
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         self::holdSignals();
+        $outer = self::$running;
         try {
             $engine = new WorkerEngine($this->client, ...$settings);
             $this->engine = $engine;
-            $this->watchExit();
+            self::$running = $this;
+            self::watchExit();
             $restore = $this->catchSignals();
         } finally {
             self::holdSignals(false);
@@ -251,6 +278,7 @@ final class Worker
             $this->engine = null;
             $this->job = null;
             $this->stopAsked = false;
+            self::$running = $outer;
             $restore();
         }
         $signal = $this->signals > 1 ? $this->signal : self::ALARM;
@@ -305,7 +333,15 @@ final class Worker
     /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
     private function runOne(WorkerEngine $engine, Job $job): bool
     {
+        $this->arm();
         $this->job = $job;
+        $goesOn = $this->handle($engine, $job);
+        $this->job = null;
+        return $goesOn;
+    }
+
+    private function handle(WorkerEngine $engine, Job $job): bool
+    {
         $scope = null;
         try {
             try {
@@ -327,7 +363,7 @@ final class Worker
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->callHooks('after', $this->after, $job);
         }
-        if ($this->log->isVerbose()) {
+        if ($this->logDone) {
             $this->log('debug', self::named($job) . ' is done', $job);
         }
         return true;
@@ -345,6 +381,9 @@ final class Worker
         if ($why !== null) {
             // It is settled, and the engine's event says so.
             $this->cutShort = $why === 'stopped';
+            if ($why === 'timed_out' && !$job->settled && $engine->isLast($thrown)) {
+                $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
+            }
             $engine->done();
             return true;
         }
@@ -376,9 +415,7 @@ final class Worker
 
     private function fail(WorkerEngine $engine, Job $job, \Throwable $thrown): void
     {
-        $isOurs = $thrown instanceof Retry || $thrown instanceof Fail;
-        $text = self::utf8($isOurs ? $thrown->getMessage() : $thrown::class . ": {$thrown->getMessage()}");
-        $failure = ['error' => $text];
+        $failure = ['error' => $thrown];
         if ($thrown instanceof Fail) {
             $failure['final'] = true;
         } elseif ($thrown instanceof Retry && $thrown->after !== null) {
@@ -403,7 +440,7 @@ final class Worker
             $named = self::named($job);
             $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
             $this->log('error', "{$what} what fail does not take: " . self::place($error), $job, $error);
-            $this->settle($engine, $job, $thrown, ['error' => $text]);
+            $this->settle($engine, $job, $thrown, ['error' => $thrown]);
         }
     }
 
@@ -418,6 +455,10 @@ final class Worker
             return;
         }
         $wait = $engine->fail(...$failure);
+        if ($this->report !== null) {
+            $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
+            return;
+        }
         $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
         $why = self::ownWords($thrown) ?? self::place($thrown);
         $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job, $thrown);
@@ -438,14 +479,28 @@ final class Worker
 
     private function wantsRestart(\Throwable $thrown): bool
     {
+        if ($this->restartOn === []) {
+            return false;
+        }
+        $wanted = array_flip(array_map(self::shortName(...), $this->restartOn));
         for ($error = $thrown; $error !== null; $error = $error->getPrevious()) {
             foreach ($this->restartOn as $class) {
                 if ($error instanceof $class) {
                     return true;
                 }
             }
+            foreach ([$error::class, ...array_values(class_parents($error))] as $class) {
+                if (isset($wanted[self::shortName($class)])) {
+                    return true;
+                }
+            }
         }
         return false;
+    }
+
+    private static function shortName(string $class): string
+    {
+        return strtolower(substr((string) strrchr("\\{$class}", '\\'), 1));
     }
 
     private static function named(Job $job): string
@@ -527,22 +582,36 @@ final class Worker
             pcntl_signal($signal, $before[$signal]);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         };
-        foreach (self::SIGNALS as $name) {
-            $signal = (int) constant($name);
+        $this->armed = array_fill_keys(array_map('constant', self::SIGNALS), $onSignal);
+        $this->armed[SIGURG] = $this->interrupt(...);
+        foreach ($this->armed as $signal => $handler) {
             $before[$signal] = pcntl_signal_get_handler($signal);
-            pcntl_signal($signal, $onSignal);
+            pcntl_signal($signal, $handler);
         }
-        $before[SIGURG] = pcntl_signal_get_handler(SIGURG);
-        pcntl_signal(SIGURG, $this->interrupt(...));
         // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
         $this->cameBefore = WorkerEngine::came();
         $this->heeds = WorkerEngine::heed(array_map('constant', self::SIGNALS));
-        return static function () use ($async, $before): void {
+        return function () use ($async, $before): void {
+            $this->armed = [];
             foreach ($before as $signal => $handler) {
                 pcntl_signal($signal, $handler);
             }
             pcntl_async_signals($async);
         };
+    }
+
+    /** What the handler before has set for signals is its own affair: the next run begins as the first. */
+    private function arm(): void
+    {
+        foreach ($this->armed as $signal => $handler) {
+            if (pcntl_signal_get_handler($signal) !== $handler) {
+                pcntl_signal($signal, $handler);
+                $this->heeds = $signal === SIGURG ? $this->heeds : WorkerEngine::heed([$signal]) && $this->heeds;
+            }
+        }
+        if ($this->armed !== [] && !pcntl_async_signals()) {
+            pcntl_async_signals(true);
+        }
     }
 
     private function onSignal(int $signal): void
@@ -571,23 +640,62 @@ final class Worker
         }
     }
 
-    /** A handler that ends the process, by `exit` or a fatal error, has failed. */
-    private function watchExit(): void
+    /** A handler that ends the process, by `exit` or a fatal error, has failed. Once a process. */
+    private static function watchExit(): void
     {
-        if ($this->watchesExit) {
+        if (self::$watchesExit) {
             return;
         }
-        $this->watchesExit = true;
-        register_shutdown_function(function (): void {
-            $engine = $this->engine;
-            if ($engine === null) {
+        self::$watchesExit = true;
+        register_shutdown_function(static function (): void {
+            self::$running?->exits();
+        });
+    }
+
+    private function exits(): void
+    {
+        $engine = $this->engine;
+        if ($engine === null) {
+            return;
+        }
+        if ($this->job !== null) {
+            $this->exitsIn($engine, $this->job);
+        }
+        $this->leave($engine);
+    }
+
+    private function exitsIn(WorkerEngine $engine, Job $job): void
+    {
+        $error = error_get_last();
+        if ($error !== null && ($error['type'] & self::FATAL) !== 0) {
+            // What is used up is not given back before the process is gone.
+            ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
+            $thrown = new \ErrorException($error['message'], 0, $error['type'], $error['file'], $error['line']);
+            // The message may hold the job's data.
+            $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";
+        } else {
+            $thrown = new \RuntimeException('exit was called');
+            $why = 'its handler ended the process by exit';
+        }
+        try {
+            if ($engine->interruption() !== null || $job->settled) {
+                $this->log('error', self::named($job) . " was settled before {$why}", $job);
                 return;
             }
-            $error = error_get_last();
-            $why = $error !== null && $error['type'] & self::FATAL ? $error['message'] : 'exit was called';
-            $engine->fail(self::utf8("the process ended during the run: {$why}"));
-            $this->leave($engine);
-        });
+            $text = self::utf8("the process ended during the run: {$thrown->getMessage()}");
+            if ($thrown instanceof \ErrorException) {
+                $text .= self::utf8(" at {$thrown->getFile()}:{$thrown->getLine()}");
+            }
+            $isLast = $engine->isLast($text);
+            $wait = $engine->fail($text);
+            $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
+            $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job);
+            if ($isLast) {
+                $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
+            }
+        } catch (\Throwable) {
+            // A logger that throws: nobody is left to hear it, and what was fetched is to go back.
+        }
     }
 
     /** Gives back what was fetched, as far as that is possible at once. */
