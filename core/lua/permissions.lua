@@ -1,18 +1,24 @@
--- Names the commands of duly's scripts that this user may not run: a script that is stopped in its middle is not undone.
--- Moves:   nothing: each command is given in a form that changes nothing, and the server looks at permissions first.
+-- Names the commands of duly's scripts that this user may not run, and with a '?' in front those that the server does not
+-- know: a script that is stopped in its middle is not undone.
+-- Moves:   nothing: each command is given in a form that changes nothing, and the server looks at permissions first. The
+--          key is not declared, and nobody else's: so it may be in a slot of another server, or not be permitted.
 -- Replies: the names, with a space between.
 -- Cost:    O(1), once a connection.
-local key = KEYS[1]
-local denied = {}
+local key = ARGV[1]
+local missing, is_missing = {}, {}
+local function miss(name, mark)
+  missing[#missing + 1] = mark .. name
+  is_missing[name] = true
+end
 local function try(...)
   local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
-  local is_denied = err and (string.find(err, "can't run this command", 1, true) or string.find(err, 'permissions to run', 1, true))
-  if is_denied then
-    denied[#denied + 1] = (...)
-    denied[(...)] = true
+  if not err then return end
+  if string.find(err, "can't run this command", 1, true) or string.find(err, 'permissions to run', 1, true) then
+    miss((...), '')
+  elseif string.find(err, 'nknown', 1, true) and string.find(err, 'command', 1, true) then
+    miss((...), '?')
   end
-  return not err
 end
 try('TIME')
 try('DEL', key)
@@ -31,8 +37,9 @@ try('HVALS', key)
 try('LINDEX', key, '0')
 try('LLEN', key)
 try('LRANGE', key, '0', '0')
-local removes = try('LREM', key, '1', 'm')
-local expires = try('PEXPIRE', key, '1')
+try('LREM', key, '1', 'm')
+try('LTRIM', key, '1', '0')
+try('PEXPIRE', key, '1')
 try('SET', key, 'v', 'NX', 'XX')
 try('ZADD', key, 'XX', '0', 'm')
 try('ZCARD', key)
@@ -43,15 +50,15 @@ try('ZREM', key, 'm')
 try('ZREMRANGEBYRANK', key, '0', '-1')
 try('ZSCORE', key, 'm')
 -- These two have no such form: what they add is taken away again, or else is not tried and named to be sure.
-local trims = try('LTRIM', key, '1', '0')
-if trims or removes or expires then
+if is_missing.DEL and is_missing.LREM and is_missing.LTRIM and is_missing.PEXPIRE then
+  miss('LPUSH', '')
+  miss('RPUSH', '')
+else
   try('LPUSH', key, 'm')
   try('RPUSH', key, 'm')
+  redis.pcall('DEL', key)
   redis.pcall('LREM', key, '0', 'm')
-  redis.pcall('PEXPIRE', key, '0')
   redis.pcall('LTRIM', key, '1', '0')
-elseif denied.LTRIM then
-  denied[#denied + 1] = 'LPUSH'
-  denied[#denied + 1] = 'RPUSH'
+  redis.pcall('PEXPIRE', key, '0')
 end
-return table.concat(denied, ' ')
+return table.concat(missing, ' ')

@@ -13,6 +13,7 @@ use crate::embedded::{self, Attached};
 use crate::error::{Error, ErrorKind};
 use crate::id::IdGenerator;
 use crate::known_queues::KnownQueues;
+use crate::keys;
 use crate::name;
 use crate::queue::Queue;
 use crate::script::{Call, Clock};
@@ -401,6 +402,7 @@ impl ClientBuilder {
             folder => EmbeddedFolder::Given(PathBuf::from(folder)),
         });
         settings.url = url;
+        settings.permissions_key = keys::permissions_key(&self.prefix);
         if embedded.is_none() {
             // Says now, not at the first call, what is wrong with the URL or the certificates.
             Connection::new(settings.clone())?;

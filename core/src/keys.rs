@@ -4,6 +4,12 @@
 
 use crate::script::ByteStrings;
 
+/// For the check of permissions, which leaves nothing there. A name that nobody else has: what it holds is deleted.
+pub(crate) fn permissions_key(prefix: &str) -> String {
+    let chance = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
+    format!("{prefix}permissions:{chance:016x}")
+}
+
 /// Priority levels, 0 first.
 pub(crate) const LEVELS: u8 = 10;
 

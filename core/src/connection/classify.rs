@@ -244,6 +244,17 @@ pub(super) fn denied(server: &Address, commands: &[String]) -> Trouble {
     ))
 }
 
+/// The server does not know these commands, as a new connection's check has found; every server that is new enough does.
+pub(super) fn renamed(server: &Address, commands: &str) -> Trouble {
+    Trouble::refused(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{server} does not know {commands}, which duly's scripts need: take `rename-command` for it out of the server's \
+             configuration; nothing was changed"
+        ),
+    ))
+}
+
 /// Classifies what went wrong with the connection itself after the call went out.
 pub(super) fn broken_link(error: RedisError, server: &Address) -> Trouble {
     if error.kind() == redis::ErrorKind::Parse {

@@ -169,7 +169,8 @@ impl Dialer {
                 pipeline.add_command(words(&["INFO", section]));
             }
             pipeline.add_command(words(&["EVALSHA", NO_SCRIPT, "0"]));
-            pipeline.add_command(words(&["EVAL", PERMISSIONS, "1", "duly:permissions"]));
+            // Declared, its key would have to be in a slot of this server, and in the user's pattern.
+            pipeline.add_command(words(&["EVAL", PERMISSIONS, "0", &self.settings.permissions_key]));
             count += 7;
         }
         let mut connection = link.connection.clone();
@@ -193,10 +194,7 @@ impl Dialer {
         }
         if purpose == Purpose::Verbs {
             facts.check(&link.address, self.allow_eviction)?;
-            let denied = denied_commands(&replies);
-            if !denied.is_empty() {
-                return Err(classify::denied(&link.address, &denied));
-            }
+            check_permissions(&link.address, &replies)?;
         }
         Ok(())
     }
@@ -215,20 +213,34 @@ impl Dialer {
     }
 }
 
-/// The commands that this user may not run, by the last two replies of an introduction. Any other error among them
-/// passes: the first call will say what is wrong.
-fn denied_commands(replies: &[Value]) -> Vec<String> {
-    let [.., evalsha, permissions] = replies else { return Vec::new() };
+/// Refuses a user that may not run all commands of the scripts, by the last two replies of an introduction. A server that
+/// does not say so now (it is loading, a script runs there) is asked again: the check is never left out.
+fn check_permissions(server: &Address, replies: &[Value]) -> Result<(), Trouble> {
+    let [.., evalsha, permissions] = replies else { return Err(wrong_kind::not_redis(server)) };
     let mut denied = Vec::new();
     for (command, reply) in [("EVALSHA", evalsha), ("EVAL", permissions)] {
-        if matches!(reply, Value::ServerError(said) if classify::is_denied(said, command)) {
-            denied.push(command.to_owned());
+        match reply {
+            Value::ServerError(said) if classify::is_denied(said, command) => denied.push(command.to_owned()),
+            Value::ServerError(said) if classify::is_unknown_script(said) => {}
+            Value::ServerError(said) => return Err(classify::server_error(said, server)),
+            _ => {}
         }
     }
-    if let Value::BulkString(names) = permissions {
-        denied.extend(String::from_utf8_lossy(names).split_ascii_whitespace().map(str::to_owned));
+    let names = match permissions {
+        Value::BulkString(names) => String::from_utf8_lossy(names),
+        Value::SimpleString(names) => names.as_str().into(),
+        Value::ServerError(_) => "".into(),
+        _ => return Err(wrong_kind::not_redis(server)),
+    };
+    let (unknown, more): (Vec<&str>, _) = names.split_ascii_whitespace().partition(|name| name.starts_with('?'));
+    denied.extend(more.into_iter().map(str::to_owned));
+    if !denied.is_empty() {
+        return Err(classify::denied(server, &denied));
     }
-    denied
+    if !unknown.is_empty() {
+        return Err(classify::renamed(server, &unknown.join(" ").replace('?', "")));
+    }
+    Ok(())
 }
 
 impl Link {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::secret::{Credentials, Secret};
 use super::url::ParsedUrl;
 use crate::error::Error;
+use crate::keys;
 
 /// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/once.lua`); a copy that is sent later
 /// would be executed again.
@@ -33,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) patient: bool,
     /// Work with a server that may evict keys, and so lose jobs.
     pub(crate) allow_eviction: bool,
+    /// On which key a new connection tries whether its user may do all that scripts do.
+    pub(crate) permissions_key: String,
     /// What `CLIENT LIST` shows.
     pub(crate) client_name: String,
 }
@@ -51,6 +54,7 @@ impl Settings {
             deadline: Duration::from_secs(15),
             patient: false,
             allow_eviction: false,
+            permissions_key: keys::permissions_key("duly:"),
             client_name: "duly".to_owned(),
         }
     }

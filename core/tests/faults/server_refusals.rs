@@ -407,3 +407,91 @@ async fn all_missing_permissions_are_named_at_once() {
         assert!(server.dump("").is_empty(), "{:?}", server.dump(""));
     }
 }
+
+/// One delayed job that is due, for a `reserve` that must promote it.
+async fn due_job(server: &Server, prefix: &str) -> Queue {
+    let queue = server.builder().prefix(prefix).build().unwrap().queue("orders").unwrap();
+    queue.push(new_job("due").delay(Duration::from_millis(1))).await.unwrap();
+    support::eventually("it is due", || async {
+        queue.counts().await.unwrap().next_due_in == Some(duly::Millis::ZERO)
+    })
+    .await;
+    queue
+}
+
+#[tokio::test]
+async fn missing_permissions_are_found_whatever_the_prefix_and_the_pattern() {
+    let server = Server::start();
+    for (prefix, pattern) in [("shop:", "~shop:*"), ("duly:", "~duly:{orders}:*"), ("", "~{orders}:*")] {
+        let queue = due_job(&server, prefix).await;
+        server.redis_cli(&["ACL", "SETUSER", "u", "reset", "on", ">s3cr3t", pattern, "+@all", "-rpush"]);
+        let client = || server.builder().prefix(prefix).username("u").password("s3cr3t").build().unwrap();
+        let error = client().queue("orders").unwrap().reserve(&ReserveOptions::new()).await.unwrap_err();
+        assert_kind(&error, ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("`+rpush`"), "{pattern}: {error}");
+        assert_eq!(queue.counts().await.unwrap().delayed, 1, "{pattern}: nothing was moved");
+
+        server.redis_cli(&["ACL", "SETUSER", "u", "+rpush"]);
+        assert_eq!(
+            client().queue("orders").unwrap().reserve(&ReserveOptions::new()).await.unwrap().len(),
+            1,
+            "{pattern}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_check_of_permissions_stays_within_the_prefix_and_spares_what_is_there() {
+    let server = Server::start();
+    server.redis_cli(&["RPUSH", "permissions", "m", "mine"]);
+    server.redis_cli(&["RPUSH", "duly:permissions", "m", "mine"]);
+    let before = server.dump("");
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~shop:*", "+@all"]);
+    for (prefix, user) in [("shop:", Some("u")), ("duly:", None), ("", None)] {
+        let builder = server.builder().prefix(prefix);
+        let builder = user.map_or(builder.clone(), |user| builder.username(user).password("s3cr3t"));
+        assert_eq!(builder.build().unwrap().queue("orders").unwrap().counts().await.unwrap().ready, 0);
+    }
+    assert_eq!(server.dump(""), before);
+    assert_eq!(server.redis_cli(&["ACL", "LOG"]).trim(), "", "no key that this user may not touch");
+}
+
+#[tokio::test]
+async fn a_server_that_loads_is_asked_for_permissions_when_it_has_loaded() {
+    let mut server = Server::start();
+    due_job(&server, "duly:").await;
+    server.eval("for i = 1, 1500 do redis.call('SET', 'k' .. i, string.rep('x', 200)) end return {}", &[]);
+    server.redis_cli(&["CONFIG", "SET", "rdbcompression", "no"]);
+    server.redis_cli(&["SAVE"]);
+    server.kill();
+    let slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    let user = ["--user", "u", "on", ">s3cr3t", "~*", "+@all", "-rpush"];
+    server.restart_with(&[&slowly[..], &user[..]].concat());
+    support::eventually("the server loads", || async { server.redis_cli(&["PING"]).contains("LOADING") }).await;
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    let error = queue.reserve(&ReserveOptions::new()).await.unwrap_err();
+    assert_kind(&error, ErrorKind::PermissionDenied);
+    assert!(error.to_string().contains("`+rpush`"), "{error}");
+    assert_eq!(server.queue("orders").counts().await.unwrap().delayed, 1);
+}
+
+#[tokio::test]
+async fn a_renamed_command_is_named_before_anything_is_stored() {
+    let server = Server::start_with(&["--rename-command", "LPUSH", "", "--rename-command", "ZADD", "ZSECRET"]);
+    let error = server.queue("orders").push(new_job("a")).await.unwrap_err();
+    assert_kind(&error, ErrorKind::Unsupported);
+    assert!(error.to_string().contains("ZADD LPUSH") && error.to_string().contains("rename-command"), "{error}");
+    assert!(server.dump("").is_empty());
+}
+
+#[tokio::test]
+async fn a_permission_to_wake_that_was_taken_away_fails_no_push() {
+    let server = Server::start();
+    server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "+@all"]);
+    let queue = server.builder().username("u").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+    queue.push(new_job("a")).await.unwrap();
+    server.redis_cli(&["ACL", "SETUSER", "u", "-lpush"]);
+    server.redis_cli(&["DEL", "duly:{orders}:wake"]);
+    queue.push(new_job("b")).await.unwrap();
+    assert_eq!(queue.counts().await.unwrap().ready, 2);
+}

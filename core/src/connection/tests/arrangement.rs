@@ -185,3 +185,19 @@ async fn a_moving_slot_is_followed() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn missing_permissions_are_found_on_every_node() {
+    let nodes = start_cluster();
+    for node in &nodes {
+        node.cli(&["ACL", "SETUSER", "u", "on", ">p", "~*", "+@all", "-rpush"]);
+    }
+    for node in &nodes {
+        let connection = connect(&format!("redis+cluster://u:p@127.0.0.1:{}", node.port));
+        for queue in ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}"] {
+            let error = run_set_once(&connection, queue, "v").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+            assert!(error.to_string().contains("`+rpush`"), "{error}");
+        }
+    }
+}
