@@ -42,7 +42,7 @@ impl Queue {
         self.extend_leases_until(leases, lease, &|_| false).await
     }
 
-    /// The same, with the call made again after an error that passes, as long as `keep_trying` says.
+    /// The same, with the call made again, behind a pause, after the errors of which `keep_trying` says so.
     pub(crate) async fn extend_leases_until(
         &self,
         leases: &[(String, u64)],

@@ -8,6 +8,7 @@ use redis::Value;
 
 use crate::client::{self, Client};
 use crate::combine::Combiner;
+use crate::connection::Backoff;
 use crate::durability::Durability;
 use crate::error::{Error, ErrorKind};
 use crate::host;
@@ -289,7 +290,7 @@ impl Queue {
         self.run_numbered_until(operation, durability, declare, items, &|_| false).await
     }
 
-    /// The same, with the call made again under its number after an error that passes, as long as `keep_trying` says.
+    /// The same, with the call made again under its number, behind a pause, after the errors of which `keep_trying` says so.
     pub(crate) async fn run_numbered_until<D: Declared>(
         &self,
         operation: &'static str,
@@ -317,7 +318,7 @@ impl Queue {
         self.run_plain_until(operation, declared, items, &|_| false).await
     }
 
-    /// The same, with the call made again after an error that passes, as long as `keep_trying` says.
+    /// The same, with the call made again, behind a pause, after the errors of which `keep_trying` says so.
     pub(crate) async fn run_plain_until<D: Declared>(
         &self,
         operation: &'static str,
@@ -338,6 +339,7 @@ impl Queue {
     ) -> Result<Value, Error> {
         let client = &self.client.shared;
         let mut is_again = false;
+        let mut backoff = Backoff::default();
         loop {
             let mut call = declared.call(
                 client.clock,
@@ -350,8 +352,10 @@ impl Queue {
             call.is_again = is_again;
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
-                Err(error) if error.is_transient() && keep_trying(&error) => {
+                Err(error) if keep_trying(&error) => {
                     is_again = true;
+                    // On the heap: rare, and this future is moved about on every call.
+                    Box::pin(backoff.rest()).await;
                     continue;
                 }
                 reply => reply?,

@@ -220,7 +220,8 @@ impl Queue {
         self.reserve_call(&call, outcomes, &|_| false).await
     }
 
-    /// One call of the reserve script, made as the same call again after an outage for as long as `keep_trying` says.
+    /// One call of the reserve script, made as the same call again, behind a pause, after the errors of which `keep_trying`
+    /// says so.
     pub(crate) async fn reserve_call(
         &self,
         reserve: &ReserveCall,

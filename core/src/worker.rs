@@ -26,6 +26,7 @@ mod executor;
 mod fetch;
 mod handler;
 mod middleware;
+mod past;
 mod prefetch;
 mod renew;
 mod run;

@@ -1,12 +1,13 @@
 //! The cluster's map: which server owns which slot. A queue is one slot, so this is all the routing there is.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use redis::Value;
 use tokio::time::Instant;
 
 use super::address::Address;
+use super::ask_around;
 use super::link::{Dialer, Patience, Purpose, Request};
 use super::server::Server;
 use super::single_flight::SingleFlight;
@@ -21,6 +22,10 @@ pub(super) struct Cluster {
     known: KnownServers,
     owners: RwLock<Vec<Option<Arc<Server>>>>,
     stale: AtomicBool,
+    /// Says of itself that it has lost the cluster.
+    distrusted: Mutex<Option<Address>>,
+    /// Counts who was asked for the map, so that others are asked next time.
+    turn: AtomicUsize,
     asking: SingleFlight,
 }
 
@@ -31,6 +36,8 @@ impl Cluster {
             known: KnownServers::default(),
             owners: RwLock::new(Vec::new()),
             stale: AtomicBool::new(true),
+            distrusted: Mutex::default(),
+            turn: AtomicUsize::new(0),
             asking: SingleFlight::default(),
         }
     }
@@ -43,7 +50,7 @@ impl Cluster {
     ) -> Result<Arc<Server>, Trouble> {
         let (cluster, dialer) = (Arc::clone(self), Arc::clone(dialer));
         let ask = async move {
-            cluster.ask(&dialer, deadline).await?;
+            cluster.ask(slot, &dialer, deadline).await?;
             cluster.believed_owner(slot).ok_or_else(|| {
                 Trouble::not_now(Error::new(ErrorKind::Busy, format!("no server of the cluster owns slot {slot}")))
             })
@@ -52,8 +59,16 @@ impl Cluster {
         self.asking.run(deadline, move || cluster.believed_owner(slot), ask).await
     }
 
-    /// A server failed: its slots may have a new owner.
-    pub(super) fn doubt(&self) {
+    /// A server failed: its slots may have a new owner. One that says itself that it has lost the cluster knows no more.
+    pub(super) fn doubt(&self, server: &Server, has_lost_cluster: bool) {
+        let mut distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        *distrusted = has_lost_cluster.then(|| server.address.clone());
+        drop(distrusted);
+        self.outdated();
+    }
+
+    /// The map is not what it was.
+    pub(super) fn outdated(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
@@ -79,86 +94,166 @@ impl Cluster {
         if self.stale.load(Ordering::Acquire) {
             return None;
         }
+        self.last_owner(slot)
+    }
+
+    fn last_owner(&self, slot: u16) -> Option<Arc<Server>> {
         self.owners.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(slot))?.as_ref().map(Arc::clone)
     }
 
-    /// Asks any server for the map: first those with an open link, then those seen before, then the URL's.
-    async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<(), Trouble> {
-        let mut question = redis::cmd("CLUSTER");
-        question.arg("SLOTS");
-        let known = self.known.all();
-        for server in &known {
-            if let Some(link) = server.open_link() {
-                let until = dialer.ready_before(deadline);
-                if let Ok(answer) = link.send(Request::Plain(&question), false, Patience::until(until)).await
-                    && self.take_map(&answer, &server.address)
-                {
-                    return Ok(());
-                }
-            }
-        }
-        let mut last_trouble = None;
-        let mut tried = Vec::new();
-        for address in known.iter().map(|server| &server.address).chain(&self.seeds) {
-            if tried.contains(&address) {
-                continue;
-            }
-            tried.push(address);
-            match ask_one(address, &question, dialer, deadline).await {
-                Ok(answer) if self.take_map(&answer, address) => return Ok(()),
-                Ok(_) => {
-                    last_trouble = Some(Trouble::not_now(Error::new(
-                        ErrorKind::Busy,
-                        format!("the cluster behind {address} has no slots yet"),
-                    )));
-                }
-                Err(trouble) => last_trouble = Some(Trouble { may_have_run: false, ..trouble }),
-            }
-        }
-        Err(last_trouble
-            .unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no server of the cluster"))))
+    /// Asks for the map.
+    async fn ask(&self, slot: u16, dialer: &Arc<Dialer>, deadline: Instant) -> Result<(), Trouble> {
+        let question = |server: Arc<Server>| {
+            let dialer = Arc::clone(dialer);
+            async move { ask_one(&server, &dialer, deadline).await }
+        };
+        let map = ask_around::first_answer(self.candidates(slot), &self.turn, question).await.map_err(|trouble| {
+            trouble
+                .unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no server of the cluster")))
+        })?;
+        self.take_map(map);
+        Ok(())
     }
 
-    /// Reads `[[first, last, [host, port, ...], replicas ...], ...]`; false when it names no owner at all.
-    fn take_map(&self, answer: &Value, said_by: &Address) -> bool {
-        let Value::Array(ranges) = answer else { return false };
-        let mut owners = vec![None; SLOTS];
-        let mut any = false;
-        for range in ranges {
-            let Value::Array(parts) = range else { continue };
-            let [Value::Int(first), Value::Int(last), Value::Array(node), ..] = parts.as_slice() else { continue };
-            let (Ok(first), Ok(last)) = (usize::try_from(*first), usize::try_from(*last)) else { continue };
-            let (host, port) = match node.as_slice() {
-                [Value::BulkString(host), Value::Int(port), ..] => (String::from_utf8_lossy(host), *port),
-                // Redis 7 gives nil when the server does not know how it is called from outside.
-                [Value::Nil, Value::Int(port), ..] => ("".into(), *port),
-                _ => continue,
-            };
-            let Some(address) = u16::try_from(port).ok().and_then(|port| Address::from_parts(&host, port, said_by))
-            else {
-                continue;
-            };
-            let server = self.known.at(address);
-            for owner in owners.iter_mut().take(last + 1).skip(first) {
-                *owner = Some(Arc::clone(&server));
-                any = true;
+    /// Whom to ask for the map: the slot's owner, who most likely only lost a connection; then, in turn, those with an open
+    /// link, those of the newest map, and the URL's.
+    fn candidates(&self, slot: u16) -> Vec<Arc<Server>> {
+        let mut others = self.known.all();
+        let seeds = self.seeds.iter().filter(|&seed| others.iter().all(|server| server.address != *seed));
+        let seeds: Vec<_> = seeds.map(|seed| Server::new(seed.clone())).collect();
+        others.sort_by_key(|server| server.address.to_string());
+        others.extend(seeds);
+        if !others.is_empty() {
+            let turn = self.turn.load(Ordering::Relaxed) % others.len();
+            others.rotate_left(turn);
+        }
+        others.sort_by_key(|server| server.open_link().is_none());
+        let owner = self.last_owner(slot);
+        let distrusted = self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        others.sort_by_key(|server| {
+            if distrusted.as_ref() == Some(&server.address) {
+                return 2;
             }
+            u8::from(owner.as_ref().is_none_or(|owner| owner.address != server.address))
+        });
+        others
+    }
+
+    /// From now on this map is true. Servers that it does not know are forgotten: nobody asks them for the next one.
+    fn take_map(&self, map: Map) {
+        let mut owners = vec![None; SLOTS];
+        for (first, last, address) in map.ranges {
+            let server = self.known.at(address);
+            owners.iter_mut().take(last + 1).skip(first).for_each(|owner| *owner = Some(Arc::clone(&server)));
         }
-        if any {
-            *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
-            self.stale.store(false, Ordering::Release);
-        }
-        any
+        // They know the map too, also when their primary is away.
+        map.replicas.iter().for_each(|address| drop(self.known.at(address.clone())));
+        let is_owner = |server: &Server| owners.iter().flatten().any(|owner| owner.address == server.address);
+        self.known.retain(|server| map.replicas.contains(&server.address) || is_owner(server));
+        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
+        self.stale.store(false, Ordering::Release);
     }
 }
 
-async fn ask_one(
-    address: &Address,
-    question: &redis::Cmd,
-    dialer: &Dialer,
-    deadline: Instant,
-) -> Result<Value, Trouble> {
+/// What one server says of the cluster.
+struct Map {
+    /// First and last slot, and their owner.
+    ranges: Vec<(usize, usize, Address)>,
+    replicas: Vec<Address>,
+}
+
+impl Map {
+    /// Reads `[[first, last, [host, port, ...], replicas ...], ...]`; none when it names no owner at all.
+    fn read(answer: &Value, said_by: &Address) -> Option<Self> {
+        let Value::Array(ranges) = answer else { return None };
+        let mut map = Self { ranges: Vec::new(), replicas: Vec::new() };
+        for range in ranges {
+            let Value::Array(parts) = range else { continue };
+            let [Value::Int(first), Value::Int(last), owner, replicas @ ..] = parts.as_slice() else { continue };
+            let (Ok(first), Ok(last)) = (usize::try_from(*first), usize::try_from(*last)) else { continue };
+            if let Some(owner) = node(owner, said_by) {
+                map.ranges.push((first, last, owner));
+                map.replicas.extend(replicas.iter().filter_map(|replica| node(replica, said_by)));
+            }
+        }
+        (!map.ranges.is_empty()).then_some(map)
+    }
+}
+
+fn node(node: &Value, said_by: &Address) -> Option<Address> {
+    let Value::Array(node) = node else { return None };
+    let (host, port) = match node.as_slice() {
+        [Value::BulkString(host), Value::Int(port), ..] => (String::from_utf8_lossy(host), *port),
+        // Redis 7 gives nil when the server does not know how it is called from outside.
+        [Value::Nil, Value::Int(port), ..] => ("".into(), *port),
+        _ => return None,
+    };
+    Address::from_parts(&host, u16::try_from(port).ok()?, said_by)
+}
+
+async fn ask_one(server: &Arc<Server>, dialer: &Dialer, deadline: Instant) -> Result<Map, Trouble> {
+    let mut question = redis::cmd("CLUSTER");
+    question.arg("SLOTS");
     let until = dialer.ready_before(deadline);
-    let link = dialer.link(address, Purpose::AskCluster, until).await?;
-    link.send(Request::Plain(question), false, Patience::until(until)).await
+    let mut answer = None;
+    if let Some(link) = server.open_link() {
+        answer = link.send(Request::Plain(&question), false, Patience::until(until)).await.ok();
+    }
+    if answer.is_none() {
+        let link = dialer.link(&server.address, Purpose::AskCluster, until).await?;
+        answer = Some(link.send(Request::Plain(&question), false, Patience::until(until)).await?);
+    }
+    answer.and_then(|answer| Map::read(&answer, &server.address)).ok_or_else(|| {
+        let message = format!("the cluster behind {} has no slots yet", server.address);
+        Trouble::not_now(Error::new(ErrorKind::Busy, message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        Address::Tcp { host: "h".into(), port }
+    }
+
+    fn ports(cluster: &Cluster, slot: u16) -> Vec<u16> {
+        let port = |server: &Arc<Server>| match server.address {
+            Address::Tcp { port, .. } => port,
+            Address::Unix(_) => 0,
+        };
+        cluster.candidates(slot).iter().map(port).collect()
+    }
+
+    fn sorted(mut ports: Vec<u16>) -> Vec<u16> {
+        ports.sort_unstable();
+        ports
+    }
+
+    #[test]
+    fn the_owner_is_asked_first_unless_it_is_lost_and_who_left_the_map_no_more() {
+        let cluster = Cluster::new(vec![at(1)]);
+        assert_eq!(ports(&cluster, 0), [1], "the URL's");
+        cluster.take_map(Map { ranges: vec![(0, 9, at(2)), (10, 19, at(3))], replicas: vec![at(4)] });
+        assert_eq!(sorted(ports(&cluster, 0)), [1, 2, 3, 4]);
+        for turn in 0..4 {
+            cluster.turn.store(turn, Ordering::Relaxed);
+            assert_eq!((ports(&cluster, 0)[0], ports(&cluster, 10)[0]), (2, 3));
+        }
+        let second: Vec<u16> = (0..4)
+            .map(|turn| {
+                cluster.turn.store(turn, Ordering::Relaxed);
+                ports(&cluster, 0)[1]
+            })
+            .collect();
+        assert!([1, 3, 4].iter().all(|port| second.contains(port)), "all have their turn: {second:?}");
+
+        cluster.doubt(&cluster.server_at(at(2)), true);
+        assert_eq!(ports(&cluster, 0)[3], 2, "it says itself that it has lost the cluster");
+        cluster.doubt(&cluster.server_at(at(2)), false);
+        assert_eq!(ports(&cluster, 0)[0], 2);
+
+        cluster.take_map(Map { ranges: vec![(0, 19, at(3))], replicas: vec![at(5)] });
+        assert_eq!(sorted(ports(&cluster, 0)), [1, 3, 5]);
+    }
 }

@@ -17,6 +17,7 @@ use super::durability::Durability;
 use super::secret::Credentials;
 use super::settings::Settings;
 use super::stream::Observed;
+use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
 use crate::error::{Error, ErrorKind};
@@ -58,7 +59,7 @@ impl Request<'_> {
 /// How to get from an address to a link.
 pub(super) struct Dialer {
     pub(super) settings: Settings,
-    pub(super) tls: Option<TlsConnector>,
+    pub(super) tls: Option<Tls>,
     pub(super) credentials: Credentials,
     pub(super) sentinel_credentials: Credentials,
     pub(super) db: u32,
@@ -110,6 +111,11 @@ impl Drop for Link {
 }
 
 impl Dialer {
+    /// With the certificates that are in their files now.
+    pub(super) fn tls(&self) -> Option<TlsConnector> {
+        self.tls.as_ref().map(Tls::connector)
+    }
+
     /// When a connection begun now must be ready.
     pub(super) fn ready_before(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.settings.connect_timeout)
@@ -118,7 +124,7 @@ impl Dialer {
     /// Opens a connection, says who we are, and checks the server: one round trip after TCP and TLS.
     pub(super) async fn link(&self, address: &Address, purpose: Purpose, deadline: Instant) -> Result<Link, Trouble> {
         let until = self.ready_before(deadline);
-        let (socket, signs) = Observed::new(stream::open(address, self.tls.as_ref(), until).await?);
+        let (socket, signs) = Observed::new(stream::open(address, self.tls().as_ref(), until).await?);
         // The crate's own handshake is left empty: it hides the server's words when a password is refused.
         let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
         // Its timeouts are off, because every wait here ends at the caller's own instant.
@@ -201,7 +207,7 @@ impl Dialer {
 
     /// The server hung up, or answered nonsense, when we said who we are.
     async fn no_introduction(&self, address: &Address, error: RedisError, until: Instant) -> Trouble {
-        if let Some(trouble) = Box::pin(wrong_kind::instead_of_a_welcome(address, self.tls.as_ref(), until)).await {
+        if let Some(trouble) = Box::pin(wrong_kind::instead_of_a_welcome(address, self.tls().as_ref(), until)).await {
             return trouble;
         }
         if error.kind() == redis::ErrorKind::Parse {

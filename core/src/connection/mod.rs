@@ -6,6 +6,7 @@
 //! deadline.
 
 mod address;
+mod ask_around;
 mod backoff;
 mod boot_check;
 mod classify;

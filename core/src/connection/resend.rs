@@ -147,12 +147,12 @@ impl Shared {
     /// What the failure says about where the next attempt must go.
     pub(super) fn learn(&self, trouble: &Trouble, server: &Arc<Server>) {
         match &trouble.next {
-            Next::Reconnect | Next::AskAgain => self.topology.doubt(server),
+            Next::Reconnect | Next::AskAgain => self.topology.doubt(server, trouble.next == Next::AskAgain),
             Next::Moved { slot, to } => {
                 if let Some(cluster) = self.topology.as_cluster() {
                     match to {
                         Some(to) => cluster.moved(*slot, to.clone()),
-                        None => cluster.doubt(),
+                        None => cluster.outdated(),
                     }
                 }
             }

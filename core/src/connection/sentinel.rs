@@ -7,6 +7,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::address::Address;
+use super::ask_around;
 use super::link::{Dialer, Patience, Purpose, Request};
 use super::sentinel_watch;
 use super::server::Server;
@@ -19,7 +20,7 @@ use crate::runtime::spawn_steady;
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
     master_name: String,
-    /// The one that answered last is asked first: a dead one costs a whole connect timeout.
+    /// The one that answered last is asked first; behind a vain round, the one that was not asked yet.
     first: AtomicUsize,
     primary: RwLock<Option<Arc<Server>>>,
     known: KnownServers,
@@ -103,7 +104,7 @@ impl Sentinels {
 
     /// The sentinels, beginning with the one that answered last.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = (usize, &Address)> {
-        let first = self.first.load(Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed) % self.addresses.len().max(1);
         self.addresses.iter().enumerate().cycle().skip(first).take(self.addresses.len())
     }
 
@@ -116,7 +117,7 @@ impl Sentinels {
         }
     }
 
-    async fn ask(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+    async fn ask(self: &Arc<Self>, dialer: &Arc<Dialer>, deadline: Instant) -> Result<Arc<Server>, Trouble> {
         loop {
             let heard = self.news.load(Ordering::Acquire);
             let found = self.ask_in_turn(dialer, deadline).await?;
@@ -128,31 +129,28 @@ impl Sentinels {
         }
     }
 
-    async fn ask_in_turn(&self, dialer: &Dialer, deadline: Instant) -> Result<Arc<Server>, Trouble> {
-        let mut last_trouble = None;
-        for (at, address) in self.in_turn() {
-            match self.ask_one(address, dialer, deadline).await {
-                Ok(Some(found)) => {
-                    self.first.store(at, Ordering::Relaxed);
-                    let server = self.known.at(found);
-                    // Who still waits on another one would not be woken.
-                    self.known
-                        .all()
-                        .iter()
-                        .filter(|other| !Arc::ptr_eq(other, &server))
-                        .for_each(|other| other.leave());
-                    return Ok(server);
-                }
-                Ok(None) => {
-                    last_trouble = Some(Trouble::no_connection(Error::new(
+    async fn ask_in_turn(self: &Arc<Self>, dialer: &Arc<Dialer>, deadline: Instant) -> Result<Arc<Server>, Trouble> {
+        let question = |(at, address): (usize, Address)| {
+            let (sentinels, dialer) = (Arc::clone(self), Arc::clone(dialer));
+            async move {
+                let found = sentinels.ask_one(&address, &dialer, deadline).await?.ok_or_else(|| {
+                    Trouble::no_connection(Error::new(
                         ErrorKind::Unreachable,
-                        format!("the sentinel {address} knows no master named '{}'", self.master_name),
-                    )));
-                }
-                Err(trouble) => last_trouble = Some(Trouble { may_have_run: false, ..trouble }),
+                        format!("the sentinel {address} knows no master named '{}'", sentinels.master_name),
+                    ))
+                })?;
+                Ok((at, found))
             }
-        }
-        Err(last_trouble.unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no sentinel"))))
+        };
+        let candidates = self.in_turn().map(|(at, address)| (at, address.clone())).collect();
+        let (at, found) = ask_around::first_answer(candidates, &self.first, question).await.map_err(|trouble| {
+            trouble.unwrap_or_else(|| Trouble::refused(Error::invalid("the server's URL names no sentinel")))
+        })?;
+        self.first.store(at, Ordering::Relaxed);
+        let server = self.known.at(found);
+        // Who still waits on another one would not be woken.
+        self.known.all().iter().filter(|other| !Arc::ptr_eq(other, &server)).for_each(|other| other.leave());
+        Ok(server)
     }
 
     pub(super) async fn ask_one(

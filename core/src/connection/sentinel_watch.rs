@@ -46,7 +46,7 @@ pub(super) async fn watch(sentinels: Weak<Sentinels>, dialer: Arc<Dialer>) {
 async fn subscribe(address: &Address, dialer: &Dialer) -> Option<PubSub> {
     let until = Instant::now() + dialer.settings.connect_timeout;
     let subscribed = async {
-        let socket = stream::open(address, dialer.tls.as_ref(), until).await.ok()?;
+        let socket = stream::open(address, dialer.tls().as_ref(), until).await.ok()?;
         let credentials = &dialer.sentinel_credentials;
         let mut who = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(password) = &credentials.password {

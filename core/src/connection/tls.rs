@@ -1,8 +1,10 @@
 //! TLS: chain and host name are always verified; there is no switch to turn that off.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -15,27 +17,66 @@ use super::trouble::Trouble;
 use super::url::ParsedUrl;
 use crate::error::{Error, ErrorKind};
 
-/// Reads the certificates once; every connection shares them.
-pub(super) fn connector(target: &ParsedUrl) -> Result<Option<TlsConnector>, Error> {
-    if !target.tls {
-        return Ok(None);
+/// What connections are secured with. Certificates are renewed while programs run: where a file is another one by now, the
+/// next connection reads it.
+pub(super) struct Tls {
+    ca_file: Option<PathBuf>,
+    /// Our own, and its key.
+    client_files: Option<(PathBuf, PathBuf)>,
+    current: Mutex<(Vec<Stamp>, TlsConnector)>,
+}
+
+/// By which a file is told from an earlier one of its name; none if there is none.
+type Stamp = Option<(Option<SystemTime>, u64, u64)>;
+
+impl Tls {
+    /// Reads the certificates; none where the URL wants no TLS.
+    pub(super) fn new(target: &ParsedUrl) -> Result<Option<Self>, Error> {
+        if !target.tls {
+            return Ok(None);
+        }
+        let ca_file = target.ca_file.clone();
+        let client_files = target.client_cert_file.clone().zip(target.client_key_file.clone());
+        let stamps = stamps(ca_file.as_ref(), client_files.as_ref());
+        let current = Mutex::new((stamps, connector(ca_file.as_deref(), client_files.as_ref())?));
+        Ok(Some(Self { ca_file, client_files, current }))
     }
-    let roots = match &target.ca_file {
+
+    /// With the certificates that are in the files now; if these cannot be read, with the last ones.
+    pub(super) fn connector(&self) -> TlsConnector {
+        let stamps = stamps(self.ca_file.as_ref(), self.client_files.as_ref());
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.0 != stamps
+            && let Ok(connector) = connector(self.ca_file.as_deref(), self.client_files.as_ref())
+        {
+            *current = (stamps, connector);
+        }
+        current.1.clone()
+    }
+}
+
+fn stamps(ca_file: Option<&PathBuf>, client_files: Option<&(PathBuf, PathBuf)>) -> Vec<Stamp> {
+    let files = ca_file.into_iter().chain(client_files.into_iter().flat_map(|(cert, key)| [cert, key]));
+    files.map(|file| file.metadata().ok().map(|found| (found.modified().ok(), found.len(), found.ino()))).collect()
+}
+
+fn connector(ca_file: Option<&Path>, client_files: Option<&(PathBuf, PathBuf)>) -> Result<TlsConnector, Error> {
+    let roots = match ca_file {
         Some(path) => own_authorities(path)?,
         None => system_authorities()?,
     };
     let config = config_trusting(roots).map_err(|error| Error::invalid("TLS cannot be set up").caused_by(error))?;
-    let config = match (&target.client_cert_file, &target.client_key_file) {
-        (Some(cert), Some(key)) => {
+    let config = match client_files {
+        Some((cert, key)) => {
             let chain = read_certificates(cert)?;
             let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?;
             config
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| Error::invalid("the client certificate and its key do not fit").caused_by(error))?
         }
-        _ => config.with_no_client_auth(),
+        None => config.with_no_client_auth(),
     };
-    Ok(Some(TlsConnector::from(Arc::new(config))))
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 fn config_trusting(

@@ -58,12 +58,12 @@ impl Topology {
     }
 
     /// This server failed, or is the wrong one: look again before the next attempt.
-    pub(super) fn doubt(&self, server: &Arc<Server>) {
+    pub(super) fn doubt(&self, server: &Arc<Server>, has_lost_cluster: bool) {
         match self {
             // Its name is resolved again at each dial, which is how a failover behind DNS is followed.
             Self::Single(_) => {}
             Self::Sentinel(sentinels) => sentinels.doubt(server),
-            Self::Cluster(cluster) => cluster.doubt(),
+            Self::Cluster(cluster) => cluster.doubt(server, has_lost_cluster),
         }
     }
 
@@ -88,7 +88,7 @@ impl Topology {
     }
 }
 
-/// Every server ever seen, so that one that comes back keeps its connections.
+/// The servers seen, so that one that comes back keeps its connections.
 #[derive(Default)]
 pub(super) struct KnownServers(Mutex<HashMap<Address, Arc<Server>>>);
 
@@ -100,6 +100,18 @@ impl KnownServers {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Forgets the others, and tells who still waits there.
+    pub(super) fn retain(&self, keep: impl Fn(&Server) -> bool) {
+        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, server| {
+            let kept = keep(server);
+            if !kept {
+                server.leave();
+            }
+            kept
+        });
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Server>> {

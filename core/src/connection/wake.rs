@@ -1,6 +1,7 @@
 //! Waiting for a wake-up: an element in a list.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -34,13 +35,19 @@ impl Woken {
 impl Shared {
     pub(super) async fn wait_for(&self, slot: u16, key: Waited<'_>, wait: Duration) -> Result<Woken, Error> {
         let until = Instant::now() + wait;
-        let mut backoff = Backoff::default();
+        // A line that is lost again and again must not make its waiters look again and again without a pause.
+        let mut backoff = Backoff::after(self.lost_waits.load(Ordering::Relaxed));
         let mut first = true;
         // Nobody who waits for a minute wants to hear only then that nothing answers.
         let mut give_up = None;
         loop {
             let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
-                Ok(Ok(woken)) => return Ok(woken),
+                Ok(Ok(woken)) => {
+                    if woken != Woken::Perhaps {
+                        self.lost_waits.store(0, Ordering::Relaxed);
+                    }
+                    return Ok(woken);
+                }
                 Ok(Err(trouble)) => self.explain_redirect(trouble),
                 // A short wait ended before its connection was made: for the caller that is an ordinary end.
                 Err(_) => return Ok(Woken::No),
@@ -57,6 +64,7 @@ impl Shared {
             let pause = give_up.min(Instant::now() + backoff.next());
             tokio::time::sleep_until(pause).await;
             if trouble.may_have_run || matches!(trouble.next, Next::Ask { .. }) {
+                self.lost_waits.fetch_add(1, Ordering::Relaxed);
                 // The element may have been lost with the connection, or waits on the slot's next server: look.
                 return Ok(Woken::Perhaps);
             }

@@ -71,7 +71,7 @@ pub(super) struct WakeLine {
 impl WakeLine {
     pub(super) async fn dial(dialer: &Dialer, address: &Address, deadline: Instant) -> Result<Self, Trouble> {
         let until = dialer.ready_before(deadline);
-        let stream = stream::open(address, dialer.tls.as_ref(), until).await?;
+        let stream = stream::open(address, dialer.tls().as_ref(), until).await?;
         let mut line = Self { address: address.clone(), stream, unread: Vec::new(), owed: None, client_id: None };
         match tokio::time::timeout_at(until, line.introduce(dialer)).await {
             Ok(Ok(())) => Ok(line),

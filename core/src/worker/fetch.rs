@@ -13,9 +13,10 @@ use tokio::task::{JoinError, JoinSet};
 use super::WorkerSettings;
 use super::appetite::Appetite;
 use super::desk::{Batch, Desk, Outage, Step, Want};
+use super::past::Past;
 use crate::alarm;
 use crate::client::Client;
-use crate::connection::Woken;
+use crate::connection::{Backoff, Woken};
 use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::keys::Key;
@@ -36,8 +37,6 @@ const SECOND_LOOK: Duration = Duration::from_millis(1);
 const WAKE_WAIT: Duration = Duration::from_secs(60);
 /// The same after a wait that failed, to see whether waiting is possible again.
 const PROBE: Duration = Duration::from_millis(500);
-/// How long to rest when it is not.
-const REST: Duration = Duration::from_millis(200);
 /// How long the last outcomes are tried to be told after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
@@ -87,6 +86,7 @@ struct Lane {
     is_empty: bool,
     calls: usize,
     appetite: Appetite,
+    past: Arc<Past>,
     /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
     wait: Option<Wait>,
 }
@@ -109,6 +109,7 @@ impl Fetcher {
                 is_empty: false,
                 calls: 0,
                 appetite: Appetite::default(),
+                past: Arc::default(),
                 wait: None,
             });
         }
@@ -242,10 +243,10 @@ impl Fetcher {
             promise: lane.promise,
             max_bytes: lane.appetite.bytes(),
         };
-        let (desk, queue) = (Arc::clone(&self.desk), lane.queue.clone());
+        let (desk, queue, past) = (Arc::clone(&self.desk), lane.queue.clone(), Arc::clone(&lane.past));
         self.calls.spawn(async move {
             let started = Instant::now();
-            let reply = ask(&desk, &queue, &call, &batch).await;
+            let reply = ask(&desk, &queue, &past, &call, &batch).await;
             Answered { place, want, promise: call.promise, batch, took: started.elapsed(), reply }
         });
     }
@@ -309,7 +310,8 @@ impl Fetcher {
             if lane.wants(want) > 0 && lane.look_at > looked {
                 until = until.min(lane.look_at);
                 if lane.wait.is_none() {
-                    lane.wait = Some(Box::pin(wait_for_wake(lane.queue.clone(), Arc::clone(&self.desk))));
+                    let (queue, desk, past) = (lane.queue.clone(), Arc::clone(&self.desk), Arc::clone(&lane.past));
+                    lane.wait = Some(Box::pin(wait_for_wake(queue, desk, past)));
                 }
             }
         }
@@ -379,18 +381,27 @@ impl Lane {
 async fn ask(
     desk: &Arc<Desk>,
     queue: &Queue,
+    past: &Past,
     call: &ReserveCall,
     batch: &Batch,
 ) -> Result<Option<ReserveReply>, Error> {
     let outage = Outage::of_call(desk);
     let keep_trying = |error: &Error| {
-        outage.failed(error);
-        true
+        let goes_on = past.calls_again(error);
+        if goes_on {
+            outage.failed(error);
+        }
+        goes_on
     };
     let mut asked = std::pin::pin!(queue.reserve_call(call, &batch.outcomes, &keep_trying));
     loop {
         tokio::select! {
-            reply = &mut asked => return reply.map(Some),
+            reply = &mut asked => {
+                return reply.map(|reply| {
+                    past.has_called();
+                    Some(reply)
+                });
+            }
             () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(batch, FAREWELL) {
                 desk.abandon();
                 return Ok(None);
@@ -422,19 +433,28 @@ fn is_unfinished(reply: &ReserveReply) -> bool {
 }
 
 /// Waits for a wake-up. Errors: those that waiting does not cure.
-async fn wait_for_wake(queue: Queue, desk: Arc<Desk>) -> Result<Woken, Error> {
+async fn wait_for_wake(queue: Queue, desk: Arc<Desk>, past: Arc<Past>) -> Result<Woken, Error> {
     let keys = &queue.shared.keys;
     let wake = keys.spell(Key::Wake);
     let mut outage = Outage::of_call(&desk);
+    let mut backoff = Backoff::default();
     loop {
         let wait = if outage.has_failed() { PROBE } else { WAKE_WAIT };
         match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
-            Ok(Woken::No) if !outage.has_failed() => outage = Outage::of_call(&desk),
-            Ok(woken) => return Ok(woken),
-            Err(error) if !error.is_transient() => return Err(error.during("reserve").in_queue(queue.name())),
+            Ok(woken) => {
+                if woken != Woken::Perhaps {
+                    past.has_waited();
+                }
+                if woken == Woken::No && !outage.has_failed() {
+                    outage = Outage::of_call(&desk);
+                } else {
+                    return Ok(woken);
+                }
+            }
+            Err(error) if !past.waits_again(&error) => return Err(error.during("reserve").in_queue(queue.name())),
             Err(error) => {
                 outage.failed(&error);
-                tokio::time::sleep(REST).await;
+                backoff.rest().await;
             }
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::desk::{Desk, Outage};
+use super::past::is_of_the_server;
 use crate::error::Error;
 use crate::queue::{MAX_BATCH, Queue};
 
@@ -40,8 +41,12 @@ async fn of_queue(desk: Arc<Desk>, lane: usize, queue: Queue, lease: Duration) -
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
             // call is answered, not when there is nothing left to renew.
             let keep_trying = |error: &Error| {
-                outage.failed(error);
-                true
+                // Who holds leases has worked.
+                let goes_on = is_of_the_server(error);
+                if goes_on {
+                    outage.failed(error);
+                }
+                goes_on
             };
             if let Ok(kept) = queue.extend_leases_until(held, lease, &keep_trying).await {
                 desk.renewed(lane, held, &kept, asked_at);

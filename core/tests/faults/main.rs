@@ -9,6 +9,7 @@ mod cancelled_reserve;
 mod crash;
 mod flushed_server;
 mod lost_replies;
+mod pauses;
 mod server_killed;
 mod server_refusals;
 mod slow_line;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::Server;
 use duly::worker::{
-    Context, Engine, Failure, Interruption, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings,
+    Context, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
+    WorkerSettings,
 };
 use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
@@ -250,6 +251,52 @@ async fn a_wrong_password_ends_it() {
     let worker = start(&client, |worker| worker);
     let error = worker.running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), duly::ErrorKind::AuthenticationFailed, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_was_changed_is_an_outage_for_a_worker_that_has_worked() {
+    let server = Server::start();
+    server.redis_cli(&["config", "set", "requirepass", "old"]);
+    let cli =
+        |password: &str, words: &[&str]| server.redis_cli(&[&["-a", password, "--no-auth-warning"], words].concat());
+    let client = Client::builder().url(&server.url()).password("old").build().unwrap();
+    let queue = Client::builder().url(&server.url()).password("old").build().unwrap().queue("orders").unwrap();
+    let worker = start(&client, |worker| worker);
+    queue.push(job("count")).await.unwrap();
+    until("the first job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 1).await;
+    cli("old", &["config", "set", "requirepass", "new"]);
+    cli("new", &["client", "kill", "type", "normal"]);
+    // Longer than a call of the worker tries: first it says so, and ends only if it does not go on.
+    until("it tells", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
+    assert!(!worker.running.is_finished(), "it ended");
+    let told = worker.notes.events.lock().unwrap().iter().find(|event| is_trouble(event)).cloned();
+    assert!(told.unwrap().to_string().contains("password"));
+    cli("new", &["config", "set", "requirepass", "old"]);
+    until("a job is pushed", async || queue.push(job("count")).await.is_ok()).await;
+    until("the second job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 2).await;
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permissions_that_were_taken_away_are_an_outage_for_a_worker_that_has_worked() {
+    let server = Server::start();
+    server.redis_cli(&["acl", "setuser", "u", "on", ">p", "~duly:*", "+@all"]);
+    let client = Client::builder().url(&server.url()).username("u").password("p").build().unwrap();
+    let queue = server.queue("orders");
+    let worker = start(&client, |worker| worker);
+    for round in 1..=2 {
+        queue.push(job("count")).await.unwrap();
+        until("the job runs", async || worker.notes.runs.load(Ordering::SeqCst) == round).await;
+        until("it waits", async || server.redis_cli(&["client", "list"]).contains("cmd=blpop")).await;
+    }
+    server.redis_cli(&["acl", "setuser", "u", "-evalsha", "-eval", "-blpop"]);
+    server.redis_cli(&["client", "kill", "user", "u"]);
+    until("it tells", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
+    assert!(!worker.running.is_finished(), "it ended");
+    server.redis_cli(&["acl", "setuser", "u", "+@all"]);
+    queue.push(job("count")).await.unwrap();
+    until("the third job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 3).await;
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -532,4 +579,21 @@ async fn a_run_without_an_outcome_is_followed_by_the_next() {
         run.job.ack().await.unwrap();
         assert!(executor.finish(&run, duly::worker::Ended::SettledByHandler).unwrap().is_none());
     }
+}
+
+#[tokio::test]
+async fn endless_waits_of_an_engine_are_none() {
+    let server = Server::start();
+    let engine =
+        Arc::new(Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap());
+    let endless = {
+        let (engine, executor) = (Arc::clone(&engine), engine.executor());
+        std::thread::spawn(move || {
+            assert!(matches!(executor.next_within(Duration::MAX), NextRun::Over));
+            engine.ended_within(Duration::MAX).unwrap().unwrap();
+            assert!(engine.event_within(Duration::MAX).is_none());
+        })
+    };
+    engine.stop();
+    tokio::task::spawn_blocking(|| endless.join().unwrap()).await.unwrap();
 }

@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::fixture::{
-    TestServer, bulk, cli, cluster_port, connect, eventually, free_port, run_set_once, run_text, slot_of,
+    TestServer, bulk, cli, cluster_port, connect, connect_briefly, eventually, free_port, run_set_once, run_text,
+    slot_of,
 };
 use crate::error::ErrorKind;
 
@@ -184,6 +185,42 @@ async fn a_moving_slot_is_followed() {
     let error = run_set_once(&plain, "{a}", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frozen_nodes_cut_nobody_off_from_a_living_owner() {
+    let nodes = start_cluster();
+    let connection = connect_briefly(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port), Duration::from_secs(2));
+    let queues = ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}"];
+    for queue in queues {
+        run_set_once(&connection, queue, "v").await.unwrap();
+    }
+    let owner = owner_of(&nodes, slot_of("{a}"));
+    for (at, node) in nodes.iter().enumerate() {
+        if at != owner {
+            // It must not think that it is alone before the others are found again.
+            nodes[owner].cli(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+            node.signal("-STOP");
+        }
+    }
+    for _ in 0..5 {
+        nodes[owner].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+        assert_eq!(run_set_once(&connection, "{a}", "v").await.unwrap(), bulk("v"));
+    }
+    for node in &nodes {
+        node.signal("-CONT");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_sentinel_cuts_nobody_off_from_the_others() {
+    let servers = Replicated::start();
+    // The kernel accepts for it, and nobody ever answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = format!("redis+sentinel://127.0.0.1:{port},127.0.0.1:{}/main", servers.sentinel.port);
+    let connection = connect_briefly(&url, Duration::from_secs(2));
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

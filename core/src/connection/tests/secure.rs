@@ -140,3 +140,25 @@ async fn a_certificate_that_turns_bad_is_not_waited_for() {
     server.wait_ready();
     distrust(&connection).await;
 }
+
+#[tokio::test]
+async fn a_renewed_authority_is_read_by_the_next_connection() {
+    let (certificates, renewed) = (Certificates::make(), Certificates::make());
+    let (mut server, port) = tls_server(&certificates, "yes");
+    let path = |name: &str| certificates.path(name).display().to_string();
+    let url = format!("rediss://localhost:{port}?ca={}", path("ca.pem"));
+    let connection = connect(&format!("{url}&cert={}&key={}", path("server.pem"), path("server.key")));
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+    server.kill();
+    for name in ["ca.pem", "server.pem", "server.key"] {
+        std::fs::rename(renewed.path(name), certificates.path(name)).unwrap();
+    }
+    server.restart();
+    server.wait_ready();
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+
+    // A file that is just being written is no reason to forget the last good one.
+    std::fs::write(certificates.path("ca.pem"), "half of a").unwrap();
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+}
