@@ -33,11 +33,12 @@ mod wrong_kind;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 
+pub(crate) use backoff::Backoff;
 pub(crate) use durability::Durability;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
@@ -62,7 +63,7 @@ impl Connection {
     /// Errors: `InvalidArgument`.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         let target = settings.resolve()?;
-        let tls = tls::connector(&target)?;
+        let tls = tls::Tls::new(&target)?;
         Ok(Self(Arc::new(Shared {
             dialer: Arc::new(Dialer {
                 settings,
@@ -74,6 +75,7 @@ impl Connection {
             }),
             topology: Topology::new(target.layout),
             has_worked: AtomicBool::new(false),
+            lost_waits: AtomicU32::new(0),
         })))
     }
 

@@ -4,7 +4,7 @@
 //! executed": a call sent to a frozen server runs when it thaws, even if we have hung up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::Value;
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) topology: Topology,
     /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
     pub(super) has_worked: AtomicBool,
+    /// How many waits for a wake-up lost their connection since one went well.
+    pub(super) lost_waits: AtomicU32,
 }
 
 impl Shared {
