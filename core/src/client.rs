@@ -12,8 +12,8 @@ use crate::durability::Durability;
 use crate::embedded::{self, Attached};
 use crate::error::{Error, ErrorKind};
 use crate::id::IdGenerator;
-use crate::known_queues::KnownQueues;
 use crate::keys;
+use crate::known_queues::KnownQueues;
 use crate::name;
 use crate::queue::Queue;
 use crate::script::{Call, Clock};
@@ -67,6 +67,7 @@ struct Backend {
 pub struct ClientBuilder {
     url: Option<Secret>,
     settings: Settings,
+    deadline: Option<Duration>,
     prefix: String,
     server_hint: Option<PathBuf>,
     clock: Clock,
@@ -93,6 +94,7 @@ impl Client {
         ClientBuilder {
             url: None,
             settings: Settings::new(DEFAULT_URL),
+            deadline: None,
             prefix: DEFAULT_PREFIX.to_owned(),
             server_hint: None,
             clock: Clock::Server,
@@ -119,6 +121,7 @@ impl Client {
         settings.command_timeout = settings.command_timeout.min(WORKER_DEADLINE);
         // What it asks for may be large and the line slow; nobody waits for it but its own loop.
         settings.patient = true;
+        settings.fail_fast = Some(false);
         Ok(Self {
             shared: Arc::new(Shared {
                 settings,
@@ -337,10 +340,30 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a call is tried again in all, over lost connections and restarts (default 15 s, at most 10 minutes).
+    /// How long a call is tried again in all, over lost connections and restarts (at most 10 minutes). Without it: the
+    /// environment's `DULY_DEADLINE`, in seconds, else 15 s. That is made for workers and commands: in a process that answers
+    /// web requests, set 2 s or so.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// What the deadline is where neither [`ClientBuilder::deadline`] nor the environment says so, instead of 15 s: for a
+    /// language that knows whether it serves web requests.
+    #[must_use]
+    pub fn default_deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
+        self
+    }
+
+    /// A circuit breaker for each server: once a call has waited for its whole deadline in vain, the next ones fail at once,
+    /// with `Unreachable`, nothing sent, and how long the server has been away. About once a second one of them is let
+    /// through to probe whether it is back, and the first answer ends it. Without this setting: where the deadline is at most
+    /// 5 s. It holds for every call of this client; workers go on trying.
+    #[must_use]
+    pub fn fail_fast(mut self, fail_fast: bool) -> Self {
+        self.settings.fail_fast = Some(fail_fast);
         self
     }
 
@@ -402,6 +425,9 @@ impl ClientBuilder {
             folder => EmbeddedFolder::Given(PathBuf::from(folder)),
         });
         settings.url = url;
+        if let Some(deadline) = self.deadline.map_or_else(deadline_of_environment, |deadline| Ok(Some(deadline)))? {
+            settings.deadline = deadline;
+        }
         settings.permissions_key = keys::permissions_key(&self.prefix);
         if embedded.is_none() {
             // Says now, not at the first call, what is wrong with the URL or the certificates.
@@ -423,4 +449,13 @@ impl ClientBuilder {
             }),
         })
     }
+}
+
+/// Seconds, as in a container's settings.
+fn deadline_of_environment() -> Result<Option<Duration>, Error> {
+    let Some(text) = std::env::var("DULY_DEADLINE").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
+    let deadline = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    deadline
+        .map(Some)
+        .ok_or_else(|| Error::invalid(format!("DULY_DEADLINE is '{text}', which is no number of seconds")))
 }

@@ -12,7 +12,7 @@ use crate::name;
 use crate::queue::Queue;
 use crate::record::CameBack;
 use crate::script::{Awaited, AwaitedReply, ByteStrings, JobKeys, WakeWaiters};
-use crate::time::Millis;
+use crate::time::{LONGEST_WAIT, Millis};
 
 /// A waiter looks again after this long at the latest: a wake-up is a hint that can get lost, and a job that ends in `failed`
 /// because its worker died, or is replaced, gives none.
@@ -21,8 +21,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const AFTER_NOTHING: Duration = Duration::from_millis(100);
 /// How long the wake-up of a job that was cancelled or purged stays: long enough for who is just about to wait.
 const WAKE_LIFE: Millis = Millis::from_secs(3);
-/// The longest wait that is counted; nobody will tell it from a longer one.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Queue {
     /// What the job gave, when it is done: at once, or as soon as it is. Without a timeout as long as that takes.
@@ -46,7 +44,7 @@ impl Queue {
     pub async fn wait_result(&self, id: &str, timeout: Option<Duration>) -> Result<Data, Error> {
         let in_wait = |error: Error| error.during("wait_result").in_queue(self.name()).of_job(id);
         name::check_id(id).map_err(in_wait)?;
-        let until = Instant::now() + timeout.unwrap_or(LONGEST).min(LONGEST);
+        let until = Instant::now() + timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
         self.wait_result_until(id, until).await.map_err(in_wait)
     }
 

@@ -182,6 +182,9 @@ impl When {
     }
 }
 
+/// The longest wait that is counted; nobody will tell it from a longer one, and a moment that far away can be reckoned with.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The milliseconds of a span as the scripts take them.
 pub(crate) fn whole_ms(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

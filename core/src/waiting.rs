@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::host;
+use crate::time::LONGEST_WAIT;
 
 /// Every waiter looks again after this long at the latest, whatever it was told, and up to `SPREAD` earlier, so that
 /// waiters do not look all at once.
@@ -51,8 +52,7 @@ impl Trust {
 
 impl Waiting {
     pub(crate) fn new(now: Instant, wait: Duration) -> Self {
-        // Waits of years are cut to one, which no caller will tell apart.
-        let until = now + wait.min(Duration::from_secs(365 * 24 * 3600));
+        let until = now + wait.min(LONGEST_WAIT);
         Self { until, promise: 0, trust: Trust::default(), over: wait.is_zero() }
     }
 

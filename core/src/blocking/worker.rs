@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Client, Interrupt, Job, Queue};
 use crate::error::Error;
 use crate::retry::Next;
+use crate::time::LONGEST_WAIT;
 use crate::worker::{self, Ended, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
 
 /// How often a waiting call asks whether it was interrupted.
@@ -181,7 +182,7 @@ fn sliced<T, I: Interrupt>(
     interrupt: &mut I,
     mut look: impl FnMut(Duration) -> Option<T>,
 ) -> Result<Option<T>, I::Error> {
-    let until = Instant::now() + wait.min(Duration::from_secs(365 * 24 * 3600));
+    let until = Instant::now() + wait.min(LONGEST_WAIT);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if let Some(found) = look(left.min(CHECK_EVERY)) {

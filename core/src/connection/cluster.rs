@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::address::Address;
 use super::ask_around;
+use super::breaker::Breaker;
 use super::link::{Dialer, Patience, Purpose, Request};
 use super::server::Server;
 use super::single_flight::SingleFlight;
@@ -27,6 +28,8 @@ pub(super) struct Cluster {
     /// Counts who was asked for the map, so that others are asked next time.
     turn: AtomicUsize,
     asking: SingleFlight,
+    /// For slots whose owner was never known.
+    breaker: Arc<Breaker>,
 }
 
 impl Cluster {
@@ -39,6 +42,7 @@ impl Cluster {
             distrusted: Mutex::default(),
             turn: AtomicUsize::new(0),
             asking: SingleFlight::default(),
+            breaker: Arc::default(),
         }
     }
 
@@ -95,6 +99,11 @@ impl Cluster {
             return None;
         }
         self.last_owner(slot)
+    }
+
+    /// What is known of outages of the slot's owner, also of one in doubt.
+    pub(super) fn breaker(&self, slot: u16) -> Arc<Breaker> {
+        self.last_owner(slot).map_or_else(|| Arc::clone(&self.breaker), |owner| Arc::clone(&owner.breaker))
     }
 
     fn last_owner(&self, slot: u16) -> Option<Arc<Server>> {

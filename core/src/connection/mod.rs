@@ -9,6 +9,7 @@ mod address;
 mod ask_around;
 mod backoff;
 mod boot_check;
+mod breaker;
 mod classify;
 mod cluster;
 mod durability;
@@ -61,8 +62,9 @@ impl Connection {
     /// Reads the settings and the certificate files. Nothing is sent: the first call connects.
     ///
     /// Errors: `InvalidArgument`.
-    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn new(mut settings: Settings) -> Result<Self, Error> {
         let target = settings.resolve()?;
+        settings.cap_timeouts();
         let tls = tls::Tls::new(&target)?;
         Ok(Self(Arc::new(Shared {
             dialer: Arc::new(Dialer {

@@ -12,12 +12,14 @@ use tokio::time::Instant;
 
 use super::address::Address;
 use super::backoff::Backoff;
+use super::breaker::Pass;
 use super::durability::Durability;
 use super::link::{Dialer, Patience, Request};
 use super::server::Server;
 use super::topology::Topology;
 use super::trouble::{Next, Trouble};
 use crate::error::{Error, ErrorKind};
+use crate::time::whole_ms;
 
 /// An answer that comes byte by byte is waited for by a worker for so long: the largest one, over a very slow line.
 const LONGEST_ANSWER: Duration = Duration::from_secs(120);
@@ -35,8 +37,46 @@ pub(super) struct Shared {
     pub(super) lost_waits: AtomicU32,
 }
 
+/// Why a call got no answer that its caller wanted.
+struct GaveUp {
+    error: Error,
+    /// It was tried until it was out of time.
+    out_of_time: bool,
+}
+
+impl GaveUp {
+    fn at_once(error: Error) -> Self {
+        Self { error, out_of_time: false }
+    }
+}
+
 impl Shared {
-    pub(super) async fn send(&self, slot: u16, mut request: Request<'_>) -> Result<Value, Error> {
+    pub(super) async fn send(&self, slot: u16, request: Request<'_>) -> Result<Value, Error> {
+        if !self.dialer.settings.fails_fast() {
+            return self.try_to_send(slot, request, u32::MAX).await.map_err(|gave_up| gave_up.error);
+        }
+        let breaker = self.topology.breaker(slot);
+        let pass = breaker.admit(Instant::now())?;
+        let sent = self.try_to_send(slot, request, pass.attempts()).await;
+        self.note(pass, sent.as_ref().err());
+        sent.map_err(|gave_up| gave_up.error)
+    }
+
+    /// What the end of a call says about the server.
+    fn note(&self, pass: Pass<'_>, gave_up: Option<&GaveUp>) {
+        let now = Instant::now();
+        let Some(GaveUp { error, out_of_time }) = gave_up else { return pass.answered(now) };
+        let no_answer = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout);
+        // A slot on the move is not the whole server.
+        let whole_server = error.kind() != ErrorKind::Busy || self.topology.as_cluster().is_none();
+        if (*out_of_time && whole_server) || (no_answer && pass.is_probe()) {
+            pass.failed(error, now);
+        } else if !no_answer {
+            pass.answered(now);
+        }
+    }
+
+    async fn try_to_send(&self, slot: u16, mut request: Request<'_>, attempts: u32) -> Result<Value, GaveUp> {
         let started = Instant::now();
         // Waiting for replicas or a disk is asked for, and not a delay.
         let patience = self.dialer.settings.deadline + request.asked_wait();
@@ -44,6 +84,7 @@ impl Shared {
         let mut backoff = Backoff::default();
         let mut may_have_run = false;
         let mut redirects = 0;
+        let mut tried = 0;
         let mut ask = None;
         let mut server_said = None;
         loop {
@@ -64,17 +105,20 @@ impl Shared {
             }
             match &trouble.next {
                 Next::Ask { to } => ask.clone_from(to),
-                Next::GiveUp if may_have_run && request.changes_once() => return Err(behind_doubt(*trouble.error)),
-                Next::GiveUp => return Err(*trouble.error),
+                Next::GiveUp if may_have_run && request.changes_once() => {
+                    return Err(GaveUp::at_once(behind_doubt(*trouble.error)));
+                }
+                Next::GiveUp => return Err(GaveUp::at_once(*trouble.error)),
                 _ => {}
             }
             if !may_have_run && self.is_final(&trouble) {
-                return Err(*trouble.error);
+                return Err(GaveUp::at_once(*trouble.error));
             }
             let redirected = matches!(&trouble.next, Next::Moved { to: Some(_), .. } | Next::Ask { to: Some(_) });
             redirects += u32::from(redirected);
+            tried += u32::from(!redirected);
             let pause = if redirected && redirects <= QUICK_REDIRECTS { Duration::ZERO } else { backoff.next() };
-            if Instant::now() + pause >= deadline {
+            if Instant::now() + pause >= deadline || tried >= attempts {
                 // The last attempt may have been cut short by the deadline itself: what the server said before tells more.
                 if trouble.error.kind() == ErrorKind::Unreachable
                     && Instant::now() >= deadline
@@ -82,7 +126,9 @@ impl Shared {
                 {
                     trouble.error = error;
                 }
-                return Err(out_of_time(trouble, may_have_run, patience));
+                let probed_for = Duration::from_millis(whole_ms(started.elapsed()));
+                let tried_for = if tried >= attempts { probed_for.min(patience) } else { patience };
+                return Err(GaveUp { error: out_of_time(trouble, may_have_run, tried_for), out_of_time: true });
             }
             if !matches!(trouble.error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout) {
                 server_said = Some(trouble.error);

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::address::Address;
 use super::ask_around;
+use super::breaker::Breaker;
 use super::link::{Dialer, Patience, Purpose, Request};
 use super::sentinel_watch;
 use super::server::Server;
@@ -28,6 +29,7 @@ pub(super) struct Sentinels {
     watch: Mutex<Option<AbortHandle>>,
     /// Counts what was told of other primaries.
     news: AtomicU64,
+    pub(super) breaker: Arc<Breaker>,
 }
 
 impl Drop for Sentinels {
@@ -49,6 +51,7 @@ impl Sentinels {
             asking: SingleFlight::default(),
             watch: Mutex::default(),
             news: AtomicU64::new(0),
+            breaker: Arc::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::address::Address;
+use super::breaker::Breaker;
 use super::link::{Dialer, Link, Purpose};
 use super::single_flight::SingleFlight;
 use super::trouble::Trouble;
@@ -17,6 +18,7 @@ const MOST_SPARE: usize = 4;
 /// One server and the connections to it.
 pub(super) struct Server {
     pub(super) address: Address,
+    pub(super) breaker: Arc<Breaker>,
     link: RwLock<Option<Arc<Link>>>,
     dialing: SingleFlight,
     spare_links: Mutex<Vec<Link>>,
@@ -29,6 +31,7 @@ impl Server {
     pub(super) fn new(address: Address) -> Arc<Self> {
         Arc::new(Self {
             address,
+            breaker: Arc::default(),
             link: RwLock::default(),
             dialing: SingleFlight::default(),
             spare_links: Mutex::default(),

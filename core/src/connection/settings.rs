@@ -11,6 +11,8 @@ use crate::keys;
 /// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/once.lua`); a copy that is sent later
 /// would be executed again.
 const MAX_DEADLINE: Duration = Duration::from_secs(600);
+/// Who sets a deadline as short as this answers requests that somebody waits for: then calls fail fast behind an outage.
+const SHORT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What the user can set about connections. What is set here wins over the URL.
 #[derive(Clone, Debug)]
@@ -32,6 +34,9 @@ pub(crate) struct Settings {
     pub(crate) deadline: Duration,
     /// An answer that is on its way is waited for beyond the deadline.
     pub(crate) patient: bool,
+    /// Behind a call that waited for the whole deadline in vain, fail at once (see `breaker.rs`); none for: if the deadline
+    /// is short.
+    pub(crate) fail_fast: Option<bool>,
     /// Work with a server that may evict keys, and so lose jobs.
     pub(crate) allow_eviction: bool,
     /// On which key a new connection tries whether its user may do all that scripts do.
@@ -53,10 +58,21 @@ impl Settings {
             command_timeout: Duration::from_secs(5),
             deadline: Duration::from_secs(15),
             patient: false,
+            fail_fast: None,
             allow_eviction: false,
             permissions_key: keys::permissions_key("duly:"),
             client_name: "duly".to_owned(),
         }
+    }
+
+    pub(super) fn fails_fast(&self) -> bool {
+        self.fail_fast.unwrap_or(self.deadline <= SHORT_DEADLINE)
+    }
+
+    /// No attempt lasts longer than all of them may; and a moment that far away can be reckoned with.
+    pub(super) fn cap_timeouts(&mut self) {
+        self.connect_timeout = self.connect_timeout.min(MAX_DEADLINE);
+        self.command_timeout = self.command_timeout.min(MAX_DEADLINE);
     }
 
     /// The URL's words with the settings laid over them.

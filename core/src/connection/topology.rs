@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::address::Address;
+use super::breaker::Breaker;
 use super::cluster::Cluster;
 use super::link::Dialer;
 use super::sentinel::Sentinels;
@@ -64,6 +65,15 @@ impl Topology {
             Self::Single(_) => {}
             Self::Sentinel(sentinels) => sentinels.doubt(server),
             Self::Cluster(cluster) => cluster.doubt(server, has_lost_cluster),
+        }
+    }
+
+    /// What is known of outages where this slot's queue is: of its server, or of all that sentinels watch over.
+    pub(super) fn breaker(&self, slot: u16) -> Arc<Breaker> {
+        match self {
+            Self::Single(server) => Arc::clone(&server.breaker),
+            Self::Sentinel(sentinels) => Arc::clone(&sentinels.breaker),
+            Self::Cluster(cluster) => cluster.breaker(slot),
         }
     }
 

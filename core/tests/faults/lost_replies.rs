@@ -110,7 +110,7 @@ async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_cal
     let server = Server::start();
     server.queue("warm").push(NewJob::new(&1).unwrap()).await.unwrap();
     let proxy = Proxy::before(server.port()).await;
-    let client = proxy.builder().deadline(Duration::from_secs(1)).build().unwrap();
+    let client = proxy.builder().deadline(Duration::from_secs(1)).fail_fast(false).build().unwrap();
     client.ping().await.unwrap();
     let queue = client.queue("orders").unwrap();
     proxy.next(Fault::HoldRequest);
@@ -186,7 +186,7 @@ async fn a_late_copy_of_a_reserve_that_found_nothing_leases_nothing_to_nobody() 
         let given_up = deadline < Duration::from_secs(1);
         let direct = server.queue(&format!("orders-{given_up}"));
         let proxy = Proxy::before(server.port()).await;
-        let client = proxy.builder().deadline(deadline).build().unwrap();
+        let client = proxy.builder().deadline(deadline).fail_fast(false).build().unwrap();
         let queue = client.queue(direct.name()).unwrap();
         // The second call does not renew the client's answers any more.
         for _ in 0..2 {
@@ -303,7 +303,7 @@ async fn a_reserve_that_was_given_up_leases_nothing_to_nobody_whatever_was_calle
     let server = Server::start();
     let direct = server.queue("orders");
     let proxy = Proxy::before(server.port()).await;
-    let client = proxy.builder().deadline(Duration::from_secs(2)).build().unwrap();
+    let client = proxy.builder().deadline(Duration::from_secs(2)).fail_fast(false).build().unwrap();
     let (queue, other) = (client.queue("orders").unwrap(), client.queue("other").unwrap());
     // The second call to each does not renew the client's answers any more.
     for queue in [&queue, &other, &queue, &other] {

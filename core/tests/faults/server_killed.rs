@@ -246,6 +246,7 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
         .builder()
         .command_timeout(Duration::from_millis(100))
         .deadline(Duration::from_millis(300))
+        .fail_fast(false)
         .build()
         .unwrap();
     let mut tasks = Vec::new();

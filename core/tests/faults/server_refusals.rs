@@ -117,7 +117,7 @@ async fn a_read_only_replica_refuses_every_verb() {
 #[tokio::test]
 async fn a_primary_that_became_a_replica_is_left_alone_and_loses_nothing() {
     let server = Server::start();
-    let client = server.builder().deadline(Duration::from_millis(700)).build().unwrap();
+    let client = server.builder().deadline(Duration::from_millis(700)).fail_fast(false).build().unwrap();
     let queue = client.queue("orders").unwrap();
     queue.push(new_job("a")).await.unwrap();
     let before = server.dump("");

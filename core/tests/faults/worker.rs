@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::Server;
 use duly::worker::{
-    Context, Engine, Failure, Interruption, Job, Worker, WorkerBuilder, WorkerEvent, WorkerReport, WorkerSettings,
+    Context, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
+    WorkerSettings,
 };
 use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
 use serde_json::Value;
@@ -578,4 +579,21 @@ async fn a_run_without_an_outcome_is_followed_by_the_next() {
         run.job.ack().await.unwrap();
         assert!(executor.finish(&run, duly::worker::Ended::SettledByHandler).unwrap().is_none());
     }
+}
+
+#[tokio::test]
+async fn endless_waits_of_an_engine_are_none() {
+    let server = Server::start();
+    let engine =
+        Arc::new(Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap());
+    let endless = {
+        let (engine, executor) = (Arc::clone(&engine), engine.executor());
+        std::thread::spawn(move || {
+            assert!(matches!(executor.next_within(Duration::MAX), NextRun::Over));
+            engine.ended_within(Duration::MAX).unwrap().unwrap();
+            assert!(engine.event_within(Duration::MAX).is_none());
+        })
+    };
+    engine.stop();
+    tokio::task::spawn_blocking(|| endless.join().unwrap()).await.unwrap();
 }

@@ -224,6 +224,31 @@ async fn a_silent_sentinel_cuts_nobody_off_from_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_away_keeps_nobody_from_the_others() {
+    let nodes = start_cluster();
+    let mut settings = crate::connection::Settings::new(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port));
+    settings.deadline = Duration::from_secs(1);
+    settings.fail_fast = Some(true);
+    let connection = crate::connection::Connection::new(settings).unwrap();
+    let queues = ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}"];
+    for queue in queues {
+        run_set_once(&connection, queue, "v").await.unwrap();
+    }
+    let owner = owner_of(&nodes, slot_of("{a}"));
+    let other = queues.into_iter().find(|queue| owner_of(&nodes, slot_of(queue)) != owner).unwrap();
+    for node in &nodes {
+        node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+        node.cli(&["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+    }
+    nodes[owner].signal("-STOP");
+    run_set_once(&connection, "{a}", "v").await.unwrap_err();
+    let error = run_set_once(&connection, "{a}", "v").await.unwrap_err();
+    assert!(error.to_string().contains("circuit breaker open"), "{error}");
+    assert_eq!(run_set_once(&connection, other, "v").await.unwrap(), bulk("v"));
+    nodes[owner].signal("-CONT");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_permissions_are_found_on_every_node() {
     let nodes = start_cluster();
     for node in &nodes {

@@ -155,11 +155,12 @@ pub(super) fn connect(url: &str) -> Connection {
     Connection::new(Settings::new(url)).unwrap()
 }
 
-/// With a short deadline, for tests that let it pass.
+/// With a short deadline, for tests that let it pass, again and again.
 pub(super) fn connect_briefly(url: &str, deadline: Duration) -> Connection {
     let mut settings = Settings::new(url);
     settings.deadline = deadline;
     settings.command_timeout = deadline / 3;
+    settings.fail_fast = Some(false);
     Connection::new(settings).unwrap()
 }
 

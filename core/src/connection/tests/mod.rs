@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
 
 mod arrangement;
+mod fail_fast;
 mod fixture;
 mod outage;
 mod refusal;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::{Batch, failure, give_back};
 use super::{Desk, Held, Phase, State};
-use crate::time::Millis;
+use crate::time::{LONGEST_WAIT, Millis};
 use crate::worker::event::{AboutJob, Interruption, WorkerEvent};
 
 /// Jobs that waited this long while all executors are busy are given back.
@@ -115,7 +115,7 @@ impl Desk {
 
     /// The same for a thread; false when the time is over before.
     pub(in crate::worker) fn over_within(&self, wait: Duration) -> bool {
-        let until = Instant::now() + wait;
+        let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
         while state.phase != Phase::Over {
             let left = until.saturating_duration_since(Instant::now());

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Desk, Phase, State};
 use crate::error::Error;
+use crate::time::LONGEST_WAIT;
 use crate::worker::event::WorkerEvent;
 
 /// Events that nobody reads are dropped, the oldest first.
@@ -89,7 +90,7 @@ impl Desk {
 
     /// The next event, waited for by a thread; none when the time is over, or when the worker is.
     pub(in crate::worker) fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
-        let until = Instant::now() + wait;
+        let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
         loop {
             if let Some((_, event)) = state.events.pop_front() {

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::job::Job;
 use crate::retry::Next;
 use crate::settle::{Decided, Settlement};
+use crate::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, WorkerEvent};
 use crate::worker::executor::{Ended, ExecutorShared};
 
@@ -65,7 +66,7 @@ impl Desk {
 
     /// The next run, waited for by a thread.
     pub(in crate::worker) fn take_within(&self, executor: &Arc<ExecutorShared>, wait: Duration) -> Taken {
-        let until = Instant::now() + wait;
+        let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
         loop {
             match state.take(executor) {
