@@ -139,7 +139,7 @@ def test_one_client_serves_one_loop_after_another(server: Server, prefix: str) -
 
 
 def test_calls_need_a_running_loop(server: Server) -> None:
-    with pytest.raises(RuntimeError, match="no running event loop"):
+    with pytest.raises(RuntimeError, match="needs a running asyncio event loop"):
         duly.aio.Client(server.url).ping()
 
 

@@ -252,7 +252,7 @@ def make_queue(run: Run, name: str) -> None:
 def set_limits(
     run: Run,
     rate: tuple[int, float] | None = None,
-    names: dict[str, dict[str, Any]] | None = None,
+    names: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> None:
     # JSON has no pairs.

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
 import string
+import weakref
 from collections import OrderedDict, namedtuple
 from datetime import datetime, timedelta, timezone
 from enum import IntEnum
@@ -11,6 +13,7 @@ from typing import Any
 
 import duly
 import pytest
+from support import running, until
 
 Point = namedtuple("Point", "x y")
 
@@ -316,3 +319,30 @@ def test_policies_say_how_long_they_wait() -> None:
         duly.RetryPolicy.list([])
     with pytest.raises(duly.InvalidArgumentError):
         duly.RetryPolicy.fixed(True)
+
+
+@pytest.mark.parametrize("kind", ["reserved", "in a worker"])
+def test_a_job_in_its_own_data_is_collected(kind: str, client: duly.Client, queue: duly.Queue) -> None:
+    class Probe:
+        """What has weak references, unlike a dict."""
+
+    probes: list[weakref.ref[Probe]] = []
+
+    def tie(job: duly.Job) -> None:
+        probe = Probe()
+        probes.append(weakref.ref(probe))
+        job.data.update(job=job, probe=probe)
+
+    queue.push({"a": 1})
+    if kind == "reserved":
+        job = queue.reserve()
+        assert job is not None
+        tie(job)
+        del job
+    else:
+        worker = duly.Worker(client, ["q"])
+        worker.on(None, tie)
+        with running(worker):
+            until(lambda: queue.counts().totals.get("acked") == 1, "it did not run")
+    gc.collect()
+    assert [probe() for probe in probes] == [None]

@@ -9,6 +9,7 @@ use crate::data::Data;
 use crate::durability::Durability;
 use crate::envelope::Envelope;
 use crate::error::Error;
+use crate::host;
 use crate::id::JobId;
 use crate::name;
 use crate::record::{CameBack, Record};
@@ -263,6 +264,13 @@ impl NewJob {
     }
 
     /// Checks it and makes it what the script takes. `made_id` is used when the user gave none.
+    /// Would a push refuse it, whatever the queue and the client?
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn check(&self) -> Result<(), Error> {
+        self.clone().prepare("check", host::now(), usize::MAX).map(drop)
+    }
+
     pub(crate) fn prepare(self, made_id: &str, now: Millis, max_data_bytes: usize) -> Result<Prepared, Error> {
         if let Some(fault) = self.fault {
             return Err(fault);

@@ -4,7 +4,7 @@ use duly::{Selection, blocking};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
 
-use crate::convert::{self, Text};
+use crate::convert::{self, Name, QueueName, Text};
 use crate::error::{Failure, OrRaise as _, invalid};
 use crate::job::Job;
 use crate::queue::{Partitions, Queue, reserve_options};
@@ -44,13 +44,13 @@ impl Client {
 
     /// The queue of this name. Nothing is sent.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn queue(&self, name: Text) -> PyResult<Queue> {
+    fn queue(&self, name: Text<Name>) -> PyResult<Queue> {
         self.client.queue(&name).map(Queue::new).or_raise()
     }
 
     /// The queue of this name in so many parts. Nothing is sent.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn partitions(&self, py: Python<'_>, name: Text, count: &Bound<'_, PyAny>) -> PyResult<Py<Partitions>> {
+    fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<Partitions>> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         Partitions::new(py, self.client.partitioned_queue(&name, count).or_raise()?)
     }
@@ -91,7 +91,7 @@ impl Client {
 pub(crate) fn selected(given: &Bound<'_, PyAny>) -> Result<(Vec<(String, u32)>, Selection), Failure> {
     if let Ok(weights) = given.cast::<PyMapping>() {
         let weighted = |item: Bound<'_, PyAny>| {
-            let (name, weight): (Text, Bound<'_, PyAny>) = item.extract()?;
+            let (name, weight): (Text<QueueName>, Bound<'_, PyAny>) = item.extract()?;
             Ok((name.into_string(), convert::whole("weight", &weight, 1..=duly::MAX_WEIGHT.into())?))
         };
         let queues: Result<_, Failure> = weights.items()?.iter().map(weighted).collect();
@@ -100,7 +100,10 @@ pub(crate) fn selected(given: &Bound<'_, PyAny>) -> Result<(Vec<(String, u32)>, 
     if given.is_instance_of::<PyString>() {
         return Err(invalid("queues must be a list of names, such as ['orders'], or a dict of weights").into());
     }
-    let strict = |name: PyResult<Bound<'_, PyAny>>| Ok((name?.extract::<Text>()?.into_string(), 1));
-    let queues: Result<_, Failure> = given.try_iter()?.map(strict).collect();
+    let strict = |name: PyResult<Bound<'_, PyAny>>| Ok((name?.extract::<Text<QueueName>>()?.into_string(), 1));
+    let names = given
+        .try_iter()
+        .map_err(|_| convert::of_wrong_type("queues", "a list of names or a dict of weights", given))?;
+    let queues: Result<_, Failure> = names.map(strict).collect();
     Ok((queues?, Selection::Strict))
 }

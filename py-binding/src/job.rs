@@ -1,14 +1,16 @@
 //! `duly.Job`: a reserved job, and what its holder says became of it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
+use pyo3::PyTraverseError;
+use pyo3::PyVisit;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
-use crate::convert::{self, Text};
+use crate::convert::{self, Counted, Final, Text, Words};
 use crate::error::{Failure, invalid};
 use crate::waiting::wait;
 use crate::worker::InRun;
@@ -25,12 +27,13 @@ pub(crate) enum Held {
 pub(crate) struct ReservedJob {
     held: Held,
     queue: Py<PyAny>,
-    data: PyOnceLock<Py<PyAny>>,
+    /// Not Python's own lock: the garbage collector looks into it.
+    data: OnceLock<Py<PyAny>>,
 }
 
 impl ReservedJob {
     pub(crate) fn new(held: Held, queue: Py<PyAny>) -> Self {
-        Self { held, queue, data: PyOnceLock::new() }
+        Self { held, queue, data: OnceLock::new() }
     }
 
     pub(crate) fn job(&self) -> &duly::Job {
@@ -76,8 +79,13 @@ impl ReservedJob {
 
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let make = || convert::to_python(py, &self.envelope().data).map(Bound::unbind);
-        self.data.get_or_try_init(py, make).map(|data| data.bind(py).clone())
+        let data = if let Some(data) = self.data.get() {
+            data
+        } else {
+            let made = convert::to_python(py, &self.envelope().data)?.unbind();
+            self.data.get_or_init(|| made)
+        };
+        Ok(data.bind(py).clone())
     }
 
     #[getter]
@@ -165,6 +173,12 @@ impl ReservedJob {
         self.said() == Some(Outcome::Done) || self.job().is_acked()
     }
 
+    /// The data may hold the job, and a class of the user's that is in it much more.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.queue)?;
+        self.data.get().map_or(Ok(()), |data| visit.call(data))
+    }
+
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let class = slf.get_type().name()?.to_string();
         let job = slf.get();
@@ -242,8 +256,8 @@ impl Job {
         slf: &Bound<'_, Self>,
         error: &Bound<'_, PyAny>,
         retry_after: Option<&Bound<'_, PyAny>>,
-        counted: bool,
-        r#final: bool,
+        #[pyo3(from_py_with = convert::is_set::<Counted>)] counted: bool,
+        #[pyo3(from_py_with = convert::is_set::<Final>)] r#final: bool,
         #[pyo3(from_py_with = given)] data: Option<Bound<'_, PyAny>>,
         attempts: Option<&Bound<'_, PyAny>>,
         max_retries: Option<&Bound<'_, PyAny>>,
@@ -262,7 +276,7 @@ impl Job {
 
     /// Notes how far the run has come.
     #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
-    fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text>) -> PyResult<()> {
+    fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text<Words>>) -> PyResult<()> {
         let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.progress(fraction, &text, signals))

@@ -29,6 +29,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Partitions>()?;
     module.add_class::<queue::PushSummary>()?;
+    module.add_class::<queue::Bulk>()?;
     module.add_class::<new_job::NewJob>()?;
     module.add_class::<job::ReservedJob>()?;
     module.add_class::<job::Job>()?;

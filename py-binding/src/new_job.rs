@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::convert::{self, Keywords};
-use crate::error::{Failure, invalid};
+use crate::error::{Failure, OrRaise as _, invalid};
 use crate::retry::RetryPolicy;
 use crate::telemetry;
 
@@ -118,6 +118,11 @@ impl NewJob {
     )]
     fn new(py: Python<'_>, data: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         Ok(Self { job: new_job(py, "NewJob", data, options)? })
+    }
+
+    /// Raises what every push of it would raise.
+    fn check(&self) -> PyResult<()> {
+        self.job.check().or_raise()
     }
 
     #[expect(clippy::unused_self, reason = "data stays out of logs")]

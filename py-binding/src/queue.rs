@@ -1,13 +1,13 @@
 //! `duly.Queue`.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use duly::{AuditOptions, Durability, MAX_BATCH, Pushed, ReserveOptions, State, When, blocking};
+use duly::{AuditOptions, Durability, MAX_BATCH, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::audit::AuditReport;
-use crate::convert::{self, Text};
+use crate::convert::{self, Id, IdOfSeveral, Ids, Key, Repair, StateWord, Text};
 use crate::error::{Failure, invalid};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::{Job, ReservedJob};
@@ -109,31 +109,16 @@ impl Queue {
         wait(py, |signals| either!(&self.queue, |queue| queue.push(job, signals))).map(|pushed| pushed.id().to_owned())
     }
 
-    /// Puts any number of jobs in, a thousand with each call to the server.
-    #[pyo3(signature = (jobs, *, ids=false, durability=None))]
-    fn push_many(
-        &self,
-        py: Python<'_>,
-        jobs: &Bound<'_, PyAny>,
-        ids: bool,
+    /// What `push_many` in `_bulk.py` pushes its batches with.
+    #[pyo3(signature = (*, ids, durability))]
+    fn _bulk(
+        slf: &Bound<'_, Self>,
+        #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
         durability: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<PushSummary> {
-        let durability = push_durability(durability, "push_many", self.name())?;
-        let fault = Mutex::new(None);
-        let mut pushed_ids = ids.then(Vec::new);
-        let batches = Batches { jobs: jobs.try_iter()?.unbind(), ready: Vec::new().into_iter(), fault: &fault };
-        let batches = batches.map(|job| job.durability_unless_given(durability));
-        let note = |pushed: &[Pushed]| {
-            if let Some(ids) = &mut pushed_ids {
-                ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
-            }
-        };
-        let summary = wait(py, |signals| either!(&self.queue, |queue| queue.push_many(batches, note, signals)));
-        let fault = fault.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match fault {
-            Some(fault) => Err(PyErr::from(in_call(fault, "push_many", self.name()))),
-            None => summary.map(|summary| PushSummary::new(&summary, pushed_ids)),
-        }
+    ) -> PyResult<Bulk> {
+        let durability = push_durability(durability, "push_many", slf.get().name())?;
+        let so_far = (duly::PushSummary::default(), ids.then(Vec::new));
+        Ok(Bulk { queue: slf.clone().unbind(), durability, so_far: Mutex::new(so_far) })
     }
 
     /// Leases one job, or gives None when there is none until `wait` is over.
@@ -158,16 +143,15 @@ impl Queue {
     }
 
     /// Acks many jobs; True where the lease was still held.
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
-    fn ack_many(&self, py: Python<'_>, jobs: Vec<Bound<'_, ReservedJob>>) -> PyResult<Vec<bool>> {
-        let held: PyResult<Vec<_>> = jobs.iter().map(|job| job.get().blocking().cloned()).collect();
+    fn ack_many(&self, py: Python<'_>, jobs: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
+        let held: PyResult<Vec<_>> = reserved_jobs(jobs)?.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;
         wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))
     }
 
     /// Removes a job in whatever state it is.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn cancel(&self, py: Python<'_>, id: Option<Text>, key: Option<Text>) -> PyResult<Option<Cancelled>> {
+    fn cancel(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Cancelled>> {
         let cancelled = match by(id, key)? {
             By::Id(id) => wait(py, |signals| either!(&self.queue, |queue| queue.cancel(&id, signals))),
             By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.cancel_key(&key, signals))),
@@ -180,8 +164,8 @@ impl Queue {
     fn reschedule(
         &self,
         py: Python<'_>,
-        id: Option<Text>,
-        key: Option<Text>,
+        id: Option<Text<Id>>,
+        key: Option<Text<Key>>,
         delay: Option<&Bound<'_, PyAny>>,
         at: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
@@ -207,7 +191,7 @@ impl Queue {
 
     /// Removes all jobs of a state.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn purge(&self, py: Python<'_>, state: Text) -> PyResult<u64> {
+    fn purge(&self, py: Python<'_>, state: Text<StateWord>) -> PyResult<u64> {
         let state = parse_state(&state)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.purge(state, signals)))
     }
@@ -272,7 +256,7 @@ impl Queue {
     fn peek(
         &self,
         py: Python<'_>,
-        state: Text,
+        state: Text<StateWord>,
         offset: Option<&Bound<'_, PyAny>>,
         limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<JobView>> {
@@ -283,7 +267,7 @@ impl Queue {
 
     /// Where a job is and why it is not running, or None.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn find(&self, py: Python<'_>, id: Option<Text>, key: Option<Text>) -> PyResult<Option<Py<Found>>> {
+    fn find(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Py<Found>>> {
         let found = match by(id, key)? {
             By::Id(id) => wait(py, |signals| either!(&self.queue, |queue| queue.find(&id, signals))),
             By::Key(key) => wait(py, |signals| either!(&self.queue, |queue| queue.find_key(&key, signals))),
@@ -303,7 +287,7 @@ impl Queue {
     fn wait_result<'py>(
         &self,
         py: Python<'py>,
-        id: Text,
+        id: Text<Id>,
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
@@ -313,7 +297,11 @@ impl Queue {
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
     #[pyo3(signature = (*, repair=false))]
-    fn audit(&self, py: Python<'_>, repair: bool) -> PyResult<AuditReport> {
+    fn audit(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = convert::is_set::<Repair>)] repair: bool,
+    ) -> PyResult<AuditReport> {
         let options = AuditOptions::new().repair(repair);
         wait(py, |signals| either!(&self.queue, |queue| queue.audit(options, signals)))
             .and_then(|report| AuditReport::new(py, report))
@@ -356,11 +344,11 @@ pub(crate) fn reserve_options(
 
 /// How a job is named: by its id, or by its key.
 pub(crate) enum By {
-    Id(Text),
-    Key(Text),
+    Id(Text<Id>),
+    Key(Text<Key>),
 }
 
-pub(crate) fn by(id: Option<Text>, key: Option<Text>) -> Result<By, Failure> {
+pub(crate) fn by(id: Option<Text<Id>>, key: Option<Text<Key>>) -> Result<By, Failure> {
     match (id, key) {
         (Some(id), None) => Ok(By::Id(id)),
         (None, Some(key)) => Ok(By::Key(key)),
@@ -383,7 +371,12 @@ pub(crate) fn page(
 }
 
 pub(crate) fn texts(given: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
-    given.iter().map(|text| text.extract::<Text>().map(Text::into_string)).collect()
+    given.iter().map(|text| text.extract::<Text<IdOfSeveral>>().map(Text::into_string)).collect()
+}
+
+/// A sequence of jobs that were reserved.
+pub(crate) fn reserved_jobs<'py>(given: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, ReservedJob>>> {
+    given.extract().map_err(|_| convert::of_wrong_type("jobs", "a list of reserved jobs", given))
 }
 
 pub(crate) fn parse_state(state: &str) -> Result<State, Failure> {
@@ -398,35 +391,41 @@ pub(crate) fn in_call(failure: Failure, operation: &'static str, queue: &str) ->
     }
 }
 
-/// The jobs of a Python iterable, fetched a batch at a time so that the GIL is taken once a batch.
-struct Batches<'a> {
-    jobs: Py<PyIterator>,
-    ready: std::vec::IntoIter<duly::NewJob>,
-    /// What the iterable raised; the jobs of its batch are not pushed.
-    fault: &'a Mutex<Option<Failure>>,
+/// A long push, a batch at a time. The iterable is Python's own affair: it may call duly, wait for long, or be left at the
+/// exit of the process, so it is not read from here.
+#[pyclass(frozen, module = "duly._core", name = "_Bulk")]
+pub(crate) struct Bulk {
+    queue: Py<Queue>,
+    durability: Option<Durability>,
+    so_far: Mutex<(duly::PushSummary, Option<Vec<String>>)>,
 }
 
-impl Iterator for Batches<'_> {
-    type Item = duly::NewJob;
+#[pymethods]
+impl Bulk {
+    /// Pushes a list of new jobs.
+    fn push(&self, py: Python<'_>, jobs: &Bound<'_, PyList>) -> PyResult<()> {
+        let queue = self.queue.get();
+        let jobs = new_jobs(jobs, self.durability).map_err(|failure| in_call(failure, "push_many", queue.name()))?;
+        let mut summary = self.lock().0.clone();
+        let pushed = wait(py, |signals| either!(&queue.queue, |queue| queue.push_some(jobs, &mut summary, signals)))?;
+        let (so_far, ids) = &mut *self.lock();
+        *so_far = summary;
+        if let Some(ids) = ids {
+            ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
+        }
+        Ok(())
+    }
 
-    fn next(&mut self) -> Option<duly::NewJob> {
-        if let Some(job) = self.ready.next() {
-            return Some(job);
-        }
-        match self.fetch() {
-            Ok(batch) => self.ready = batch.into_iter(),
-            Err(failure) => {
-                *self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(failure);
-                return None;
-            }
-        }
-        self.ready.next()
+    /// What became of all of them.
+    fn summary(&self) -> PushSummary {
+        let (summary, ids) = &*self.lock();
+        PushSummary::new(summary, ids.clone())
     }
 }
 
-impl Batches<'_> {
-    fn fetch(&self) -> Result<Vec<duly::NewJob>, Failure> {
-        Python::attach(|py| new_jobs(&mut self.jobs.bind(py).clone(), MAX_BATCH))
+impl Bulk {
+    fn lock(&self) -> MutexGuard<'_, (duly::PushSummary, Option<Vec<String>>)> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -439,17 +438,14 @@ pub(crate) fn push_durability(
     given.map(convert::durability).transpose().map_err(|error| in_call(error.into(), call, queue))
 }
 
-/// The next jobs of an iterator, at most so many.
-pub(crate) fn new_jobs(jobs: &mut Bound<'_, PyIterator>, at_most: usize) -> Result<Vec<duly::NewJob>, Failure> {
-    let mut batch = Vec::new();
-    for job in jobs.take(at_most) {
-        let job = job?;
-        let new_job = job.cast::<NewJob>().map_err(|_| {
-            invalid(format!("push_many takes duly.NewJob(data, ...), not {}", convert::type_name(&job)))
-        })?;
-        batch.push(new_job.get().job());
-    }
-    Ok(batch)
+/// The jobs of a list of `NewJob`.
+pub(crate) fn new_jobs(jobs: &Bound<'_, PyList>, durability: Option<Durability>) -> Result<Vec<duly::NewJob>, Failure> {
+    let new_job = |job: Bound<'_, PyAny>| {
+        let refused = || invalid(format!("push_many takes duly.NewJob(data, ...), not {}", convert::type_name(&job)));
+        let job = job.cast::<NewJob>().map_err(|_| refused())?;
+        Ok(job.get().job().durability_unless_given(durability))
+    };
+    jobs.iter().map(new_job).collect()
 }
 
 /// How a long push went.

@@ -46,7 +46,7 @@ impl RetryPolicy {
         base: &Bound<'_, PyAny>,
         factor: Option<&Bound<'_, PyAny>>,
         cap: Option<&Bound<'_, PyAny>>,
-        jitter: bool,
+        #[pyo3(from_py_with = convert::is_set::<convert::Jitter>)] jitter: bool,
     ) -> PyResult<Self> {
         let base = convert::span("base", base)?;
         let factor = factor.map_or(Ok(2.0), |factor| convert::float("factor", factor)).map_err(Failure::from)?;
@@ -56,9 +56,10 @@ impl RetryPolicy {
 
     /// An explicit list; the last one repeats.
     #[staticmethod]
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
-    fn list(delays: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let delays: Result<Vec<Millis>, Failure> = delays.iter().map(|delay| convert::span("delays", delay)).collect();
+    fn list(delays: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let given: Vec<Bound<'_, PyAny>> =
+            delays.extract().map_err(|_| convert::of_wrong_type("delays", "a list of waits", delays))?;
+        let delays: Result<Vec<Millis>, Failure> = given.iter().map(|delay| convert::span("delays", delay)).collect();
         Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)
     }
 

@@ -70,7 +70,7 @@ pub(crate) fn builder(
         builder = builder.deadline(patience("deadline", &deadline)?);
     }
     if let Some(allowed) = given.get(intern!(py, "allow_eviction"))? {
-        builder = builder.allow_eviction(allowed.extract()?);
+        builder = builder.allow_eviction(convert::flag("allow_eviction", &allowed)?);
     }
     if let Some(max) = given.get(intern!(py, "max_data_bytes"))? {
         builder = builder.max_data_bytes(convert::whole("max_data_bytes", &max, 0..=convert::MAX_COUNT)?);
@@ -79,7 +79,7 @@ pub(crate) fn builder(
         builder = builder.durability(convert::durability(&durability)?);
     }
     if let Some(manual) = given.get(intern!(py, "manual_clock"))?
-        && manual.extract()?
+        && convert::flag("manual_clock", &manual)?
     {
         builder = builder.manual_clock();
     }

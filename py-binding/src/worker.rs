@@ -14,7 +14,7 @@ use duly::worker::{MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
 use crate::client::{Client, selected};
-use crate::convert::{self, Text};
+use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::queue::Queue;
 use crate::waiting::wait as waited;
@@ -47,7 +47,7 @@ impl WorkerEngine {
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
-        name: Option<Text>,
+        name: Option<Text<Name>>,
         patience: Option<f64>,
         heeded: Option<u64>,
     ) -> PyResult<Self> {
@@ -73,7 +73,7 @@ impl WorkerEngine {
         lease: &Bound<'_, PyAny>,
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
-        name: Option<Text>,
+        name: Option<Text<Name>>,
     ) -> PyResult<()> {
         let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
         blocking::Engine::check(client.get().client(), &settings).or_raise()
@@ -143,7 +143,7 @@ fn settings(
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
     max_jobs: Option<&Bound<'_, PyAny>>,
-    name: Option<Text>,
+    name: Option<Text<Name>>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = selected(queues)?;
     let mut settings = WorkerSettings::new(names);

@@ -12,7 +12,7 @@ use crate::job::Job as AsyncJob;
 use crate::limits::Limits;
 use crate::new_job::NewJob;
 use crate::operate::{Cancelled, Requeued};
-use crate::queue::{PushSummary, Pushed};
+use crate::queue::{MAX_BATCH, PushSummary, Pushed};
 use crate::registry::WorkerInfo;
 use crate::reserve::ReserveOptions;
 use crate::runtime::{PerProcess, block_on};
@@ -70,15 +70,38 @@ impl Partitions {
         block_on(queue.push_batch(jobs), || interrupt.check())
     }
 
-    /// See [`crate::Queue::push_many`].
+    /// See [`crate::Queue::push_many`]. The jobs are taken outside the runtime: their iterator may call duly itself, and holds
+    /// nobody up when it is slow.
     pub fn push_many<I: Interrupt>(
         &self,
         jobs: impl IntoIterator<Item = NewJob>,
-        progress: impl FnMut(&[Pushed]),
+        mut progress: impl FnMut(&[Pushed]),
         interrupt: &mut I,
     ) -> Result<PushSummary, I::Error> {
+        let mut summary = PushSummary::default();
+        let mut jobs = jobs.into_iter();
+        loop {
+            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(summary);
+            }
+            progress(&self.push_some(batch, &mut summary, interrupt)?);
+        }
+    }
+
+    /// One batch of a long push: adds what became of it to the summary, whose count an error tells.
+    #[doc(hidden)] // for the skins
+    pub fn push_some<I: Interrupt>(
+        &self,
+        jobs: Vec<NewJob>,
+        summary: &mut PushSummary,
+        interrupt: &mut I,
+    ) -> Result<Vec<Pushed>, I::Error> {
         let queue = self.inner()?;
-        block_on(queue.push_many(jobs, progress), || interrupt.check())
+        let push = async { queue.push_batch(jobs).await.map_err(|error| error.after_jobs(summary.total())) };
+        let pushed = block_on(push, || interrupt.check())?;
+        summary.add(&pushed);
+        Ok(pushed)
     }
 
     /// See [`crate::Partitions::reserve`].

@@ -129,3 +129,22 @@ fn the_blocking_twin_says_the_same() {
     assert!(client.partitioned_queue("a/b", 2).is_err());
     assert!(client.partitioned_queue("a", 0).is_err());
 }
+
+#[test]
+fn an_iterator_of_a_long_blocking_push_may_call_duly_itself() {
+    let server = Server::start();
+    let client = blocking::Client::new(server.builder()).unwrap();
+    let (plain, parted) = (client.queue("plain").unwrap(), client.partitioned_queue("orders", 2).unwrap());
+    let other = client.queue("other").unwrap();
+    let jobs = || {
+        (0..1500).map(|number| {
+            if number % 1000 == 0 {
+                other.push(job(), &mut Uninterrupted).unwrap();
+            }
+            job()
+        })
+    };
+    assert_eq!(plain.push_many(jobs(), |_| (), &mut Uninterrupted).unwrap().created, 1500);
+    assert_eq!(parted.push_many(jobs(), |_| (), &mut Uninterrupted).unwrap().created, 1500);
+    assert_eq!(other.counts(&mut Uninterrupted).unwrap().ready, 4);
+}

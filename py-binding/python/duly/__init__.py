@@ -3,6 +3,7 @@
 Importing it starts nothing; the first call of a client connects.
 """
 
+from duly import _bulk as _bulk  # gives the queues their `push_many`
 from duly._core import (
     AuditReport,
     Cancelled,

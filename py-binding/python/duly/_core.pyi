@@ -1,12 +1,13 @@
 """The engine of duly, compiled. Use it through `duly` and `duly.aio`."""
 
-from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import disjoint_base
+
+from duly._calls import Call
 
 __version__: str
 
@@ -19,7 +20,9 @@ class _NameLimits(TypedDict, total=False):
     concurrency: int
     rate: tuple[int, float]
 
-_NewNameLimits: TypeAlias = _NameLimits | Mapping[str, int | tuple[int, _Span] | None]
+class _NewNameLimits(TypedDict, total=False):
+    concurrency: int | None
+    rate: tuple[int, _Span] | None
 
 @final
 class Client:
@@ -163,7 +166,7 @@ class Queue:
         *,
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
-        names: Mapping[str, _NewNameLimits] | None = None,
+        names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
     ) -> None:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
@@ -241,6 +244,8 @@ class NewJob:
         durability: str | None = None,
         raw: bytes | None = None,
     ) -> NewJob: ...
+    def check(self) -> None:
+        """Raise what every push of it would raise: InvalidArgumentError."""
 
 @disjoint_base
 class ReservedJob:
@@ -318,6 +323,10 @@ class Job(ReservedJob):
     They raise LeaseLostError there if the run is known to be interrupted, or the job was settled before; a lease that
     is lost later is logged.
     """
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that it came from."""
 
     def ack(self, result: _Json = None) -> None:
         """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
@@ -833,7 +842,7 @@ class AsyncClient:
         durability: str | None = None,
         manual_clock: bool = False,
     ) -> AsyncClient: ...
-    def ping(self) -> Future[None]:
+    def ping(self) -> Call[None]:
         """Make one round trip to the server."""
 
     def queue(self, name: str) -> AsyncQueue:
@@ -849,7 +858,7 @@ class AsyncClient:
         max: int = 1,
         wait: _Span | None = None,
         lease: _Span | None = None,
-    ) -> Future[list[AsyncJob]]:
+    ) -> Call[list[AsyncJob]]:
         """Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
 
         A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
@@ -858,7 +867,7 @@ class AsyncClient:
 
 @disjoint_base
 class AsyncQueue:
-    """The asyncio twin of `Queue`: each call gives a future."""
+    """The asyncio twin of `Queue`: each call gives a `Call`."""
 
     @property
     def name(self) -> str: ...
@@ -880,7 +889,7 @@ class AsyncQueue:
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         durability: str | None = None,
         raw: bytes | None = None,
-    ) -> Future[str]:
+    ) -> Call[str]:
         """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
 
         `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
@@ -891,25 +900,23 @@ class AsyncQueue:
 
     def push_many(
         self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
-    ) -> Future[PushSummary]:
+    ) -> Call[PushSummary]:
         """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
 
         A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
         jobs that do not say their own.
         """
 
-    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Future[AsyncJob | None]:
+    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[AsyncJob | None]:
         """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
 
-    def reserve_many(
-        self, max: int, *, wait: _Span | None = None, lease: _Span | None = None
-    ) -> Future[list[AsyncJob]]:
+    def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[list[AsyncJob]]:
         """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
 
-    def ack_many(self, jobs: Sequence[ReservedJob]) -> Future[list[bool]]:
+    def ack_many(self, jobs: Sequence[ReservedJob]) -> Call[list[bool]]:
         """Ack many jobs with few calls; True where the lease was still held."""
 
-    def cancel(self, id: str | None = None, *, key: str | None = None) -> Future[Cancelled | None]:
+    def cancel(self, id: str | None = None, *, key: str | None = None) -> Call[Cancelled | None]:
         """Remove a job in whatever state it is; None if there is no such job."""
 
     def reschedule(
@@ -919,31 +926,31 @@ class AsyncQueue:
         key: str | None = None,
         delay: _Span | None = None,
         at: datetime | float | None = None,
-    ) -> Future[str]:
+    ) -> Call[str]:
         """Give a delayed or ready job another due time; gives its id. Raises NotFoundError."""
 
-    def requeue(self, *ids: str) -> Future[list[Requeued]]:
+    def requeue(self, *ids: str) -> Call[list[Requeued]]:
         """Send failed jobs round again, with their failures forgotten."""
 
-    def requeue_all(self) -> Future[int]:
+    def requeue_all(self) -> Call[int]:
         """Send all failed jobs round again; gives how many."""
 
-    def purge(self, state: _State) -> Future[int]:
+    def purge(self, state: _State) -> Call[int]:
         """Remove all jobs that are delayed, ready or failed; gives how many."""
 
-    def pause(self) -> Future[None]:
+    def pause(self) -> Call[None]:
         """Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish."""
 
-    def resume(self) -> Future[None]:
+    def resume(self) -> Call[None]:
         """Hand out jobs again."""
 
-    def promote(self) -> Future[int]:
+    def promote(self) -> Call[int]:
         """Move due jobs to ready by hand; gives how many. Every reserve does it by itself."""
 
-    def reclaim(self) -> Future[int]:
+    def reclaim(self) -> Call[int]:
         """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
 
-    def keep_failed(self, max: int, age: _Span) -> Future[None]:
+    def keep_failed(self, max: int, age: _Span) -> Call[None]:
         """Set how many failed jobs the queue keeps, and for how long."""
 
     def set_limits(
@@ -951,8 +958,8 @@ class AsyncQueue:
         *,
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
-        names: Mapping[str, _NewNameLimits] | None = None,
-    ) -> Future[None]:
+        names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
+    ) -> Call[None]:
         """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
 
         The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
@@ -962,28 +969,28 @@ class AsyncQueue:
         those of other names pass by.
         """
 
-    def limits(self) -> Future[Limits]:
+    def limits(self) -> Call[Limits]:
         """Give the limits that are set."""
 
-    def counts(self) -> Future[Counts]:
+    def counts(self) -> Call[Counts]:
         """Count the jobs in each state, and say what comes next."""
 
-    def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> Future[list[JobView]]:
+    def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> Call[list[JobView]]:
         """Look at up to `limit` jobs (1 to 1,000) of a state without touching them."""
 
-    def find(self, id: str | None = None, *, key: str | None = None) -> Future[Found | None]:
+    def find(self, id: str | None = None, *, key: str | None = None) -> Call[Found | None]:
         """Say where a job is and why it is not running; None if there is no such job."""
 
-    def workers(self) -> Future[list[WorkerInfo]]:
+    def workers(self) -> Call[list[WorkerInfo]]:
         """Give the workers that are alive: where, since when, and what each runs."""
 
-    def wait_result(self, id: str, *, timeout: _Span | None = None) -> Future[_Json]:
+    def wait_result(self, id: str, *, timeout: _Span | None = None) -> Call[_Json]:
         """Give what the job returned, as soon as it is done."""
 
-    def audit(self, *, repair: bool = False) -> Future[AuditReport]:
+    def audit(self, *, repair: bool = False) -> Call[AuditReport]:
         """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
 
-    def set_clock(self, now: datetime | float) -> Future[None]:
+    def set_clock(self, now: datetime | float) -> Call[None]:
         """For tests: move the clock of a client made with `manual_clock=True`."""
 
 @final
@@ -998,7 +1005,11 @@ class AsyncPartitions(AsyncQueue):
 class AsyncJob(ReservedJob):
     """The asyncio twin of `Job`."""
 
-    def ack(self, result: _Json = None) -> Future[None]:
+    @property
+    def queue(self) -> AsyncQueue:
+        """The queue that it came from."""
+
+    def ack(self, result: _Json = None) -> Call[None]:
         """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
@@ -1011,7 +1022,7 @@ class AsyncJob(ReservedJob):
         data: _Json = ...,
         attempts: int | None = None,
         max_retries: int | None = None,
-    ) -> Future[float | None]:
+    ) -> Call[float | None]:
         """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
 
         The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
@@ -1019,11 +1030,11 @@ class AsyncJob(ReservedJob):
         `max_retries` change the job before that is decided.
         """
 
-    def release(self, after: _Span | None = None) -> Future[None]:
+    def release(self, after: _Span | None = None) -> Call[None]:
         """Give it back, at once or after a while, without counting a failure."""
 
-    def progress(self, fraction: float, text: str = "") -> Future[None]:
+    def progress(self, fraction: float, text: str = "") -> Call[None]:
         """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
 
-    def extend(self, lease: _Span | None = None) -> Future[None]:
+    def extend(self, lease: _Span | None = None) -> Call[None]:
         """Set the lease to end this long from now (default 10 s)."""

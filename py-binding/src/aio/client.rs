@@ -14,7 +14,7 @@ use super::job::AsyncJob;
 use super::queue::{AsyncPartitions, AsyncQueue};
 use super::reserved::Reserved;
 use crate::client::selected;
-use crate::convert::{self, Text};
+use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::queue::reserve_options;
 use crate::settings;
@@ -60,12 +60,12 @@ impl AsyncClient {
     }
 
     /// The queue of this name. Nothing is sent.
-    fn queue(&self, name: Text) -> PyResult<AsyncQueue> {
+    fn queue(&self, name: Text<Name>) -> PyResult<AsyncQueue> {
         AsyncQueue::new(self.shared.clone(), name.into_string())
     }
 
     /// The queue of this name in so many parts. Nothing is sent.
-    fn partitions(&self, py: Python<'_>, name: Text, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
+    fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         AsyncPartitions::new(py, self.shared.clone(), name.into_string(), count)
     }

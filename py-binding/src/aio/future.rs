@@ -6,6 +6,7 @@ use std::sync::Arc;
 use duly::Error;
 use duly::runtime::background;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use tokio::task::AbortHandle;
 
 use super::mailbox::Mailbox;
@@ -20,7 +21,7 @@ pub(crate) fn start<T: Send + 'static>(
     finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Bound<'_, PyAny>> {
     let (event_loop, mailbox) = Mailbox::of_running_loop(py)?;
-    let future = event_loop.call_method0("create_future")?;
+    let future = call_class(py)?.call1((&event_loop,))?;
     let (letters, to_future) = (Arc::clone(mailbox.get().letters()), future.clone().unbind());
     let task = background().or_raise()?.spawn(async move {
         let result = call.await;
@@ -28,6 +29,13 @@ pub(crate) fn start<T: Send + 'static>(
     });
     future.call_method1("add_done_callback", (Abandon(task.abort_handle()),))?;
     Ok(future)
+}
+
+/// `duly._calls.Call`: an asyncio future that is taken where a coroutine is wanted, too.
+fn call_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let import = || py.import("duly._calls")?.getattr("Call").map(Bound::unbind);
+    CALL.get_or_try_init(py, import).map(|class| class.bind(py))
 }
 
 /// On the loop's thread: completes the future unless somebody cancelled it meanwhile.

@@ -4,7 +4,7 @@ use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
 use super::future::start;
-use crate::convert::Text;
+use crate::convert::{self, Counted, Final, Text, Words};
 use crate::job::{
     Held, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
     wait_of,
@@ -61,8 +61,8 @@ impl AsyncJob {
         slf: &Bound<'py, Self>,
         error: &Bound<'py, PyAny>,
         retry_after: Option<&Bound<'py, PyAny>>,
-        counted: bool,
-        r#final: bool,
+        #[pyo3(from_py_with = convert::is_set::<Counted>)] counted: bool,
+        #[pyo3(from_py_with = convert::is_set::<Final>)] r#final: bool,
         #[pyo3(from_py_with = given)] data: Option<Bound<'py, PyAny>>,
         attempts: Option<&Bound<'py, PyAny>>,
         max_retries: Option<&Bound<'py, PyAny>>,
@@ -83,7 +83,7 @@ impl AsyncJob {
     fn progress<'py>(
         slf: &Bound<'py, Self>,
         fraction: &Bound<'py, PyAny>,
-        text: Option<Text>,
+        text: Option<Text<Words>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
         let job = slf.as_super().get().job().clone();

@@ -50,7 +50,7 @@ impl Mailbox {
     pub(super) fn of_running_loop(py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
         static GET: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         static BY_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let get = GET.get_or_try_init(py, || py.import("asyncio")?.getattr("get_running_loop").map(Bound::unbind))?;
+        let get = GET.get_or_try_init(py, || py.import("duly._calls")?.getattr("running_loop").map(Bound::unbind))?;
         let event_loop = get.bind(py).call0()?;
         // Weak: a loop that is gone takes its mailbox along.
         let by_loop = BY_LOOP

@@ -8,23 +8,22 @@ use duly::runtime::PerProcess;
 use duly::{AuditOptions, Error, ErrorKind, ReserveOptions};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::client::Shared;
 use super::future::start;
 use super::job::AsyncJob;
 use super::reserved::Reserved;
 use crate::audit::AuditReport;
-use crate::convert::{self, Text};
+use crate::convert::{self, Id, Ids, Key, Repair, StateWord, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::inspect::{Counts, Found, JobView};
-use crate::job::ReservedJob;
 use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{
-    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, push_durability, reserve_options, texts,
-    when,
+    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, push_durability, reserve_options,
+    reserved_jobs, texts, when,
 };
 use crate::registry::WorkerInfo;
 
@@ -172,19 +171,17 @@ impl AsyncQueue {
         call!(self, py, |queue| queue.push(job), |py, pushed| object(py, pushed.id()))
     }
 
-    /// Puts any number of jobs in, a thousand with each call to the server. Reads the iterable before it sends anything.
-    #[pyo3(signature = (jobs, *, ids=false, durability=None))]
-    fn push_many<'py>(
+    /// What `push_many` in `_bulk.py` calls when it has read its iterable.
+    #[pyo3(signature = (jobs, *, ids, durability))]
+    fn _push_all<'py>(
         &self,
         py: Python<'py>,
-        jobs: &Bound<'py, PyAny>,
-        ids: bool,
+        jobs: &Bound<'py, PyList>,
+        #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
         durability: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let durability = push_durability(durability, "push_many", &self.name)?;
-        let jobs =
-            new_jobs(&mut jobs.try_iter()?, usize::MAX).map_err(|fault| in_call(fault, "push_many", &self.name))?;
-        let jobs = jobs.into_iter().map(move |job| job.durability_unless_given(durability));
+        let jobs = new_jobs(jobs, durability).map_err(|fault| in_call(fault, "push_many", &self.name))?;
         let whole = self.whole()?;
         let push = async move {
             let mut pushed_ids = ids.then(Vec::new);
@@ -221,15 +218,19 @@ impl AsyncQueue {
     }
 
     /// Acks many jobs; True where the lease was still held.
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the list")]
-    fn ack_many<'py>(&self, py: Python<'py>, jobs: Vec<Bound<'py, ReservedJob>>) -> PyResult<Bound<'py, PyAny>> {
-        let held: Vec<duly::Job> = jobs.iter().map(|job| job.get().job().clone()).collect();
+    fn ack_many<'py>(&self, py: Python<'py>, jobs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let held: Vec<duly::Job> = reserved_jobs(jobs)?.iter().map(|job| job.get().job().clone()).collect();
         call!(self, py, |queue| queue.ack_all(&held), |py, acked| object(py, acked))
     }
 
     /// Removes a job in whatever state it is.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn cancel<'py>(&self, py: Python<'py>, id: Option<Text>, key: Option<Text>) -> PyResult<Bound<'py, PyAny>> {
+    fn cancel<'py>(
+        &self,
+        py: Python<'py>,
+        id: Option<Text<Id>>,
+        key: Option<Text<Key>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (whole, job) = (self.whole()?, by(id, key)?);
         let cancel = async move {
             match &job {
@@ -245,8 +246,8 @@ impl AsyncQueue {
     fn reschedule<'py>(
         &self,
         py: Python<'py>,
-        id: Option<Text>,
-        key: Option<Text>,
+        id: Option<Text<Id>>,
+        key: Option<Text<Key>>,
         delay: Option<&Bound<'py, PyAny>>,
         at: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -281,7 +282,7 @@ impl AsyncQueue {
 
     /// Removes all jobs of a state.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn purge<'py>(&self, py: Python<'py>, state: Text) -> PyResult<Bound<'py, PyAny>> {
+    fn purge<'py>(&self, py: Python<'py>, state: Text<StateWord>) -> PyResult<Bound<'py, PyAny>> {
         let state = parse_state(&state)?;
         call!(self, py, |queue| queue.purge(state), |py, count| object(py, count))
     }
@@ -350,7 +351,7 @@ impl AsyncQueue {
     fn peek<'py>(
         &self,
         py: Python<'py>,
-        state: Text,
+        state: Text<StateWord>,
         offset: Option<&Bound<'py, PyAny>>,
         limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -362,7 +363,7 @@ impl AsyncQueue {
 
     /// Where a job is and why it is not running, or None.
     #[pyo3(signature = (id=None, *, key=None))]
-    fn find<'py>(&self, py: Python<'py>, id: Option<Text>, key: Option<Text>) -> PyResult<Bound<'py, PyAny>> {
+    fn find<'py>(&self, py: Python<'py>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Bound<'py, PyAny>> {
         let (whole, job) = (self.whole()?, by(id, key)?);
         let find = async move {
             match &job {
@@ -385,7 +386,7 @@ impl AsyncQueue {
     fn wait_result<'py>(
         &self,
         py: Python<'py>,
-        id: Text,
+        id: Text<Id>,
         timeout: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
@@ -396,7 +397,11 @@ impl AsyncQueue {
 
     /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
     #[pyo3(signature = (*, repair=false))]
-    fn audit<'py>(&self, py: Python<'py>, repair: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn audit<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = convert::is_set::<Repair>)] repair: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let options = AuditOptions::new().repair(repair);
         call!(self, py, |queue| queue.audit(options), |py, report| object(py, AuditReport::new(py, report)?))
     }

@@ -9,7 +9,10 @@ mod time;
 pub(crate) use decode::to_python;
 pub(crate) use encode::{result, to_json};
 pub(crate) use keywords::Keywords;
-pub(crate) use text::{Text, path, text};
+pub(crate) use text::{
+    Counted, Final, Id, IdOfSeveral, Ids, Jitter, Key, Name, QueueName, Repair, StateWord, Text, Words, flag, is_set,
+    of_wrong_type, path, text,
+};
 pub(crate) use time::{delay, duration, float, lease, moment, span};
 
 use std::collections::BTreeMap;

@@ -1,0 +1,57 @@
+"""`push_many` of both queues, in Python because the iterable is: nothing compiled stands below a user's generator."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from duly._core import AsyncQueue, Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from duly._calls import Call
+    from duly._core import NewJob, PushSummary
+
+_BATCH = 1000
+"""Jobs of one call to the server."""
+
+
+def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
+    """Put any number of jobs in, a thousand with each call to the server. Holds one batch in memory.
+
+    A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
+    jobs that do not say their own.
+    """
+    bulk: Any = self._bulk(ids=ids, durability=durability)  # type: ignore[attr-defined]  # private to this file
+    jobs = _iterator(jobs)
+    while batch := list(islice(jobs, _BATCH)):
+        bulk.push(batch)
+    summary: PushSummary = bulk.summary()
+    return summary
+
+
+def push_many_async(
+    self: AsyncQueue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
+) -> Call[PushSummary]:
+    """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
+
+    A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
+    jobs that do not say their own.
+    """
+    call: Call[PushSummary] = self._push_all(list(_iterator(jobs)), ids=ids, durability=durability)  # type: ignore[attr-defined]
+    return call
+
+
+def _iterator(jobs: Iterable[NewJob]) -> Iterator[NewJob]:
+    try:
+        return iter(jobs)
+    except TypeError:
+        raise TypeError(f"jobs must be an iterable of duly.NewJob, not {type(jobs).__name__}") from None
+
+
+for _function in (push_many, push_many_async):
+    _function.__name__ = "push_many"
+    _function.__qualname__ = "Queue.push_many"
+Queue.push_many = push_many  # type: ignore[method-assign]
+AsyncQueue.push_many = push_many_async  # type: ignore[method-assign]

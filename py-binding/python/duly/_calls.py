@@ -1,0 +1,65 @@
+"""What a call of `duly.aio` gives, and the event loop that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+R = TypeVar("R")
+
+
+class Call(asyncio.Future[R], Coroutine[Any, Any, R]):
+    """A call that is on its way: an `asyncio.Future`, and what `asyncio.create_task` and a `TaskGroup` take.
+
+    It began when it was made, so it need not be awaited to happen. Cancelling it, or the task that it was given to,
+    drops it: what was sent already may still happen.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the loop on which it is completed."""
+        super().__init__(loop=loop)
+        self._steps: Generator[Any, None, R] | None = None
+
+    def send(self, value: Any) -> Any:
+        """Go on, as a task does with its coroutine."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *raised: Any) -> Any:
+        """Raise in it what its task is to hear; a task that never began cancels the call."""
+        if self._steps is None:
+            self.cancel()
+            self._steps = self.__await__()
+        return self._steps.throw(*raised)
+
+    def close(self) -> None:
+        """Drop it, unless it is done."""
+        self.cancel()
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Give the loop of the caller.
+
+    Raises:
+        RuntimeError: there is none; the text says what to do.
+
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    if _is_under_trio():
+        what = "duly.aio needs asyncio, and this is trio: call duly.Client in a thread (trio.to_thread.run_sync)"
+        raise RuntimeError(what)
+    raise RuntimeError("duly.aio needs a running asyncio event loop: call it in a coroutine; elsewhere use duly.Client")
+
+
+def _is_under_trio() -> bool:
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())

@@ -1,0 +1,98 @@
+"""Long pushes: the iterable is read where it belongs, in the caller's own Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duly
+import duly.aio
+import pytest
+from support import Program, Server
+
+Start = Callable[[str], Program]
+
+
+@pytest.mark.parametrize("parts", [0, 3])
+def test_a_generator_may_call_duly_itself(parts: int, client: duly.Client) -> None:
+    queue = client.partitions("parted", parts) if parts else client.queue("q")
+    other = client.queue("other")
+
+    def jobs() -> Iterator[duly.NewJob]:
+        for number in range(2500):
+            if number % 1000 == 0:
+                other.push(number)
+                assert queue.counts().ready == number
+            yield duly.NewJob(number)
+
+    assert queue.push_many(jobs()).created == 2500
+    assert other.counts().ready == 3
+
+
+def test_a_generator_that_waits_holds_up_nobody(queue: duly.Queue) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def jobs() -> Iterator[duly.NewJob]:
+        begun.set()
+        assert may_go_on.wait(20)
+        yield duly.NewJob(1)
+
+    thread = threading.Thread(target=lambda: queue.push_many(jobs()))
+    thread.start()
+    assert begun.wait(20)
+    queue.push(2)  # waited for the generator before
+    assert queue.counts().ready == 1
+    may_go_on.set()
+    thread.join(20)
+    assert queue.counts().ready == 2
+
+
+def test_what_a_generator_raises_comes_out_and_the_batches_before_are_in(queue: duly.Queue) -> None:
+    def jobs() -> Iterator[duly.NewJob]:
+        for number in range(1500):
+            yield duly.NewJob(number)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        queue.push_many(jobs())
+    assert queue.counts().ready == 1000
+
+
+def test_a_summary_has_the_ids_in_order(queue: duly.Queue) -> None:
+    summary = queue.push_many((duly.NewJob(number, id=f"j{number}") for number in range(2100)), ids=True)
+    assert summary.ids == [f"j{number}" for number in range(2100)]
+    assert queue.push_many([duly.NewJob(1, id="j1")]).duplicates == 1
+    assert queue.push_many([], ids=True).ids == []
+    assert queue.push_many([]).ids is None
+
+
+async def test_asyncio_reads_the_iterable_before_it_sends(server: Server, prefix: str) -> None:
+    queue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+    summary = await queue.push_many((duly.NewJob(number, id=f"j{number}") for number in range(2100)), ids=True)
+    assert summary.ids == [f"j{number}" for number in range(2100)]
+
+
+@pytest.mark.parametrize("jobs", [5, [1], "ab"])
+def test_what_is_no_job_is_refused(jobs: Any, queue: duly.Queue) -> None:
+    with pytest.raises((TypeError, duly.InvalidArgumentError), match=r"duly\.NewJob"):
+        queue.push_many(jobs)
+
+
+def test_a_daemon_thread_in_a_generator_does_not_abort_the_exit(program: Start) -> None:
+    ending = program("""
+        import threading, time
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        begun = threading.Event()
+        def jobs():
+            begun.set()
+            while True:
+                time.sleep(0.001)
+                yield duly.NewJob(1)
+        for _ in range(4):
+            threading.Thread(target=lambda: queue.push_many(jobs()), daemon=True).start()
+        begun.wait()
+        time.sleep(0.05)
+        print("ends")
+    """)
+    assert ending.ends_well() == "ends\n"
