@@ -74,7 +74,9 @@ def test_wrong_arguments_are_refused_before_anything_is_pushed(app: duly.App) ->
     assert app.queue().counts().ready == 0
 
 
-def test_data_that_does_not_fit_fails_for_good(app: duly.App) -> None:
+def test_an_unknown_argument_is_retried_and_logged_as_an_unknown_name_is(
+    app: duly.App, caplog: pytest.LogCaptureFixture
+) -> None:
     @app.task("double")
     def double(number: int) -> int:
         return 2 * number
@@ -86,14 +88,23 @@ def test_data_that_does_not_fit_fails_for_good(app: duly.App) -> None:
         done.set()
 
     queue = app.queue()
-    wrong = [queue.push(data, name="double") for data in ([21], {"digit": 21}, "x")]
+    wrong = [queue.push(data, name="double") for data in ([21], {"number": 1, "digit": 21}, "x")]
+    wrong.append(queue.push({"number": 1}, name="of a newer version"))
+    gives_up = queue.push({"digit": 21}, name="double", max_retries=0)
     last.push()
     run_until(app, done)
     for misfit in wrong:
         found = queue.find(misfit)
         assert found is not None
-        assert found.state == "failed"
-        assert "does not fit the task double" in found.error
+        assert (found.state, found.attempts) == ("delayed", 1)
+        assert "does not fit the task double" in found.error or "no handler" in found.error
+        (line,) = [record.message for record in caplog.records if misfit in record.message]
+        assert found.error in line
+        assert "runs again after 5 s" in line
+    given_up = queue.find(gives_up)
+    assert given_up is not None
+    assert given_up.state == "failed"
+    assert given_up.error == "the data does not fit the task double: missing a required argument: 'number'"
 
 
 @pytest.mark.parametrize("options", [{"delay": 3}, {"key": "k"}, {"colour": "red"}])

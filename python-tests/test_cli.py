@@ -406,3 +406,95 @@ def test_counts_shows_queues(start: Start, orders: duly.Queue, server: Server, p
     command = start("counts", "orders", "--url", server.url, "--prefix", prefix)
     said, _ = command.communicate(timeout=20)
     assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
+
+
+def log_of(start: Start, environment: dict[str, str], tmp_path: Path, app: str, *arguments: str) -> str:
+    """Give what a worker says of a job that fails, when the app's module begins like this."""
+    (tmp_path / "shop.py").write_text(app + textwrap.dedent(APP))
+    pushing = [sys.executable, "-c", "import shop; shop.break_.push()"]
+    subprocess.run(pushing, cwd=tmp_path, env=environment, check=True)
+    worker = start("worker", "shop", *arguments)
+    queue = duly.Client(environment["URL"], prefix=environment["PREFIX"]).queue("orders")
+    until(lambda: queue.counts().failed == 1, "it did not fail")
+    worker.terminate()
+    out, said = worker.communicate(timeout=30)
+    assert worker.returncode == 0, said
+    return out + said
+
+
+MINE = """import logging, logging.config
+{}
+"""
+DICT_CONFIG = """logging.config.dictConfig({
+    "version": 1,
+    "formatters": {"mine": {"format": "DICT %(message)s"}},
+    "handlers": {"err": {"class": "logging.StreamHandler", "formatter": "mine"}},
+    "root": {"handlers": ["err"], "level": "INFO"},
+})"""
+BASIC_CONFIG = "logging.basicConfig(format='BASIC %(message)s', level='INFO')"
+
+
+@pytest.mark.parametrize(
+    ("app", "arguments", "begin"),
+    [
+        ("", [], "20"),
+        (MINE.format(DICT_CONFIG), [], "DICT "),
+        (MINE.format(DICT_CONFIG), ["--no-logging"], "DICT "),
+        (MINE.format(BASIC_CONFIG), [], "BASIC "),
+        (MINE.format(BASIC_CONFIG), ["--log-level", "warning"], "BASIC "),
+        ("import duly.worker\n" + MINE.format(DICT_CONFIG), ["--processes", "2"], "DICT "),
+        ("", ["--log-config", "log.json"], "JSON "),
+        (MINE.format(BASIC_CONFIG), ["--log-config", "log.ini"], "INI "),
+    ],
+)
+def test_the_log_is_configured_by_the_app_or_a_file(
+    app: str, arguments: list[str], begin: str, start: Start, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "log.json").write_text(
+        '{"formatters": {"f": {"format": "JSON %(message)s"}}, "handlers": {"h": {"class": "logging.StreamHandler",'
+        ' "formatter": "f"}}, "root": {"handlers": ["h"], "level": "INFO"}}'
+    )
+    ini = """
+        [loggers]
+        keys=root
+        [handlers]
+        keys=h
+        [formatters]
+        keys=f
+        [logger_root]
+        level=INFO
+        handlers=h
+        [handler_h]
+        class=StreamHandler
+        formatter=f
+        [formatter_f]
+        format=INI %(message)s
+    """
+    (tmp_path / "log.ini").write_text(textwrap.dedent(ini))
+    said = log_of(start, environment, tmp_path, app, *arguments)
+    (found,) = [line for line in said.splitlines() if "failed for good" in line]
+    assert found.startswith(begin)
+    assert re.search(
+        r"\(break, attempt 1\) of queue orders failed for good: ValueError at .*shop\.py:\d+ in break_$", found
+    )
+    assert "no such order" not in said
+    assert ("serving" in said) == ("--log-level" not in arguments)
+
+
+def test_messages_are_logged_for_who_asks(start: Start, environment: dict[str, str], tmp_path: Path) -> None:
+    assert "ValueError: no such order" in log_of(start, environment, tmp_path, "", "--log-errors", "full")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--log-config", "none.json"], "--log-config none.json cannot be used: FileNotFoundError"),
+        (["--log-config", "shop.py"], "--log-config shop.py cannot be used"),
+        (["--no-logging", "--log-level", "debug"], "--no-logging goes with neither"),
+    ],
+)
+def test_a_wrong_log_config_is_refused(arguments: list[str], said: str, start: Start) -> None:
+    worker = start("worker", "shop", *arguments)
+    _, err = worker.communicate(timeout=30)
+    assert worker.returncode == 2
+    assert said in err

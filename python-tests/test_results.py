@@ -101,8 +101,8 @@ def test_ctrl_c_leaves_a_wait_for_a_result_within_half_a_second(program: Start, 
             os.kill(os.getpid(), signal.SIGINT)
         threading.Thread(target=press).start()
         queue.push(1, key="k", delay=3600)
-        print("waiting")
         try:
+            print("waiting")
             queue.wait_result({job_id!r})
         except KeyboardInterrupt:
             print(time.monotonic() - sent < 3)

@@ -3,6 +3,8 @@
 Importing it starts nothing; the first call of a client connects.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from duly import _bulk as _bulk  # gives the queues their `push_many`
 from duly._core import (
     AuditReport,
@@ -27,7 +29,6 @@ from duly._core import (
     WorkerReport,
     __version__,
 )
-from duly.app import App, Task, current_job
 from duly.errors import (
     AuthenticationFailedError,
     BusyError,
@@ -54,12 +55,17 @@ from duly.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from duly.middleware import Failure, Middleware
 from duly.outcomes import Fail, JobInterrupted, Release, Retry
-from duly.worker import Worker
+
+if TYPE_CHECKING:
+    from duly.app import App, Task, current_job
+    from duly.middleware import Failure, Middleware
+    from duly.pushed import AsyncPushed, Pushed
+    from duly.worker import Worker
 
 __all__ = [
     "App",
+    "AsyncPushed",
     "AuditReport",
     "AuthenticationFailedError",
     "BusyError",
@@ -96,6 +102,7 @@ __all__ = [
     "Progress",
     "ProtocolError",
     "PushSummary",
+    "Pushed",
     "Queue",
     "ReadOnlyError",
     "Release",
@@ -115,3 +122,29 @@ __all__ = [
     "__version__",
     "current_job",
 ]
+
+# Producers need none of these, and pay no time for their imports.
+_LATER = {
+    "App": "duly.app",
+    "AsyncPushed": "duly.pushed",
+    "Failure": "duly.middleware",
+    "Middleware": "duly.middleware",
+    "Pushed": "duly.pushed",
+    "Task": "duly.app",
+    "Worker": "duly.worker",
+    "current_job": "duly.app",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'duly' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(_LATER[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

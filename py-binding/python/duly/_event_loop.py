@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from duly._runs import check_result, running
+
 if TYPE_CHECKING:
     from duly._core import Executor, Job
     from duly._runs import Runs
@@ -77,10 +79,12 @@ class EventLoop:
 
     async def _run(self, place: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
         runs = self._runs
+        running.set(job)  # a task has a context of its own
         try:
             with runs.span(job):
                 runs.before(job)
                 result = await handler(job)
+                check_result(job, result)
             place.keep(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
             runs.settle(place, job, runs.failed(job, error) if place.leave() else "")

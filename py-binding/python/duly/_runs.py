@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import nullcontext, suppress
+from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
+from duly._failures import brief, describe
+from duly._misuse import UnrunError, refuse_unrun
 from duly.errors import DulyError, LeaseLostError, TooLargeError
-from duly.middleware import Failure, Middleware, class_and_place
+from duly.middleware import Failure, Middleware
 from duly.outcomes import Release, Retry
 
 if TYPE_CHECKING:
@@ -19,22 +22,52 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("duly.worker")
 
+running: ContextVar[Job] = ContextVar("duly_job")
+"""The job of this run, in the context of the run."""
+_PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
+"""Types of results that are no coroutine and no generator; of others that is looked at."""
+
 
 def about(job: Job) -> dict[str, Any]:
     """Give the fields of a log record; never the data."""
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
 
 
+def context_of(job: Job) -> Context:
+    """Give a context for one run: what the run sets in it is gone with it."""
+    token = running.set(job)
+    context = copy_context()
+    running.reset(token)
+    return context
+
+
+def check_result(job: Job, result: Any) -> None:
+    """Refuse a coroutine or a generator as the result of a handler: nothing was run."""
+    if type(result) not in _PLAIN:
+        refuse_unrun(result, f"the handler of {job.name!r}")
+
+
 class NoHandler(Retry):
     """No handler of this worker has the job's name."""
+
+
+class BadCall(Retry):
+    """The data does not fit the arguments of the task: the producer may have another version of it."""
+
+
+_IN_OUR_WORDS = (NoHandler, BadCall, TooLargeError, UnrunError)
+"""What these say has nothing of the data."""
 
 
 class Runs:
     """The hooks of a worker, and what they surround."""
 
-    def __init__(self, middleware: Sequence[Middleware]) -> None:
-        """Take the hooks in their order."""
-        self._before: list[Callable[[Job], None]] = _overridden(middleware, "before")
+    def __init__(self, middleware: Sequence[Middleware], *, log_errors: str = "place") -> None:
+        """Take the hooks in their order, and whether the log has what exceptions say (`full`) or only their places."""
+        self._is_full = log_errors == "full"
+        # `logging.config.dictConfig` switches off all loggers that are there already, unless it is told otherwise.
+        log.disabled = False
+        self._before: list[Callable[[Job], Any]] = _overridden(middleware, "before")
         self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
         self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]
         self._on_failed: list[Callable[[Job, str], None]] = _overridden(middleware, "on_failed")[::-1]
@@ -57,7 +90,7 @@ class Runs:
     def before(self, job: Job) -> None:
         """Call the hooks before the handler."""
         for hook in self._before:
-            hook(job)
+            refuse_unrun(hook(job), "the hook before")
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
@@ -69,11 +102,11 @@ class Runs:
             self._call(self._after, job)
 
     def failed(self, job: Job, raised: BaseException) -> str:
-        """Note what becomes of a job whose run raised; give what `settle` is to log: the job's data is never in it."""
+        """Note what becomes of a job whose run raised; give what `settle` is to log of it."""
         if job.settled:
-            text = "job %s of queue %s was settled, and then its handler raised %s"
-            log.error(text, job.id, job.queue.name, type(raised).__qualname__, extra=about(job))
-            return class_and_place(raised)
+            what = "job %s (%s, attempt %d) of queue %s was settled, and then its handler raised: %s"
+            self._log_error(what, job, raised)
+            return self._why(raised)
         try:
             if isinstance(raised, Release):
                 job.release(raised.after)
@@ -90,8 +123,16 @@ class Runs:
             with suppress(LeaseLostError):
                 job.fail(str(error))
             return str(error)
-        # In duly's own words there is nothing of the data.
-        return str(raised) if isinstance(raised, (NoHandler, TooLargeError)) else class_and_place(raised)
+        return self._why(raised)
+
+    def _why(self, raised: BaseException) -> str:
+        if self._is_full:
+            return describe(raised)
+        return str(raised) if isinstance(raised, _IN_OUR_WORDS) else brief(raised)
+
+    def _log_error(self, what: str, job: Job, raised: BaseException) -> None:
+        who = (job.id, job.name or "no name", job.attempt, job.queue.name)
+        log.error(what, *who, self._why(raised), extra=about(job))
 
     def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
         try:
@@ -99,8 +140,10 @@ class Runs:
         except LeaseLostError:
             raise
         except (TypeError, ValueError) as error:
-            what = "a hook gave for job %s of queue %s what job.fail does not take: it is a plain failure: %s"
-            log.error(what, job.id, job.queue.name, class_and_place(error), extra=about(job))
+            what = (
+                "a hook gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a plain failure: %s"
+            )
+            self._log_error(what, job, error)
             failure.error = text
             return job.fail(text)
 
@@ -124,12 +167,9 @@ class Runs:
     def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
         for hook in hooks:
             try:
-                hook(job, *more)
+                refuse_unrun(hook(job, *more), "a hook")
             except Exception as error:  # noqa: BLE001 - it changes nothing
-                # Not with its traceback: what it says, and what it was raised for, may hold the data.
-                what = "a hook raised for job %s (%s, attempt %d) of queue %s: %s"
-                who = (job.id, job.name or "no name", job.attempt, job.queue.name)
-                log.error(what, *who, class_and_place(error), extra=about(job))
+                self._log_error("a hook raised for job %s (%s, attempt %d) of queue %s: %s", job, error)
 
 
 def _overridden(middleware: Sequence[Middleware], name: str) -> list[Any]:

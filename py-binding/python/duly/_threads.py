@@ -9,10 +9,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from duly._core import Executor, Job
+from duly._runs import check_result, context_of
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextvars import Context
 
     from duly._event_loop import EventLoop
     from duly._runs import Runs
@@ -81,15 +83,24 @@ class Threads:
             place = seat.place
             if job is None or not place.enter():
                 job = place.next()
+            context: Context | None = None
             try:
                 while job is not None:
+                    context = None
                     handler = quick.get(job.name)
-                    job = self._run(seat, place, job) if handler is None else place.done(handler(job))
+                    if handler is None:
+                        job = self._run(seat, place, job)
+                        continue
+                    context = context_of(job)
+                    result = context.run(handler, job)
+                    check_result(job, result)
+                    job = place.done(result)
                 seat.place = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
                 goes_on = place.leave()
                 if job is not None:
-                    runs.settle(place, job, runs.failed(job, error) if goes_on else "")
+                    context = context or context_of(job)
+                    runs.settle(place, job, context.run(runs.failed, job, error) if goes_on else "")
 
     def _run(self, seat: _Seat, place: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
@@ -97,12 +108,17 @@ class Threads:
             seat.place = None
             self._loop.begin(place, job)
             return None
+        context_of(job).run(self._run_with_hooks, place, job)
+        return place.next()
+
+    def _run_with_hooks(self, place: Executor, job: Job) -> None:
         runs = self._runs
         handler = self._handlers.get(job.name, runs.no_handler)
         try:
             with runs.span(job):
                 runs.before(job)
                 result = handler(job)
+                check_result(job, result)
             place.keep(result)
         except BaseException as error:  # noqa: BLE001 - as above
             runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
@@ -110,7 +126,6 @@ class Threads:
             if place.leave():
                 runs.worked(job)
             runs.settle(place, job)
-        return place.next()
 
 
 class _Seat:

@@ -5,39 +5,39 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, overload
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from duly import aio
-from duly._core import Client, Job
+from duly import middleware as _middleware
+from duly._core import AsyncClient, Client, NewJob
+from duly._misuse import check_function, is_coroutine_function
+from duly._runs import BadCall, running
 from duly.errors import InvalidArgumentError
+from duly.pushed import AsyncPushed, Pushed
 from duly.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
+    from os import PathLike
 
     from typing_extensions import Unpack
 
-    from duly._core import Queue, RetryPolicy
+    from duly._core import Job, Queue, RetryPolicy
     from duly.middleware import Middleware
+    from duly.worker import WorkerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _DELIVERY = ("delay", "at", "id", "key", "on_duplicate")
-_running: ContextVar[Job] = ContextVar("duly_job")
 
 
-class Options(TypedDict, total=False):
-    """How a task's jobs are pushed: what `Queue.push` takes, and the queue."""
+class TaskOptions(TypedDict, total=False):
+    """How all jobs of a task are pushed: what `Queue.push` takes of that, and the queue."""
 
     queue: str
-    delay: float | timedelta
-    at: datetime | float
-    id: str
-    key: str
-    on_duplicate: str
     durability: str
     priority: int
     max_retries: int
@@ -45,6 +45,34 @@ class Options(TypedDict, total=False):
     timeout: float | timedelta
     headers: Mapping[str, str]
     result_ttl: float | timedelta
+
+
+class Options(TaskOptions, total=False):
+    """How one job of a task is pushed: what `Queue.push` takes, and the queue."""
+
+    delay: float | timedelta
+    at: datetime | float
+    id: str
+    key: str
+    on_duplicate: Literal["refuse", "keep", "replace"]
+
+
+class ClientSettings(TypedDict, total=False):
+    """The settings of `duly.Client` beside its URL."""
+
+    prefix: str
+    username: str | None
+    password: str | None
+    ca_file: str | PathLike[str] | None
+    client_cert_file: str | PathLike[str] | None
+    client_key_file: str | PathLike[str] | None
+    connect_timeout: float | timedelta | None
+    command_timeout: float | timedelta | None
+    deadline: float | timedelta | None
+    allow_eviction: bool
+    max_data_bytes: int
+    durability: str | None
+    manual_clock: bool
 
 
 def current_job() -> Job:
@@ -55,7 +83,7 @@ def current_job() -> Job:
 
     """
     try:
-        return _running.get()
+        return running.get()
     except LookupError:
         raise LookupError("current_job() is for code that a task runs: here no job is running") from None
 
@@ -81,32 +109,97 @@ class Task(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def using(self, **options: Unpack[Options]) -> Task[P, R]:
-        """Give the same task with other options: `close_order.using(delay=1800, key="close:42").push(order_id=42)`."""
-        _check_options(options)
+        """Give the same task with other options: `close_order.using(delay=1800, key="close:42").push(order_id=42)`.
+
+        Raises:
+            InvalidArgumentError: an option is unknown, or its value is wrong.
+
+        """
+        self.app._check_options(options)
         task = copy.copy(self)
         task._options = {**self._options, **options}
         return task
 
-    def push(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Push a job that calls the function with these arguments, and give its id."""
-        queue, options = self._target()
-        return self.app.client.queue(queue).push(self._data(*args, **kwargs), name=self.name, **options)
+    @overload
+    def push(self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
 
-    delay = push
-    """The same in Celery's word: a call of the function, as a job."""
+    @overload
+    def push(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
 
-    async def apush(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Push from asyncio code."""
-        queue, options = self._target()
-        return await self.app.async_client.queue(queue).push(self._data(*args, **kwargs), name=self.name, **options)
+    def push(self, *args: P.args, **kwargs: P.kwargs) -> Pushed[Any]:
+        """Push a job that calls the function with these arguments, and give its id.
+
+        The id is a `str` that knows its queue: `job_id.wait()`, `job_id.find()`, `job_id.cancel()`.
+        """
+        name, options = self._target()
+        queue = self.app.client.queue(name)
+        return Pushed(queue.push(self._data(*args, **kwargs), name=self.name, **options), queue)
+
+    @overload
+    def delay(self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
+
+    @overload
+    def delay(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
+
+    def delay(self, *args: P.args, **kwargs: P.kwargs) -> Pushed[Any]:
+        """Do the same as `push`, under the name that Celery has for it: the job is due now.
+
+        Its arguments are the function's: `task.delay(30)` calls the function with 30. A wait is
+        `task.using(delay=30).push(...)`.
+        """
+        return self.push(*args, **kwargs)
+
+    @overload
+    async def apush(self: Task[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> AsyncPushed[T]: ...
+
+    @overload
+    async def apush(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> AsyncPushed[T]: ...
+
+    async def apush(self, *args: P.args, **kwargs: P.kwargs) -> AsyncPushed[Any]:
+        """Push from asyncio code. The verbs of the id are awaited too: `await job_id.wait()`."""
+        name, options = self._target()
+        queue = self.app.async_client.queue(name)
+        return AsyncPushed(await queue.push(self._data(*args, **kwargs), name=self.name, **options), queue)
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """Give the job that `push` would push, for many at once.
+
+        ```python
+        app.queue(close_order.queue).push_many(close_order.job(order_id=number) for number in range(1000))
+        ```
+        """
+        _queue, options = self._target()
+        return NewJob(self._data(*args, **kwargs), name=self.name, **options)
+
+    @overload
+    def wait_result(
+        self: Task[P, Coroutine[Any, Any, T]], job_id: str, *, timeout: float | timedelta | None = None
+    ) -> T: ...
+
+    @overload
+    def wait_result(self: Task[P, T], job_id: str, *, timeout: float | timedelta | None = None) -> T: ...
 
     def wait_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
-        """Give what the job of this id returned, as soon as it is done: `Queue.wait_result`."""
-        return self.app.client.queue(self.queue).wait_result(job_id, timeout=timeout)
+        """Give what the job of this id returned, as soon as it is done: `Queue.wait_result`.
+
+        What `push` gave knows its queue; a plain `str` is looked for in the task's.
+        """
+        return self.app.client.queue(self._queue_of(job_id)).wait_result(str(job_id), timeout=timeout)
+
+    @overload
+    async def await_result(
+        self: Task[P, Coroutine[Any, Any, T]], job_id: str, *, timeout: float | timedelta | None = None
+    ) -> T: ...
+
+    @overload
+    async def await_result(self: Task[P, T], job_id: str, *, timeout: float | timedelta | None = None) -> T: ...
 
     async def await_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
         """Wait for it in asyncio code."""
-        return await self.app.async_client.queue(self.queue).wait_result(job_id, timeout=timeout)
+        return await self.app.async_client.queue(self._queue_of(job_id)).wait_result(str(job_id), timeout=timeout)
+
+    def _queue_of(self, job_id: str) -> str:
+        return job_id.queue.name if isinstance(job_id, (Pushed, AsyncPushed)) else self.queue
 
     def _target(self) -> tuple[str, dict[str, Any]]:
         options: dict[str, Any] = dict(self._options)
@@ -123,33 +216,33 @@ class Task(Generic[P, R]):
 
     def handler(self) -> Callable[[Job], Any]:
         """Give what a worker calls with the job."""
-        if inspect.iscoroutinefunction(self._function):
+        if is_coroutine_function(self._function):
             run_async: Callable[..., Any] = self._function
 
             async def handle_async(job: Job) -> Any:
-                call = self._call(job)
-                return None if call is None else await run_async(**call)
+                return await run_async(**self._call(job))
 
             return handle_async
 
         def handle(job: Job) -> Any:
-            call = self._call(job)
-            return None if call is None else self._function(**call)  # type: ignore[call-arg]
+            return self._function(**self._call(job))  # type: ignore[call-arg]
 
         return handle
 
-    def _call(self, job: Job) -> dict[str, Any] | None:
-        """Give the arguments; None when there are none that fit, and the job has failed for good."""
-        _running.set(job)
+    def _call(self, job: Job) -> dict[str, Any]:
+        """Give the arguments.
+
+        Raises:
+            BadCall: they do not fit. The next attempt may meet a worker of another version.
+
+        """
         data = job.data
         try:
             if not isinstance(data, dict):
                 raise TypeError(f"the data must be an object with the arguments by name, not {type(data).__name__}")
             self._signature.bind(**data)
         except TypeError as error:
-            # It fails the same way each time.
-            job.fail(f"the data does not fit the task {self.name}: {error}", final=True)
-            return None
+            raise BadCall(f"the data does not fit the task {self.name}: {error}") from None
         return data
 
 
@@ -174,14 +267,14 @@ class App:
         *,
         queue: str = "default",
         middleware: Sequence[Middleware] = (),
-        **settings: Any,
+        **settings: Unpack[ClientSettings],
     ) -> None:
         """Take what `duly.Client` takes, the queue of tasks that name none, and its workers' hooks. Nothing is sent."""
         self.client = Client(url, **settings)
-        self.async_client = aio.Client(url, **settings)
+        self.async_client = AsyncClient(url, **settings)
         self.tasks: dict[str, Task[Any, Any]] = {}
         self._queue = self.client.queue(queue).name
-        self._middleware = tuple(middleware)
+        self._middleware = tuple(_middleware.check(middleware))
         self._notice: Callable[..., None] = _notice_nothing
 
     @overload
@@ -189,29 +282,29 @@ class App:
 
     @overload
     def task(
-        self, name: str | None = None, /, **options: Unpack[Options]
+        self, name: str | None = None, /, **options: Unpack[TaskOptions]
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, name: Any = None, /, **options: Unpack[Options]) -> Any:
+    def task(self, name: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
         """Make a task of a function. Without a name it is the function's own, with its module.
 
         Raises:
-            InvalidArgumentError: for a name that is taken, or a function whose arguments have no names.
+            InvalidArgumentError: for a name that is taken, a function whose arguments have no names, or a wrong option.
 
         """
         if callable(name):
             return self.task()(name)
-        _check_options(options)
         for option in _DELIVERY:
             if option in options:
                 raise InvalidArgumentError(f"{option} belongs to one push: task.using({option}=...).push(...)")
+        self._check_options(options, name)
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             full_name = name or f"{function.__module__}.{function.__qualname__}"
             if full_name in self.tasks:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
-            task = Task(self, function, full_name, {"queue": self._queue, **options})
-            self.client.queue(task.queue)  # refuses a wrong name
+            NewJob(name=full_name).check()
+            task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
             self.tasks[full_name] = task
             return task
 
@@ -227,7 +320,18 @@ class App:
         """Give the names of all queues that tasks go to, in the order in which they were registered."""
         return list(dict.fromkeys(task.queue for task in self.tasks.values())) or [self._queue]
 
-    def worker(self, queues: Mapping[str, int] | Iterable[str] | None = None, **settings: Any) -> Worker:
+    def _check_options(self, options: Mapping[str, Any], name: str | None = None) -> None:
+        """Refuse now what every push would refuse."""
+        unknown = options.keys() - Options.__annotations__.keys()
+        if unknown:
+            raise InvalidArgumentError(f"a task has no option {', '.join(sorted(unknown))}")
+        of_job = dict(options)
+        self.client.queue(of_job.pop("queue", self._queue))
+        NewJob(name=name, **of_job).check()
+
+    def worker(
+        self, queues: Mapping[str, int] | Iterable[str] | None = None, **settings: Unpack[WorkerSettings]
+    ) -> Worker:
         """Give a worker that runs the app's tasks, by default from all of their queues; settings as `duly.Worker`'s."""
         settings.setdefault("middleware", self._middleware)
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
@@ -245,8 +349,7 @@ def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:
-    if not callable(function):
-        raise InvalidArgumentError("a task must be a function")
+    check_function(function, "a task")
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -254,9 +357,3 @@ def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:
                 f"the argument {parameter} of a task must have a name: a job's data is an object with the arguments"
             )
     return signature
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    unknown = options.keys() - Options.__annotations__.keys()
-    if unknown:
-        raise InvalidArgumentError(f"a task has no option {', '.join(sorted(unknown))}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib
+import json
 import logging
+import logging.config
 import os
 import signal
 import sys
@@ -42,6 +44,7 @@ those with which processes ended after the signal.
 
 _HERE = str(Path(__file__).parent)
 _IMPORT = str(Path(importlib.__file__).parent)
+_LEVELS = ("debug", "info", "warning", "error")
 _PATIENCE_S = 5.0
 """A handler that goes on for so long after it was interrupted ends its process."""
 
@@ -101,7 +104,22 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
     worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
     worker.add_argument("--reload", action="store_true", help="for development: start again when a Python file changes")
-    worker.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    logs = worker.add_argument_group(
+        "the log", "what the app's module configures (basicConfig, dictConfig) wins over all but --log-config"
+    )
+    logs.add_argument(
+        "--log-level", choices=_LEVELS, help="the least that is logged (default info, or as the app configured it)"
+    )
+    logs.add_argument(
+        "--log-config", metavar="FILE", help="configure logging with it: JSON (dictConfig) or INI (fileConfig)"
+    )
+    logs.add_argument("--no-logging", action="store_true", help="configure nothing: the app does it")
+    logs.add_argument(
+        "--log-errors",
+        choices=("place", "full"),
+        default="place",
+        help="of failures log class, place and causes (default), or also messages, which may hold data, and tracebacks",
+    )
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
 
@@ -149,22 +167,51 @@ def _ready_to_stop() -> Iterator[None]:
 
 
 def _worker(given: argparse.Namespace) -> int:
+    if not hasattr(signal, "pthread_sigmask"):
+        raise UsageError("workers do not run on this system (Windows): run them on Linux, macOS or in WSL")
+    if given.no_logging and (given.log_config or given.log_level):
+        raise UsageError("--no-logging goes with neither --log-config nor --log-level")
     with _ready_to_stop():
         return _work(given)
 
 
+def _configure_logging(given: argparse.Namespace) -> None:
+    """Do what the app's module has not done itself: it was imported before."""
+    if given.no_logging:
+        return
+    if given.log_config is not None:
+        _read_log_config(given.log_config)
+    elif not logging.getLogger().hasHandlers():
+        line = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+        logging.basicConfig(level=(given.log_level or "info").upper(), format=line)
+    if given.log_level is not None:
+        logging.getLogger("duly").setLevel(given.log_level.upper())
+
+
+def _read_log_config(file: str) -> None:
+    try:
+        if Path(file).suffix != ".json":
+            logging.config.fileConfig(file, disable_existing_loggers=False)
+            return
+        config = json.loads(Path(file).read_text("utf-8"))
+        logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
+    except Exception as error:
+        cause = "".join(f": {cause}" for cause in [error.__cause__] if cause is not None)
+        raise UsageError(f"--log-config {file} cannot be used: {type(error).__name__}: {error}{cause}") from error
+
+
 def _work(given: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=given.log_level.upper(), format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
-    )
     if given.supervised is None and (given.processes > 1 or given.reload or given.max_jobs is not None):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
+        _configure_logging(given)
         command = [sys.executable, "-m", "duly", *_again(given), "--supervised", str(os.getpid())]
         return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     if given.supervised is not None:
         _end_with_parent(given.supervised)
     app = _import_app(given.app)
+    _configure_logging(given)
+    log.disabled = False  # `dictConfig` in the app's module switches off what it does not name
     queues = _queues(given.queues)
     for name in queues or ():
         # Of a partitioned queue the parts are served: orders/0, orders/1.
@@ -178,6 +225,7 @@ def _work(given: argparse.Namespace) -> int:
             grace=given.grace,
             max_jobs=given.max_jobs,
             name=given.name,
+            log_errors=given.log_errors,
         )
     except InvalidArgumentError as error:
         raise UsageError(str(error)) from error
@@ -208,7 +256,13 @@ def _again(given: argparse.Namespace) -> list[str]:
         "--lease",
         str(given.lease),
     ]
-    words += ["--log-level", given.log_level]
+    words += ["--log-errors", given.log_errors]
+    if given.log_level is not None:
+        words += ["--log-level", given.log_level]
+    if given.log_config is not None:
+        words += ["--log-config", given.log_config]
+    if given.no_logging:
+        words += ["--no-logging"]
     if given.name is not None:
         words += ["--name", given.name]
     if given.max_jobs is not None:
@@ -236,7 +290,6 @@ def _import_app(where: str) -> App:
     except AppError:
         raise
     except (Exception, SystemExit) as error:  # whatever a module raises
-        log.debug("the app %s cannot be imported", where, exc_info=True)
         raise AppError(f"the app {where} cannot be imported: {_what_and_where(error)}") from error
     if not isinstance(found, App):
         raise AppError(f"{where} is a {type(found).__name__}, not a duly.App")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duly import _misuse
+from duly._failures import describe
+from duly.errors import InvalidArgumentError
 from duly.outcomes import Fail, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import timedelta
 
     from duly._core import Job
-
-_HERE = str(Path(__file__).parent)
 
 
 class Failure:
@@ -47,7 +46,7 @@ class Failure:
         self.final = isinstance(raised, Fail)
         self.data = ...
         self.attempts = self.max_retries = None
-        self.error = _describe(raised)
+        self.error = describe(raised)
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Set several attributes at once."""
@@ -93,24 +92,24 @@ class Middleware:
         """Hear of a job that goes to `failed`: it has no retries left, or was told to fail now."""
 
 
-def _describe(error: BaseException) -> str:
-    """Give `ValueError: what it says`, and below where it was raised."""
-    if isinstance(error, (Retry, Fail)):
-        if said := str(error):
-            return said
-        if error.__cause__ is not None:
-            return _describe(error.__cause__)
-        return "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
-    said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    return "\n".join([said, *(f"  at {place}" for place in _places(error))])
+def check(middleware: Iterable[Middleware]) -> list[Middleware]:
+    """Give them as a list.
+
+    Raises:
+        InvalidArgumentError: for what is no middleware, and for hooks that are coroutine functions.
+
+    """
+    checked = list(middleware)
+    for one in checked:
+        if not isinstance(one, Middleware):
+            raise InvalidArgumentError("middleware must be objects of classes that extend duly.Middleware")
+        for name in HOOKS:
+            if _misuse.is_coroutine_function(getattr(one, name)):
+                hook = f"{type(one).__qualname__}.{name}"
+                raise InvalidArgumentError(
+                    f"{hook} must be a plain function: nothing awaits a hook that is `async def`"
+                )
+    return checked
 
 
-def class_and_place(error: BaseException) -> str:
-    """Give `ValueError at shop.py:12 in close`, for a log: what an exception says may hold a job's data."""
-    return " at ".join([type(error).__qualname__, *_places(error)[:1]])
-
-
-def _places(error: BaseException) -> list[str]:
-    """Where it was raised, and what called that, without the lines of the worker that called the handler."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_HERE)]
-    return [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in reversed(frames)]
+HOOKS = ("before", "after", "on_failure", "on_failed")

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duly.worker import SIGNALS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
@@ -30,7 +32,7 @@ OUT_OF_GRACE = 142
 FATAL = {FAILED: 121, USAGE: 122}
 """What a supervised process says for these two: a new one would end like it."""
 _BY_SIGNAL = 128
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+STOPS = SIGNALS
 """The signals that stop a worker."""
 
 _QUICK_S = 5.0
@@ -75,6 +77,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Give the exit status: the largest of those with which the processes ended after a stop."""
+        log.disabled = False  # see `Runs`
         with self._wakeups() as wakeup:
             while True:
                 self._heed_signals()

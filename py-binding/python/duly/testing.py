@@ -13,7 +13,6 @@ def test_an_unpaid_order_is_closed(duly_app):
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 import tempfile
 import time
@@ -23,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from duly import aio
-from duly._core import Client
-from duly._runs import NoHandler, Runs
+from duly._core import AsyncClient, Client
+from duly._misuse import is_coroutine_function
+from duly._runs import BadCall, NoHandler, Runs, check_result, context_of, running
 from duly.outcomes import Fail, Release, Retry
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class AppUnderTest:
         """Seconds since 1970 by the queues' clock."""
         prefix = f"test{next(_numbers)}:"
         self.client = Client(url, prefix=prefix, manual_clock=True)
-        self.async_client = aio.Client(url, prefix=prefix, manual_clock=True)
+        self.async_client = AsyncClient(url, prefix=prefix, manual_clock=True)
         self._runs = Runs(app._middleware)
         self._pushed: dict[str, None] = {}
         self._with_clock: set[str] = set()
@@ -74,8 +73,8 @@ class AppUnderTest:
         ran = 0
         while (job := self._due()) is not None:
             handler = self._handler(job)
-            if not inspect.iscoroutinefunction(handler):
-                self._run(job, handler, raises=raises)
+            if not is_coroutine_function(handler):
+                context_of(job).run(self._run, job, handler, raises=raises)
             elif _is_on_loop():
                 job.release()
                 raise RuntimeError(
@@ -91,10 +90,11 @@ class AppUnderTest:
         ran = 0
         while (job := self._due()) is not None:
             handler = self._handler(job)
-            if inspect.iscoroutinefunction(handler):
-                await self._run_coroutine(job, handler, raises=raises)
+            if is_coroutine_function(handler):
+                # A task has a context of its own.
+                await asyncio.create_task(self._run_coroutine(job, handler, raises=raises))
             else:
-                self._run(job, handler, raises=raises)
+                context_of(job).run(self._run, job, handler, raises=raises)
             ran += 1
         return ran
 
@@ -115,16 +115,19 @@ class AppUnderTest:
             with self._runs.span(job):
                 self._runs.before(job)
                 result = handler(job)
+                check_result(job, result)
             self._worked(job, result)
         except Exception as error:  # noqa: BLE001 - `_failed` raises it
             self._failed(job, error, raises=raises)
 
     async def _run_coroutine(self, job: Job, handler: Callable[[Job], Any], *, raises: bool) -> None:
         """Do the same on the event loop, hooks and all."""
+        running.set(job)
         try:
             with self._runs.span(job):
                 self._runs.before(job)
                 result = await handler(job)
+                check_result(job, result)
             self._worked(job, result)
         except Exception as error:  # noqa: BLE001 - as above
             self._failed(job, error, raises=raises)
@@ -138,6 +141,8 @@ class AppUnderTest:
         self._runs.failed(job, error)
         if raises and isinstance(error, NoHandler):
             raise LookupError(f"the app has no task {job.name!r}")
+        if raises and isinstance(error, BadCall):
+            raise TypeError(str(error))
         if raises and not isinstance(error, (Retry, Release, Fail)):
             raise error
 

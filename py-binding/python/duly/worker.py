@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
-from duly._core import Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
-from duly._event_loop import EventLoop
+from duly import middleware as _middleware
+from duly._core import Client, Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
+from duly._misuse import check_function, is_coroutine_function
 from duly._runs import Runs, about, log
 from duly._threads import Threads
-from duly.errors import InvalidArgumentError
+from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.middleware import Failure, Middleware
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import timedelta
     from types import FrameType
 
-    from duly._core import Client
+    from duly._event_loop import EventLoop
 
 Handler: TypeAlias = Callable[[Job], Any]
 """What runs a job: a function or a coroutine function that takes the job. What it returns is the job's result, kept if
@@ -34,11 +35,27 @@ AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+SIGNALS: tuple[int, ...] = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, name)
+)
+"""The signals that stop a worker. Windows has no SIGQUIT, where programs that only push import this too."""
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
+
+
+class WorkerSettings(TypedDict, total=False):
+    """The settings of `duly.Worker` beside its client and queues."""
+
+    concurrency: int
+    lease: float | timedelta
+    grace: float | timedelta
+    max_jobs: int | None
+    name: str | None
+    on_failure: FailureHook | None
+    middleware: Iterable[Middleware]
+    log_errors: Literal["place", "full"]
 
 
 class Worker:
@@ -60,6 +77,12 @@ class Worker:
     `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
 
     With `max_jobs`, `run` returns after so many runs, for a process that is replaced now and then.
+
+    The log (`duly.worker`) names each failed job: its id, name and attempt, the exceptions' classes with their causes,
+    and the innermost line of your own code. What exceptions say may hold data, so it is logged only with
+    `log_errors="full"`, together with the traceback.
+
+    Each run has a context of its own (`contextvars`): what a handler or a hook sets there is gone with the run.
     """
 
     def __init__(
@@ -68,17 +91,27 @@ class Worker:
         queues: Mapping[str, int] | Iterable[str],
         *,
         concurrency: int = 1,
-        lease: float = 10.0,
-        grace: float = 30.0,
+        lease: float | timedelta = 10.0,
+        grace: float | timedelta = 30.0,
         max_jobs: int | None = None,
         name: str | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
+        log_errors: Literal["place", "full"] = "place",
     ) -> None:
         """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds.
 
         `name` is what `Queue.workers` calls it.
+
+        Raises:
+            InvalidArgumentError: a setting is of a wrong type or out of range.
+
         """
+        if not isinstance(client, Client):
+            kind = type(client).__name__
+            raise InvalidArgumentError(
+                f"client must be a duly.Client, not {kind}: a worker runs coroutines with it as well"
+            )
         self._client = client
         self._queues: Mapping[str, int] | Iterable[str]
         if isinstance(queues, Mapping):
@@ -93,12 +126,12 @@ class Worker:
             "name": name,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
-        if on_failure is not None and (not callable(on_failure) or _is_coroutine(on_failure)):
+        if on_failure is not None and (not callable(on_failure) or is_coroutine_function(on_failure)):
             raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
-        self._middleware = list(middleware)
-        for one in self._middleware:
-            if not isinstance(one, Middleware):
-                raise InvalidArgumentError("middleware must be objects of classes that extend duly.Middleware")
+        if log_errors not in ("place", "full"):
+            raise InvalidArgumentError("log_errors must be 'place' or 'full'")
+        self._log_errors = log_errors
+        self._middleware = _middleware.check(middleware)
         if on_failure is not None:
             self._middleware.insert(0, _OnFailure(on_failure))
         self._handlers: dict[str | None, Handler] = {}
@@ -115,11 +148,21 @@ class Worker:
     def on(self, name: str | None, handler: None = None) -> Callable[[AnyHandler], AnyHandler]: ...
 
     def on(self, name: str | None, handler: Handler | None = None) -> Any:
-        """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator."""
+        """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator.
+
+        Raises:
+            InvalidArgumentError: the name is no `str`, or the handler is no function or yields.
+
+        """
+        if callable(name):
+            raise InvalidArgumentError(
+                'a handler needs the name of its jobs: @worker.on("order.close"), or @worker.on(None) if they have none'
+            )
+        if name is not None and not isinstance(name, str):
+            raise InvalidArgumentError(f"the name of a handler must be a str or None, not {type(name).__name__}")
 
         def register(handler: AnyHandler) -> AnyHandler:
-            if not callable(handler):
-                raise InvalidArgumentError(f"the handler of {name!r} must be a function that takes the job")
+            check_function(handler, f"the handler of {name!r}")
             self._handlers[name] = handler
             return handler
 
@@ -141,6 +184,10 @@ class Worker:
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
         program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
+        if not hasattr(signal, "pthread_sigmask"):
+            raise UnsupportedError(
+                "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL"
+            )
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
         self._ending = Ending()
@@ -160,12 +207,14 @@ class Worker:
                 self._stops = 0
 
     def _work(self, engine: WorkerEngine) -> WorkerReport:
-        runs = Runs(self._middleware)
+        runs = Runs(self._middleware, log_errors=self._log_errors)
         handlers = dict(self._handlers)
-        coroutines = {name: handler for name, handler in handlers.items() if _is_coroutine(handler)}
+        coroutines = {name: handler for name, handler in handlers.items() if is_coroutine_function(handler)}
         concurrency = self._settings["concurrency"]
         loop: EventLoop | None = None
         if coroutines:
+            from duly._event_loop import EventLoop  # asyncio takes long to import
+
             loop = EventLoop(coroutines, runs, lambda place, job: threads.give(place, job))
         # Coroutines need no thread each; one waits for the next job.
         number = 1 if len(coroutines) == len(handlers) and coroutines else int(concurrency)
@@ -220,10 +269,10 @@ class Worker:
                 self._engine.heed()
 
         # What comes meanwhile waits until both sides listen.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        for one in _SIGNALS:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        for one in SIGNALS:
             before[one] = signal.signal(one, heed)
-        heeded = WorkerEngine.listen(_SIGNALS)
+        heeded = WorkerEngine.listen(SIGNALS)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             yield heeded
@@ -332,7 +381,3 @@ class _OnFailure(Middleware):
     def on_failure(self, job: Job, failure: Failure) -> None:
         """Let the hook say what it wants changed."""
         failure.change(self._hook(job, failure.raised) or {})
-
-
-def _is_coroutine(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -1,0 +1,146 @@
+"""What a failure is called: in the log, without a word of the job's data, and in the text that is kept with the job."""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duly.errors import DulyError, JobFailedError
+from duly.outcomes import Fail, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HERE = str(Path(__file__).parent)
+_NOT_THE_USERS = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    | {str(Path(prefix) / "lib" / f"python{sys.version_info[0]}") for prefix in (sys.prefix, sys.base_prefix)}
+)
+_MOST_PLACES = 20
+"""Of each exception that is kept with a job; of a recursion the rest says nothing new."""
+_MOST_CAUSES = 8
+_PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
+"""What a message has that names keys of what a user pushed or gave."""
+
+
+def describe(error: BaseException) -> str:
+    """Give `ValueError: what it says`, where it was raised, and the same of its causes: for the error text of a job."""
+    return "\n".join(_described(error))
+
+
+def brief(error: BaseException) -> str:
+    """Give `ValueError at shop.py:12 in close, caused by KeyError at shop.py:7 in load`, for a log.
+
+    The place is the innermost line of the user's own code. What an exception says may hold a job's data, so it is left
+    out; what duly says does not.
+    """
+    parts = [_named(error)]
+    for relation, cause in _causes(error):
+        parts.append(f"{relation} {_named(cause)}")
+    return ", ".join(parts)
+
+
+def _named(error: BaseException) -> str:
+    name = type(error).__qualname__
+    if isinstance(error, DulyError):
+        name = f"{name} ({_of_duly(error)})"
+    members = _members(error)
+    if members:
+        name = f"{name} of {'; '.join(_named(member) for member in members[:_MOST_CAUSES])}"
+        if len(members) > _MOST_CAUSES:
+            name = f"{name}; and {len(members) - _MOST_CAUSES} more"
+    frames = _frames(error)
+    own = next((frame for frame in frames if not _is_library(frame.filename)), None)
+    if own is None:
+        return f"{name} at {_place(frames[0])}" if frames else name
+    inner = f" (raised at {_place(frames[0])})" if own is not frames[0] else ""
+    return f"{name} at {_place(own)}{inner}"
+
+
+def _of_duly(error: DulyError) -> str:
+    """Give its message, which never has data; unless it names keys of data, or ends with the error of another job."""
+    said = str(error)
+    if not isinstance(error, JobFailedError) and not _PATH_IN_DATA.search(said):
+        return said
+    about = [
+        error.kind,
+        error.operation,
+        error.queue and f"queue {error.queue}",
+        error.job_id and f"job {error.job_id}",
+    ]
+    return ", ".join(part for part in about if part)
+
+
+def _described(error: BaseException, indent: str = "") -> Iterator[str]:
+    if isinstance(error, (Retry, Fail)) and not str(error) and error.__cause__ is not None:
+        yield from _described(error.__cause__, indent)
+        return
+    yield from _said_and_places(error, indent)
+    for relation, cause in _causes(error):
+        first, *others = _said_and_places(cause, indent)
+        yield f"{indent}{relation} {first.lstrip()}"
+        yield from others
+
+
+def _said_and_places(error: BaseException, indent: str) -> Iterator[str]:
+    if isinstance(error, (Retry, Fail)):
+        asked = "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
+        yield f"{indent}{str(error) or asked}"
+        return
+    said = "".join(traceback.format_exception_only(type(error), error)).strip()
+    members = _members(error)
+    if members:
+        said = said.splitlines()[0]  # it may be formatted with its members
+    yield f"{indent}{said}"
+    frames = _frames(error)
+    for frame in frames[:_MOST_PLACES]:
+        yield f"{indent}  at {_place(frame)}"
+    if len(frames) > _MOST_PLACES:
+        yield f"{indent}  and {len(frames) - _MOST_PLACES} more"
+    for number, member in enumerate(members[:_MOST_CAUSES], 1):
+        first, *others = _described(member, f"{indent}  ")
+        yield f"{indent}  {number} of {len(members)}: {first.lstrip()}"
+        yield from others
+
+
+def _causes(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+    """Give what it was raised from, or while what was handled, and so on; each once."""
+    seen = {id(error)}
+    for _ in range(_MOST_CAUSES):
+        if error.__cause__ is not None:
+            relation, cause = "caused by", error.__cause__
+        elif error.__context__ is not None and not error.__suppress_context__:
+            relation, cause = "while handling", error.__context__
+        else:
+            return
+        if id(cause) in seen:
+            return
+        seen.add(id(cause))
+        yield relation, cause
+        error = cause
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    """Give what a group holds. By its attribute: before Python 3.11 the class is a package's."""
+    members = getattr(error, "exceptions", None)
+    if isinstance(members, (tuple, list)) and all(isinstance(member, BaseException) for member in members):
+        return tuple(members)
+    return ()
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where it was raised, and what called that, without the lines of the worker that called the handler."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in reversed(frames) if not frame.filename.startswith(_HERE)]
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith((*_NOT_THE_USERS, "<frozen")) or "site-packages" in filename
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return f"{frame.filename}:{frame.lineno} in {frame.name}"

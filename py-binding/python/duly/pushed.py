@@ -1,0 +1,100 @@
+"""What a push of a task gives: the job's id, which knows its queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from datetime import timedelta
+    from typing import SupportsIndex
+
+    from duly._core import AsyncQueue, Cancelled, Found, Queue
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Id(str):
+    """A `str` for everybody else: pickled, copied and printed as one."""
+
+    __slots__ = ("_queue",)
+    _queue: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)
+
+
+class Pushed(_Id, Generic[R_co]):
+    """The id of a job that was pushed, with what one does with it: `wait`, `find`, `cancel`."""
+
+    __slots__ = ()
+
+    def __new__(cls, job_id: str, queue: Queue) -> Pushed[R_co]:
+        """Take the id and the queue."""
+        pushed = super().__new__(cls, job_id)
+        pushed._queue = queue
+        return pushed
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that it was pushed to."""
+        return cast("Queue", self._queue)
+
+    def wait(self, timeout: float | timedelta | None = None) -> R_co:
+        """Give what the task returned, as soon as the job is done; see `Queue.wait_result`. Needs `result_ttl`."""
+        return cast("R_co", self.queue.wait_result(str(self), timeout=timeout))
+
+    @overload
+    def find(self) -> Found | None: ...
+
+    @overload
+    def find(self, sub: str, start: SupportsIndex | None = ..., end: SupportsIndex | None = ..., /) -> int: ...
+
+    def find(self, *text: Any) -> Any:
+        """Say where the job is and why it is not running; None once it is done or cancelled.
+
+        With arguments it is `str.find`, for code that takes the id for the `str` that it is.
+        """
+        return str.find(self, *text) if text else self.queue.find(str(self))
+
+    def cancel(self) -> Cancelled | None:
+        """Remove the job in whatever state it is; None if it is gone already."""
+        return self.queue.cancel(str(self))
+
+
+class AsyncPushed(_Id, Generic[R_co]):
+    """The same of a job that was pushed by asyncio code; the verbs are awaited."""
+
+    __slots__ = ()
+
+    def __new__(cls, job_id: str, queue: AsyncQueue) -> AsyncPushed[R_co]:
+        """Take the id and the queue."""
+        pushed = super().__new__(cls, job_id)
+        pushed._queue = queue
+        return pushed
+
+    @property
+    def queue(self) -> AsyncQueue:
+        """The queue that it was pushed to."""
+        return cast("AsyncQueue", self._queue)
+
+    async def wait(self, timeout: float | timedelta | None = None) -> R_co:
+        """Give what the task returned, as soon as the job is done; see `Queue.wait_result`. Needs `result_ttl`."""
+        return cast("R_co", await self.queue.wait_result(str(self), timeout=timeout))
+
+    @overload
+    def find(self) -> Awaitable[Found | None]: ...
+
+    @overload
+    def find(self, sub: str, start: SupportsIndex | None = ..., end: SupportsIndex | None = ..., /) -> int: ...
+
+    def find(self, *text: Any) -> Any:
+        """Say where the job is and why it is not running; None once it is done or cancelled.
+
+        With arguments it is `str.find`, for code that takes the id for the `str` that it is.
+        """
+        return str.find(self, *text) if text else self.queue.find(str(self))
+
+    async def cancel(self) -> Cancelled | None:
+        """Remove the job in whatever state it is; None if it is gone already."""
+        return await self.queue.cancel(str(self))

@@ -1,0 +1,51 @@
+"""A system without the signals of POSIX, which is Windows: simulated, as what compiles there is another matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from support import Program
+
+Start = Callable[[str], Program]
+
+WITHOUT_POSIX = """
+import signal, sys
+for name in ("SIGQUIT", "SIGCHLD", "SIGKILL", "SIGHUP", "SIG_BLOCK", "SIG_UNBLOCK", "SIG_SETMASK", "pthread_sigmask"):
+    delattr(signal, name)
+for name in [name for name in sys.modules if name.partition(".")[0] == "duly"]:
+    del sys.modules[name]
+"""
+
+
+def test_producers_work_and_workers_say_that_they_do_not(program: Start) -> None:
+    windows = program(f"""
+{WITHOUT_POSIX}
+import asyncio
+import duly, duly.aio, duly.cli, duly.testing
+
+app = duly.App(URL, prefix=PREFIX)
+close = app.task("close")(lambda: None)
+print(close.push().find().state)
+queue = app.queue()
+queue.push_many([close.job()] * 3)
+print(queue.counts().ready, asyncio.run(close.apush()) != "")
+job = queue.reserve()
+job.ack()
+try:
+    app.worker().run()
+except duly.UnsupportedError as error:
+    print(error)
+print(duly.cli.main(["worker", "shop"]))
+print(duly.cli.main(["counts", "default", "--url", URL, "--prefix", PREFIX]))
+""")
+    status, out, err = windows.end()
+    assert status == 0, err
+    assert out.splitlines() == [
+        "ready",
+        "4 True",
+        "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL",
+        "2",
+        "default: delayed 0  ready 4  reserved 0  failed 0",
+        "0",
+    ]
+    assert err == "duly: workers do not run on this system (Windows): run them on Linux, macOS or in WSL\n"
