@@ -378,9 +378,9 @@ async fn a_replacing_push_does_not_replace_twice() {
         let (queue, job) = (queue.clone(), replacing("a"));
         async move { queue.push(job).await }
     };
-    let pushed = lose_reply(&proxy, run, async {
+    let pushed = Box::pin(lose_reply(&proxy, run, async {
         other.push(replacing("b")).await.unwrap();
-    })
+    }))
     .await
     .unwrap();
     assert!(matches!(pushed, Pushed::Replaced { replaced, .. } if replaced == "old"));
