@@ -321,4 +321,99 @@ mod tests {
         assert_eq!(first.await.unwrap(), 1);
         assert!(combiner.lock().under_way == UnderWay::None);
     }
+
+    /// What callers do and what becomes of calls.
+    enum Event {
+        Come,
+        Go(usize),
+        /// A call is answered.
+        Answer(usize),
+    }
+
+    /// A call that was sent, until it is answered or dropped.
+    type Sent = (Vec<usize>, oneshot::Sender<()>);
+
+    /// Callers come and go in the order that is drawn; gives what was wrong.
+    async fn callers(draw: &mut dyn FnMut(usize) -> usize, events: usize) -> Result<(), String> {
+        let combiner = Combiner::<usize, usize>::new();
+        let calls: Arc<Mutex<Vec<Sent>>> = Arc::default();
+        let gone: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let faults: Arc<Mutex<Vec<String>>> = Arc::default();
+        let ever_sent: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let send = {
+            let (calls, gone, faults) = (Arc::clone(&calls), Arc::clone(&gone), Arc::clone(&faults));
+            let ever_sent = Arc::clone(&ever_sent);
+            move |parts: Vec<usize>| {
+                let (answer, answered) = oneshot::channel();
+                for part in &parts {
+                    if gone.lock().unwrap().contains(part) {
+                        faults.lock().unwrap().push(format!("{part} was sent after its caller had gone"));
+                    }
+                    if ever_sent.lock().unwrap().contains(part) {
+                        faults.lock().unwrap().push(format!("{part} was sent twice"));
+                    }
+                    ever_sent.lock().unwrap().push(*part);
+                }
+                calls.lock().unwrap().push((parts.clone(), answer));
+                async move {
+                    answered.await.map_err(|_| no_answer())?;
+                    Ok(parts.iter().map(|part| part * 10).collect())
+                }
+            }
+        };
+        let mut tasks: Vec<tokio::task::JoinHandle<Result<usize, Error>>> = Vec::new();
+        for event in 0..events + 10 {
+            calls.lock().unwrap().retain(|(_, answer)| !answer.is_closed());
+            let under_way = calls.lock().unwrap().len();
+            let is_gone = |part: &usize| gone.lock().unwrap().contains(part);
+            let here = (0..tasks.len()).filter(|part| !tasks[*part].is_finished() && !is_gone(part));
+            let mut possible: Vec<Event> = (0..under_way).map(Event::Answer).collect();
+            // In the end all calls are answered.
+            if event < events {
+                possible.extend(here.map(Event::Go));
+                possible.push(Event::Come);
+            }
+            if possible.is_empty() {
+                break;
+            }
+            let chosen = if event < events { draw(possible.len()) } else { 0 };
+            match possible.swap_remove(chosen) {
+                Event::Come => {
+                    let (combiner, send, part) = (Arc::clone(&combiner), send.clone(), tasks.len());
+                    tasks.push(tokio::spawn(async move { combiner.call(part, send).await }));
+                }
+                Event::Go(part) => {
+                    gone.lock().unwrap().push(part);
+                    tasks[part].abort();
+                }
+                Event::Answer(call) => drop(calls.lock().unwrap().remove(call).1.send(())),
+            }
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+            }
+        }
+        for (part, task) in tasks.into_iter().enumerate() {
+            if gone.lock().unwrap().contains(&part) {
+                continue;
+            }
+            if !task.is_finished() {
+                return Err(format!("{part} waits for ever"));
+            }
+            let answer = task.await.map_err(|error| error.to_string())?;
+            if answer.as_ref().ok() != Some(&(part * 10)) {
+                return Err(format!("{part} was answered {answer:?}"));
+            }
+        }
+        faults.lock().unwrap().pop().map_or(Ok(()), Err)
+    }
+
+    #[test]
+    fn no_order_of_coming_going_and_answers_loses_doubles_or_mixes_up_a_call() {
+        let orders = crate::every_order::every_order(|draw| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(callers(draw, 8))
+        });
+        let orders = orders.unwrap();
+        assert!(orders > 1000, "{orders}");
+    }
 }

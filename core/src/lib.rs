@@ -84,6 +84,8 @@ mod durability;
 mod embedded;
 mod envelope;
 mod error;
+#[cfg(test)]
+mod every_order;
 mod finite;
 mod host;
 mod id;

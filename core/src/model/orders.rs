@@ -63,6 +63,7 @@ impl Orders {
 mod tests {
     use super::super::state::{Calls, State};
     use super::*;
+    use crate::every_order::every_order;
     use crate::script::Renewal;
     use crate::session::{CallNumber, Session};
 
@@ -142,33 +143,9 @@ mod tests {
         Ok(())
     }
 
-    /// Each order of so many events; gives how many there are.
-    fn every_order(most: usize, forgets: bool) -> Result<u64, String> {
-        // Each choice, and out of how many.
-        let mut path: Vec<(usize, usize)> = Vec::new();
-        let mut orders = 0;
-        loop {
-            let mut at = 0;
-            let draw = |count| {
-                if at == path.len() {
-                    path.push((0, count));
-                }
-                at += 1;
-                path[at - 1].0
-            };
-            run(draw, most, forgets).map_err(|why| format!("{why}: {path:?}"))?;
-            orders += 1;
-            while path.last().is_some_and(|(choice, count)| choice + 1 == *count) {
-                path.pop();
-            }
-            let Some(last) = path.last_mut() else { return Ok(orders) };
-            last.0 += 1;
-        }
-    }
-
     #[test]
     fn no_order_of_arrival_lets_an_older_call_win() {
-        let orders = every_order(7, false).unwrap();
+        let orders = every_order(|draw| run(draw, 7, false)).unwrap();
         assert!(orders > 100_000, "{orders}");
         // Longer ones at random, with a fixed seed.
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
@@ -185,6 +162,6 @@ mod tests {
 
     #[test]
     fn the_orders_show_a_client_that_forgets_what_it_gave_up() {
-        assert!(every_order(7, true).is_err());
+        assert!(every_order(|draw| run(draw, 7, true)).is_err());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::Server;
+use crate::support::proxy::{Fault, Proxy};
 use duly::worker::{
     Context, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
     WorkerSettings,
@@ -110,6 +111,30 @@ async fn it_goes_on_after_a_restart_of_the_server_and_tells_it_once() {
     let notes = worker.notes.clone();
     worker.stop().await;
     assert_eq!((notes.count(is_trouble), notes.count(is_recovered)), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reserve_that_it_made_again_after_an_outage_leases_nothing_to_nobody_when_its_copy_comes_late() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let proxy = Proxy::before(server.port()).await;
+    let worker = start(&proxy.builder().build().unwrap(), |worker| worker);
+    // Its second call that finds nothing does not renew its answers any more.
+    for _ in 0..2 {
+        queue.push(job("count")).await.unwrap();
+        counts(&queue, "the job runs", is_empty).await;
+    }
+    proxy.next(Fault::HoldRequest);
+    // It looks at once, and finds nothing.
+    server.redis_cli(&["LPUSH", "duly:{orders}:wake", "1"]);
+    proxy.happened().await;
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
+    proxy.reopen();
+    until("it tells", async || worker.notes.count(is_recovered) == 1).await;
+    worker.stop().await;
+    queue.push(job("count")).await.unwrap();
+    proxy.deliver().await;
+    assert_eq!(queue.counts().await.unwrap().ready, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
