@@ -66,7 +66,10 @@ impl Client {
 /// Errors: `InvalidArgument`.
 pub(crate) fn check_queue_or_part(name: &str) -> Result<(), Error> {
     match name.rsplit_once('/') {
-        Some((whole, part)) if part.parse::<u16>().is_ok_and(|part| part < MAX_PARTITIONS) => name::check_queue(whole),
+        // As `partitioned_queue` spells them: `orders/007` would be a queue of its own.
+        Some((whole, part)) if part.parse().is_ok_and(|n: u16| n < MAX_PARTITIONS && n.to_string() == part) => {
+            name::check_queue(whole)
+        }
         _ => name::check_queue(name),
     }
 }
@@ -448,4 +451,19 @@ fn names_by(names: &BTreeMap<String, NameLimits>, share: impl Fn(u32) -> u32) ->
 
 fn rate_by(rate: Option<Rate>, share: impl Fn(u32) -> u32) -> Option<Rate> {
     rate.map(|rate| Rate { jobs: share(rate.jobs), ..rate })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_queue_or_part;
+
+    #[test]
+    fn a_part_has_one_spelling() {
+        for name in ["orders", "orders/0", "orders/7", "orders/255"] {
+            assert!(check_queue_or_part(name).is_ok(), "{name}");
+        }
+        for name in ["orders/007", "orders/+1", "orders/-1", "orders/", "orders/256", "orders/1/2", "/1"] {
+            assert!(check_queue_or_part(name).is_err(), "{name}");
+        }
+    }
 }
