@@ -7,7 +7,7 @@
 mod judge;
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::error::Error;
 use crate::keys::{LEVELS, Levels};
@@ -160,6 +160,7 @@ impl Queue {
             report: AuditReport::default(),
             suspects: BTreeSet::new(),
             undecodable: BTreeMap::new(),
+            told: HashSet::new(),
         };
         audit.run().await.map_err(|error| error.during("audit").in_queue(self.name()))?;
         Ok(audit.report)
@@ -175,6 +176,8 @@ struct Audit {
     suspects: BTreeSet<Subject>,
     /// Why the records of some suspects cannot be decoded.
     undecodable: BTreeMap<Vec<u8>, String>,
+    /// What was found already: invariant, id and detail.
+    told: HashSet<(&'static str, String, String)>,
 }
 
 /// A suspect that stayed wrong.
@@ -235,13 +238,14 @@ impl Audit {
             let before = self.examine(&suspects).await?;
             lists = self.read_lists(Some(&suspects)).await?;
             let after = self.examine(&suspects).await?;
-            let earlier = std::mem::take(&mut cases);
+            let earlier = std::mem::take(&mut cases).into_iter().map(|case| (case.subject, case.defects));
+            let earlier: BTreeMap<Subject, Vec<Defect>> = earlier.collect();
             for ((subject, before), look) in suspects.into_iter().zip(before).zip(after) {
                 let entries = lists.of(&subject.id);
                 let mut defects = self.judge(&subject, &look, &entries);
                 if round > 0 {
-                    let known = earlier.iter().find(|case| case.subject == subject);
-                    defects.retain(|defect| known.is_some_and(|case| case.defects.contains(defect)));
+                    let known = earlier.get(&subject);
+                    defects.retain(|defect| known.is_some_and(|defects| defects.contains(defect)));
                 }
                 if before == look && !defects.is_empty() {
                     cases.push(Case { subject, look, entries, defects });
@@ -270,9 +274,7 @@ impl Audit {
             let id = String::from_utf8_lossy(&subject.id).into_owned();
             let finding = Finding { invariant: defect.invariant, id, detail: defect.detail.clone(), repaired: false };
             // A job that was led to by its id and by its key is one suspect each.
-            if self.report.findings.contains(&finding)
-                || self.report.findings.contains(&Finding { repaired: true, ..finding.clone() })
-            {
+            if !self.told.insert((defect.invariant.as_str(), finding.id.clone(), defect.detail.clone())) {
                 continue;
             }
             let mut repaired = false;
