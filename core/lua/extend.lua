@@ -2,9 +2,13 @@
 -- Moves:   nothing.
 -- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+local known = redis.call('HMGET', meta, 'format', 'token')
+local format, last_token = tonumber(known[1] or 1), known[2]
 if format > 1 then return string.format('format %.0f', format) end
 --- include: clock, room_first
+do
+  --- include: set_back
+end
 local flags = {}
 for at = first_item, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]

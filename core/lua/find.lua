@@ -4,7 +4,7 @@
 --          are reserved, limits of names, `<number>;<how many have a place>` of its name or '', what
 --          its rate has seen or ''}.
 -- Cost:    O(log n).
---- include: clock, routing, delayed_member, remove, resolve
+--- include: clock, routing, delayed_member, state_of, resolve
 local id = resolve(by, ARGV[first_item])
 local record = id and redis.call('HGET', jobs, id)
 if not record then return {} end

@@ -26,7 +26,7 @@ end
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
 local lines = {}
 local stored = 0
-local some_ready, earliest, some_large = false, nil, false
+local some_ready, earliest, some_large, freed = false, nil, false, false
 for i = first_item, #ARGV, 4 do
   local id, record = ARGV[i], ARGV[i + 1]
   local level, _, key = routing(record)
@@ -37,10 +37,12 @@ for i = first_item, #ARGV, 4 do
   else
     if holder then
       --- include: remove
+      -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
+      if stored == 0 then redis.call('HSET', meta, 'format', FORMAT) end
       -- The id may be held by one job and the key by another: both make place.
       while holder do
         line = 'replaced ' .. holder
-        remove(holder)
+        if remove(holder, true) == 'reserved' then freed = true end
         holder = holder_of(id, key)
       end
     end
@@ -71,4 +73,7 @@ if some_large and not known[9] then redis.call('HSET', meta, 'large', '1') end
 if some_ready then wake_one() end
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)
+if freed then
+  --- include: place_freed
+end
 return answer(reply)

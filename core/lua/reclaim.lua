@@ -4,7 +4,12 @@
 -- Cost:    O(log n) a job, at most `reclaim_cap`.
 --- include: meta
 if refused then return refused end
---- include: clock, reclaim_expired
+--- include: clock
+do
+  local last_token = known[5]
+  --- include: set_back
+end
+--- include: reclaim_expired
 if #expired > 0 then
   --- include: wake_one
 end

@@ -2,7 +2,8 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted.
+-- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
+--          and where more than one level is in use 1,000.
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -55,6 +56,11 @@ if #ARGV >= first_item then
 end
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
 local promote_cap, reclaim_cap = 4 * want + 100, '100'
+if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
+do
+  local last_token = known[5]
+  --- include: set_back
+end
 do
   --- include: reclaim_expired
 end
@@ -229,7 +235,8 @@ if granted > 0 then
   reply[3] = token
   -- Who promised to come back for the next due job is busy now: somebody else must.
   local timer = tonumber(known[3] or 0)
-  if promise > 0 and timer == promise then
+  local gave_back = promise > 0 and timer == promise
+  if gave_back then
     redis.call('HDEL', meta, 'timer')
     timer = 0
   end
@@ -243,6 +250,10 @@ if granted > 0 then
   if wait_ms > 0 and not wake_next then
     local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
     wake_next = next_due and (timer <= now or tonumber(next_due) < timer)
+    -- Also for a lease of somebody else that ends before these: they are looked after as all new ones are.
+    if gave_back and not wake_next then
+      wake_next = tonumber(redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]) < tonumber(lease_end)
+    end
   end
   if wake_next then
     --- include: wake_one

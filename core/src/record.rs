@@ -146,7 +146,8 @@ struct Routing {
 impl Routing {
     /// The prefix, and the rest behind it.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (level, rest) = number_before_semicolon(bytes)?;
+        // One digit: the scripts know no other form.
+        let (level, rest) = number_before_semicolon(bytes).filter(|_| bytes.get(1) == Some(&b';'))?;
         let (max_retries, rest) = number_before_semicolon(rest)?;
         let (key_length, rest) = number_before_semicolon(rest)?;
         let (name_length, rest) = number_before_semicolon(rest)?;
@@ -157,6 +158,16 @@ impl Routing {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         Some((Self { priority, max_retries, key: some(text(key)?), name: some(text(name)?) }, json))
     }
+}
+
+/// Level, retries, key and name of a record; `None` where it begins as a routing prefix and is none.
+#[cfg(test)]
+pub(crate) fn routed(record: &[u8]) -> Option<(u8, u32, Option<String>, Option<String>)> {
+    if !record.first().is_some_and(u8::is_ascii_digit) {
+        return Some((DEFAULT_PRIORITY, DEFAULT_MAX_RETRIES, None, None));
+    }
+    let (routing, _) = Routing::read(record)?;
+    Some((routing.priority, routing.max_retries, routing.key, routing.name))
 }
 
 fn write_prefix(out: &mut Vec<u8>, envelope: &Envelope) {

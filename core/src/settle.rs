@@ -44,18 +44,24 @@ impl<'a> Settlement<'a> {
 }
 
 impl Queue {
-    /// Settles any number of outcomes, up to 1,000 a script call; `true` where the lease was still ours.
+    /// Settles any number of outcomes, up to 1,000 and about 4 MiB of results, errors and rewritten records a script call; `true`
+    /// where the lease was still ours.
     ///
     /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for rewritten
     /// data. A lost lease is no error here.
     pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
         let mut settled = Vec::with_capacity(settlements.len());
-        for batch in settlements.chunks(MAX_BATCH) {
+        while settled.len() < settlements.len() {
             let mut outcomes = Outcomes::default();
-            let are_acks: Vec<bool> = batch
-                .iter()
-                .map(|one| add_outcome(&mut outcomes, one).map(|next| next == Next::Ack))
-                .collect::<Result<_, _>>()?;
+            let mut are_acks = Vec::new();
+            let rest = &settlements[settled.len()..];
+            for one in rest.iter().take(MAX_BATCH) {
+                are_acks.push(add_outcome(&mut outcomes, one)? == Next::Ack);
+                if outcomes.payload_bytes() >= MAX_RESULT_BYTES {
+                    break;
+                }
+            }
+            let batch = &rest[..are_acks.len()];
             let settling: Vec<_> = batch.iter().map(|one| (one.job.settling(), one.outcome)).collect();
             let flags = in_given_order(&are_acks, self.settle_outcomes("settle", &outcomes).await?);
             for ((settling, outcome), &is_ours) in settling.into_iter().zip(&flags) {
@@ -103,7 +109,7 @@ impl Queue {
             let mut bytes = 0;
             let together = parts.iter().take_while(|part| {
                 let fits = bytes < MAX_RESULT_BYTES;
-                bytes += part.outcome.result_bytes();
+                bytes += part.outcome.payload_bytes();
                 fits
             });
             let (now, later) = parts.split_at(together.count());

@@ -4,7 +4,9 @@
 local function routing(record)
   if string.byte(record, 1) == 123 then return '5', 5, nil end
   local level, max_retries, key_length, name_length, first = string.match(record, '^(%d);(%d+);(%d+);(%d+);()')
-  if not level then return '5', 5, nil, true end
+  -- White space before the JSON is somebody else's, but no fault.
+  if not level then return '5', 5, nil, not string.find(record, '^[ \t\r\n]*{') end
+  if tonumber(max_retries) > 4294967295 or first + key_length + name_length > #record + 1 then return '5', 5, nil, true end
   local key
   local behind = first + key_length
   if key_length ~= '0' then key = string.sub(record, first, behind - 1) end

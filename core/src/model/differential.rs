@@ -62,6 +62,7 @@ const SOMETIMES: &[&str] = &[
     "an answer was given again",
     "both limits of a name were met",
     "jobs of other names passed by",
+    "leases were shortened when the clock was set back",
     "meta was lost",
     "progress of a lost lease was refused",
     "progress of an earlier lease was not shown",

@@ -73,6 +73,7 @@ impl State {
         let meta = &self.meta;
         let numbers = [
             ("format", meta.format),
+            ("set_back", meta.set_back),
             ("large", meta.large.then_some(1)),
             ("paused", meta.paused.then_some(1)),
             ("timer", meta.timer),

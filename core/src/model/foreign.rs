@@ -231,6 +231,31 @@ fn a_full_server_still_lets_work_end() {
     work_ends_on_a_full_server(true);
 }
 
+/// A result takes memory: it is refused, and the ack with it.
+fn leaves_a_result(command: &Command) -> bool {
+    command.outcomes().iter().any(|outcome| matches!(outcome.became, Became::Done(Some(_))))
+}
+
+#[test]
+fn a_full_server_takes_neither_results_nor_replacements() {
+    let mut stage = Stage::new();
+    let (held, _) = stage.fill();
+    let refused = |command: &Command| {
+        let replaces = matches!(command, Command::PushUnique { if_held: IfHeld::Replace, .. });
+        replaces || leaves_a_result(command)
+    };
+    let commands: Vec<_> = stage.commands(held).into_iter().filter(refused).collect();
+    assert_eq!(commands.len(), 4);
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let before = stage.dump_without("");
+    for command in commands {
+        let shown = format!("{command:?}");
+        let result = stage.send(command);
+        assert!(result.as_ref().is_err_and(|error| error.contains("memory")), "{shown}: {result:?}");
+        assert_eq!(stage.dump_without(""), before, "{shown}");
+    }
+}
+
 fn work_ends_on_a_full_server(is_limited: bool) {
     let mut stage = Stage { is_limited, ..Stage::new() };
     let ends_work = |command: &Command| {
@@ -243,7 +268,7 @@ fn work_ends_on_a_full_server(is_limited: bool) {
                 | Command::Pause { .. }
                 | Command::Configure { .. }
                 | Command::Limit { .. }
-        )
+        ) && !leaves_a_result(command)
     };
     for place in 0.. {
         let (held, _) = stage.fill();
@@ -557,4 +582,38 @@ fn an_ack_that_frees_a_place_is_done_whatever_is_parked() {
     let done = Outcome { id: "a".to_owned(), token, key: None, became: Became::Done(None) };
     let call = stage.call();
     assert_eq!(stage.send(Command::Settle { call, outcomes: vec![done] }), Ok(Answer::Text("1".to_owned())));
+}
+
+#[test]
+fn lua_and_rust_read_the_same_routing_prefix() {
+    let mut stage = Stage::new();
+    let text = format!(
+        "{}\nlocal level, max_retries, key, unreadable, name = routing(ARGV[1])\n\
+         return {{ level, string.format('%.0f', max_retries), key or '', name or '', unreadable and '1' or '0' }}",
+        include_str!("../../lua/lib/routing.lua")
+    );
+    let numbers = ["", "0", "1", "5", "05", "9", "10", "+1", "4294967295", "4294967296", "99999999999999999999"];
+    let mut records: Vec<String> = ["{}", " {}", "\n{}", "", "5", "k", ";", "5;5;0;0", "5;5;0;0;", "5;5;1;1;kn{}"]
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for place in 0..4 {
+        for number in numbers {
+            let mut parts = ["5", "5", "1", "2"];
+            parts[place] = number;
+            records.extend(["knn{}", "kn", "knn", "{}"].map(|rest| format!("{};{rest}", parts.join(";"))));
+        }
+    }
+    for record in records {
+        let reply = stage.server.command(&["EVAL", &text, "0", &record]);
+        let lua: Vec<String> = redis::from_redis_value(reply).unwrap();
+        let rust = crate::record::routed(record.as_bytes());
+        let is_prefixed = record.starts_with(|first: char| first.is_ascii_digit());
+        let is_readable = if is_prefixed { rust.is_some() } else { record.trim_start().starts_with('{') };
+        assert_eq!(lua[4] == "0", is_readable, "{record:?}: {lua:?}");
+        if let (Some((level, max_retries, key, name)), "0") = (rust, lua[4].as_str()) {
+            let texts = [level.to_string(), max_retries.to_string(), key.unwrap_or_default(), name.unwrap_or_default()];
+            assert_eq!(lua[..4], texts, "{record:?}");
+        }
+    }
 }

@@ -357,7 +357,8 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let many = (105..230_usize, select(vec![0_usize, 1, 2, 3, 4]), 0..4_u64);
     let many = many.prop_map(move |(count, kind, limit)| match kind {
         0 => vec![push(count, When::Now), take(300, 10), Step::Advance(11), take(1, 10), Step::Advance(11)],
-        1 => vec![push(count, When::After(10)), Step::Advance(11), take(1, 100)],
+        // More than one reserve promotes, however many levels are in use.
+        1 => vec![push(count + 900, When::After(10)), Step::Advance(11), take(1, 100)],
         2 => vec![
             push(count, When::Now),
             Step::Cancel { who: me, names: Names::LastPushed },
@@ -525,7 +526,7 @@ fn step() -> impl Strategy<Value = Step> {
         9 => prop_oneof![3 => Just(1), 3 => Just(10), 2 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
         4 => select(vec![1, 400, 999]).prop_map(Step::AdvanceMicros),
         8 => Just(Step::TakeWakes),
-        1 => select(vec![1, 50]).prop_map(Step::SetBack),
+        1 => select(vec![1, 50, 50, 5000]).prop_map(Step::SetBack),
         10 => (who(), count, record(), when())
             .prop_map(|(who, count, record, when)| Step::Push { who, count, record, when }),
         16 => (who(), if_held, prop::collection::vec(item, 1..4))

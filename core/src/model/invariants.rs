@@ -9,6 +9,7 @@ use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
 use super::names::NameLimit;
 use super::state::{Place, State};
+use super::step_reserve::promote_cap;
 
 /// What only the past can tell.
 #[derive(Debug, Default)]
@@ -133,7 +134,7 @@ impl History {
             }
             let highest = self.tokens.insert(id.clone(), reply.token).unwrap_or(0);
             ensure!(reply.token > highest, "I2: {id} had token {highest} and now {}", reply.token);
-            let held = before.leases.get(id).filter(|lease| lease.ends > before.clock);
+            let held = before.leases.get(id).filter(|lease| lease.ends - before.too_long_by() > before.clock);
             let let_go = reserve.outcomes.iter().any(|o| &o.id == id && held.is_some_and(|l| l.token == o.token));
             ensure!(held.is_none() || let_go, "I3: {id} was under a lease");
             let due = before.delayed.iter().find(|((delayed, _), _)| delayed == id).map(|(_, &due)| due);
@@ -304,8 +305,9 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
     let settled = reserve.outcomes.len();
     let promoted = before.delayed.keys().filter(|member| !after.delayed.contains_key(*member)).count();
-    ensure!(promoted <= 4 * reserve.want + 100, "I8: one reserve promoted {promoted}");
-    let ended = before.leases.iter().filter(|(id, old)| after.leases.get(*id) != Some(old)).count();
+    ensure!(promoted <= promote_cap(sent.levels, reserve.want), "I8: one reserve promoted {promoted}");
+    let ended =
+        before.leases.iter().filter(|(id, old)| after.leases.get(*id).map(|new| new.token) != Some(old.token)).count();
     ensure!(ended <= 100 + settled, "I8: one reserve ended {ended} leases");
     let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();
     let popped = (entries(before) + promoted + ended).saturating_sub(entries(after));

@@ -61,6 +61,52 @@ fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
     holds(&[a, push(1), later, Step::Advance(5), promote, peek]);
 }
 
+#[test]
+fn one_reserve_promotes_a_thousand_where_some_are_more_urgent() {
+    let urgent = Step::Push { who: ME, count: 1, record: NewRecord { level: 0, ..PLAIN }, when: When::After(6) };
+    let others = Step::Push { who: ME, count: 1100, record: PLAIN, when: When::After(5) };
+    holds(&[others, urgent, Step::Advance(6), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}
+
+#[test]
+fn whoever_gives_back_its_promise_for_the_end_of_a_lease_wakes_one() {
+    let other = Who { client: 1, ..ME };
+    let wait = |lease_ms| Step::Reserve {
+        who: ME,
+        want: 1,
+        lease_ms,
+        wait_ms: 1000,
+        max_bytes: MANY_BYTES,
+        keeps_promise: true,
+        endings: Endings::Some(Vec::new()),
+    };
+    for lease_ms in [5, 10, 100] {
+        let all = [push(1), reserve_as(other, 1, MANY_BYTES), wait(lease_ms), push(1), Step::TakeWakes, wait(lease_ms)];
+        holds(&all);
+    }
+}
+
+#[test]
+fn leases_end_in_time_when_the_clock_is_set_back() {
+    let long = |lease_ms| Step::Reserve {
+        who: ME,
+        want: 1,
+        lease_ms,
+        wait_ms: 0,
+        max_bytes: MANY_BYTES,
+        keeps_promise: false,
+        endings: Endings::Some(Vec::new()),
+    };
+    let extend = Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] };
+    let start = [push(3), long(2000), long(3000), Step::SetBack(5000)];
+    let later = [Step::Advance(2000), long(10), Step::SetBack(3000), long(10), Step::Advance(2000), long(10)];
+    holds(&[&start[..], &later].concat());
+    holds(&[&start[..], &[extend], &later].concat());
+    holds(&[&start[..], &[Step::Reclaim { who: ME, cap: 9 }], &later].concat());
+    // The clock comes up with the tokens, and is set back again.
+    holds(&[&start[..], &[long(10), Step::Advance(4500), long(10), Step::Advance(600)], &start, &later].concat());
+}
+
 /// One small job stands before large ones, of which a few fit into a reply.
 #[test]
 fn of_large_jobs_only_those_are_read_that_fit() {

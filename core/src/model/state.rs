@@ -91,6 +91,8 @@ pub(super) struct Meta {
     pub(super) names: Option<Names>,
     /// The same of the rates of names, by their numbers.
     pub(super) name_rates: BTreeMap<u64, RateAt>,
+    /// By how many microseconds the clock has been set back, so far as leases were shortened for it.
+    pub(super) set_back: Option<u64>,
     /// There may be records of which a hundred are too much for one call.
     pub(super) large: bool,
     /// How often a job was parked.
@@ -184,6 +186,27 @@ impl State {
         self.now_us().div_ceil(1000) + ms
     }
 
+    /// By how many milliseconds leases would last longer since the clock was set back.
+    pub(super) fn too_long_by(&self) -> u64 {
+        let ahead = self.meta.token.unwrap_or(0).saturating_sub(self.now_us());
+        let more = ahead.saturating_sub(self.meta.set_back.unwrap_or(0));
+        if more > 1_000_000 { more / 1000 } else { 0 }
+    }
+
+    /// Whoever ends a lease or sets its end puts that right first.
+    pub(super) fn note_set_back(&mut self) {
+        let ahead = self.meta.token.unwrap_or(0).saturating_sub(self.now_us());
+        let by = self.too_long_by();
+        if by > 0 {
+            self.meta.set_back = Some(ahead);
+            for lease in self.leases.values_mut() {
+                lease.ends -= by;
+            }
+        } else if (1..=1_000_000).contains(&ahead) {
+            self.meta.set_back = None;
+        }
+    }
+
     pub(super) fn count(&mut self, what: &str, by: usize) {
         if by > 0 {
             *self.stats.entry(what.to_owned()).or_default() += by as u64;
@@ -222,8 +245,9 @@ impl State {
         self.ready.entry(level).or_default().push_front(Entry { id: id.to_owned(), counts: true });
     }
 
-    /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts.
-    pub(super) fn leave_place(&mut self, id: &str, level: u8, place: Place) {
+    /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts. `look_back`: unless it is
+    /// among the last hundred.
+    pub(super) fn leave_place(&mut self, id: &str, level: u8, place: Place, look_back: bool) {
         match place {
             Place::Delayed => {
                 self.delayed.remove(&(id.to_owned(), level));
@@ -238,17 +262,22 @@ impl State {
             Place::Ready if self.parked.remove(id).is_some() => {}
             Place::Ready => {
                 let list = self.ready.entry(level).or_default();
-                let entry = list.iter_mut().find(|entry| entry.counts && entry.id == id);
-                entry.expect("a job that is nowhere else is in its ready list").counts = false;
+                let at = list.iter().position(|entry| entry.counts && entry.id == id);
+                let at = at.expect("a job that is nowhere else is in its ready list");
+                if look_back && at + 100 >= list.len() {
+                    list.remove(at);
+                } else {
+                    list[at].counts = false;
+                }
             }
         }
     }
 
     /// Removes a job for good and says where it was.
-    pub(super) fn remove(&mut self, id: &str) -> Option<Place> {
+    pub(super) fn remove(&mut self, id: &str, look_back: bool) -> Option<Place> {
         let record = self.records.get(id)?.clone();
         let place = self.place_of(id);
-        self.leave_place(id, record.level, place);
+        self.leave_place(id, record.level, place, look_back);
         self.records.remove(id);
         self.returned.remove(id);
         self.free_key(record.key.as_deref(), id);

@@ -47,7 +47,7 @@ impl State {
         for name in names {
             let id = self.resolve(by, name);
             let is_awaited = id.as_ref().and_then(|id| self.records.get(id)).is_some_and(Record::keeps_result);
-            let found = id.and_then(|id| Some((self.remove(&id)?, id)));
+            let found = id.and_then(|id| Some((self.remove(&id, false)?, id)));
             cancelled += usize::from(found.is_some());
             is_freed |= matches!(found, Some((Place::Reserved, _)));
             let awaited = if is_awaited { "awaited " } else { "" };
@@ -88,12 +88,12 @@ impl State {
             (Place::Reserved | Place::Failed, _) => return Ok(self.remember(call, format!("{} {id}", place.name()))),
             (Place::Ready, None) => {}
             (_, Some(at)) => {
-                self.leave_place(&id, level, place);
+                self.leave_place(&id, level, place, false);
                 self.delayed.insert((id.clone(), level), at);
                 self.wake_for(at);
             }
             (Place::Delayed, None) => {
-                self.leave_place(&id, level, place);
+                self.leave_place(&id, level, place, false);
                 self.put_at_tail(level, &id);
                 self.wake_one();
             }

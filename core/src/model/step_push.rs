@@ -4,7 +4,7 @@ use crate::keys::Levels;
 use crate::script::{Due, IfHeld, Renewal};
 
 use super::command::{Answer, CallId, Refused, UniqueItem};
-use super::state::{LARGE, Record, State};
+use super::state::{LARGE, Place, Record, State};
 
 impl State {
     pub(super) fn push(
@@ -63,7 +63,7 @@ impl State {
         let mut is_some_ready = false;
         let mut dues = Vec::new();
         let mut stored = 0;
-        let mut is_some_large = false;
+        let (mut is_some_large, mut is_freed) = (false, false);
         for (id, record, due, note) in items {
             let mut line = "created".to_owned();
             if let Some(holder) = self.holder_of(id, record.key.as_deref()) {
@@ -73,7 +73,7 @@ impl State {
                     IfHeld::Replace => {
                         // The id may be held by one job and the key by another: both go, the last is named.
                         while let Some(holder) = self.holder_of(id, record.key.as_deref()) {
-                            self.remove(&holder);
+                            is_freed |= self.remove(&holder, true) == Some(Place::Reserved);
                             line = format!("replaced {holder}");
                         }
                     }
@@ -112,6 +112,9 @@ impl State {
             self.wake_for(earliest);
         }
         self.count("pushed", stored);
+        if is_freed {
+            self.note_freed();
+        }
         Ok(self.remember(call, reply))
     }
 

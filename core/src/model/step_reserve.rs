@@ -12,10 +12,16 @@ use super::state::{Lease, State, delayed_member};
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
 /// The most leases that one reserve takes back.
 const RECLAIM_CAP: usize = 100;
-/// The most due jobs that one reserve promotes above four times what it wants.
+/// The most due jobs that one reserve promotes above four times what it wants, and in all where some are more urgent than others.
 const PROMOTE_CAP: usize = 100;
+const PROMOTE_CAP_OF_LEVELS: usize = 1000;
 /// A ready list is read in chunks of at most this many entries.
 const CHUNK: usize = 100;
+
+pub(super) fn promote_cap(used: Levels, want: usize) -> usize {
+    let cap = 4 * want + PROMOTE_CAP;
+    if used.iter().count() > 1 { cap.max(PROMOTE_CAP_OF_LEVELS) } else { cap }
+}
 
 impl State {
     pub(super) fn reserve(&mut self, passed: Levels, reserve: &ReserveCall) -> Result<Answer, Refused> {
@@ -26,8 +32,9 @@ impl State {
         self.meta.large &= !self.records.is_empty();
         let was_large = self.meta.large;
         let settled = self.settle_outcomes(&reserve.outcomes);
+        self.note_set_back();
         self.reclaim_ended(RECLAIM_CAP);
-        self.promote_due(4 * reserve.want + PROMOTE_CAP);
+        self.promote_due(promote_cap(used, reserve.want));
         self.forget_other_rates();
         self.forget_names();
         self.forget_other_name_rates();
@@ -185,7 +192,8 @@ impl State {
             self.take_place(id);
         }
         // Whoever promised to come back is busy now.
-        if reserve.promise > 0 && self.meta.timer == Some(reserve.promise) {
+        let gave_back = reserve.promise > 0 && self.meta.timer == Some(reserve.promise);
+        if gave_back {
             self.meta.timer = None;
         }
         self.charge_rate(ids.len());
@@ -193,7 +201,9 @@ impl State {
         let some_ready = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
         let left_behind = some_ready || self.is_some_takeable();
         let next_due = self.delayed.values().min().copied();
-        let unawaited = reserve.wait_ms > 0 && next_due.is_some_and(|due| !self.is_awaited(due));
+        // Of the leases only those of others, that end before these.
+        let some_ends = gave_back && self.leases.values().any(|other| other.ends < lease.ends);
+        let unawaited = reserve.wait_ms > 0 && (some_ends || next_due.is_some_and(|due| !self.is_awaited(due)));
         // What a limit holds back nobody can take, but somebody must be there when a rate lets the next one start.
         let is_held = room.total() == Some(ids.len());
         let opens = if left_behind { Some(self.now_us()) } else { self.next_start_us() };
@@ -289,6 +299,7 @@ impl State {
 
     pub(super) fn reclaim(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
         self.admit(passed)?;
+        self.note_set_back();
         let reclaimed = self.reclaim_ended(cap);
         if reclaimed > 0 {
             self.wake_one();

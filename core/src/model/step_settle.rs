@@ -138,6 +138,7 @@ impl State {
 
     pub(super) fn extend(&mut self, lease_ms: u64, leases: &[(String, u64)]) -> Result<Answer, Refused> {
         self.admit_format()?;
+        self.note_set_back();
         let ends = self.after(lease_ms);
         let mut flags = String::new();
         for (id, token) in leases {

@@ -16,6 +16,7 @@ use super::names::{NameLimit, Names as NameLimits};
 use super::orders::Orders;
 use super::server::{QUEUE, Server, queue_keys};
 use super::state::{Meta, RESULT_TTL, Record, Returned, State};
+use super::step_reserve::promote_cap;
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
 const USERS_IDS: [&str; 3] = ["a", "b", "c"];
@@ -440,13 +441,12 @@ impl World<'_> {
         }
         events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
         if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
-            let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
             let some_ready = after.ready.values().any(|list| !list.is_empty());
             let is_held =
                 !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
-            let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
             if !was_answered {
                 events.extend(events_of_name_rates(before, reserve, reply, after));
+                events.extend(events_of_rounds(before, sent, reserve));
             }
             events.extend([
                 ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
@@ -469,8 +469,6 @@ impl World<'_> {
                 ),
                 ("the rate let several start at once", reply.jobs.len() > 1 && before.room().starts.is_some()),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
-                ("a reserve reached its reclaim cap", ended > 100 && !was_answered),
-                ("a reserve reached its promote cap", due > 4 * reserve.want + 100 && !was_answered),
                 ("a reserve left jobs behind", !reply.jobs.is_empty() && after.indexed().len() > after.leases.len()),
             ]);
         }
@@ -654,6 +652,19 @@ impl World<'_> {
         words.extend(all.iter().map(String::as_str));
         self.server.command(&words);
     }
+}
+
+/// What a reserve that was executed did before it took jobs.
+fn events_of_rounds(before: &State, sent: &Sent, reserve: &ReserveCall) -> [(&'static str, bool); 3] {
+    let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
+    let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
+    let used = before.admit(sent.levels).unwrap_or(sent.levels);
+    let is_too_long = before.too_long_by() > 0 && !before.leases.is_empty();
+    [
+        ("a reserve reached its reclaim cap", ended > 100),
+        ("a reserve reached its promote cap", due > promote_cap(used, reserve.want)),
+        ("leases were shortened when the clock was set back", is_too_long),
+    ]
 }
 
 /// What rates of names did to a reserve that was executed.

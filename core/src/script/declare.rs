@@ -156,6 +156,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("came_back", include_str!("../../lua/lib/came_back.lua")),
     ("failed_set", include_str!("../../lua/lib/failed_set.lua")),
     ("remove", include_str!("../../lua/lib/remove.lua")),
+    ("state_of", include_str!("../../lua/lib/state_of.lua")),
+    ("set_back", include_str!("../../lua/lib/set_back.lua")),
     ("resolve", include_str!("../../lua/lib/resolve.lua")),
     ("promote_due", include_str!("../../lua/lib/promote_due.lua")),
     ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),

@@ -59,7 +59,7 @@ pub(crate) struct Outcomes {
     keys: ByteStrings,
     keyed: bool,
     results: Vec<KeptResult>,
-    result_bytes: usize,
+    payload_bytes: usize,
     others: ByteStrings,
     /// The places among the others of jobs that fail for good while somebody may wait for their results.
     awaited: Vec<usize>,
@@ -78,7 +78,7 @@ impl Outcomes {
     /// `result`: what is kept of it, and for how many milliseconds.
     pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>, result: Option<(u64, Data)>) {
         if let Some((ttl_ms, value)) = result {
-            self.result_bytes += value.as_bytes().len();
+            self.payload_bytes += value.as_bytes().len();
             self.results.push(KeptResult { place: self.ids.len(), ttl_ms, value });
         }
         self.ids.push(id.as_bytes());
@@ -106,6 +106,7 @@ impl Outcomes {
         self.others.push(key.unwrap_or("").as_bytes());
         self.others.push_display(delay_ms);
         self.others.push(error.as_bytes());
+        self.payload_bytes += error.len() + rewritten.map_or(0, |(_, record)| record.len());
         match rewritten {
             Some((failures, record)) => self.others.push(&[format!("{failures};").as_bytes(), record].concat()),
             None => self.others.push(b""),
@@ -121,7 +122,7 @@ impl Outcomes {
     pub(crate) fn take(&mut self, other: &Self) {
         let acks = self.ids.len();
         self.results.extend(other.results.iter().map(|kept| KeptResult { place: acks + kept.place, ..kept.clone() }));
-        self.result_bytes += other.result_bytes;
+        self.payload_bytes += other.payload_bytes;
         self.ids.extend(&other.ids);
         self.tokens.extend(&other.tokens);
         self.keys.extend(&other.keys);
@@ -164,9 +165,9 @@ impl Outcomes {
         JobKeys(ids)
     }
 
-    /// How large the results are together.
-    pub(crate) fn result_bytes(&self) -> usize {
-        self.result_bytes
+    /// How large results, error texts and rewritten records are together.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload_bytes
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -80,3 +80,28 @@ async fn large_jobs_are_sent_round_again_a_few_at_a_time() {
     assert_eq!(queue.purge(State::Ready).await.unwrap(), 12);
     assert_eq!(queue.push(NewJob::from_json("1").unwrap().key("j11")).await.unwrap().id().len(), 16);
 }
+
+/// How many scripts the server has run.
+fn script_calls(server: &Server) -> u64 {
+    let line = |info: &str, name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":calls=").map(str::to_owned));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    };
+    let info = server.redis_cli(&["INFO", "commandstats"]);
+    line(&info, "cmdstat_evalsha") + line(&info, "cmdstat_eval")
+}
+
+#[tokio::test]
+async fn large_outcomes_are_told_a_few_megabytes_at_a_time() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let jobs = (0..12).map(|_| NewJob::from_json("1").unwrap().result_ttl(Duration::from_secs(60)));
+    queue.push_many(jobs, |_| ()).await.unwrap();
+    let jobs = queue.reserve(&ReserveOptions::new().max(12)).await.unwrap();
+    let result = duly::Data::from_json(format!("\"{}\"", "x".repeat(900_000)).into_bytes(), 1 << 20).unwrap();
+    let all: Vec<_> =
+        jobs.iter().map(|job| Settlement { result: Some(result.clone()), ..Settlement::done(job) }).collect();
+    let before = script_calls(&server);
+    assert_eq!(queue.settle_all(&all).await.unwrap(), [true; 12]);
+    assert!(script_calls(&server) - before >= 3, "11 MB in one call");
+}

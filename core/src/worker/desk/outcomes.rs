@@ -114,7 +114,7 @@ impl State {
     fn open_batch(&mut self, lane: usize) -> &mut Batch {
         let batches = &mut self.lanes[lane];
         let is_full =
-            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.result_bytes() >= MAX_RESULT_BYTES;
+            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.payload_bytes() >= MAX_RESULT_BYTES;
         if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
             batches.push_back(Batch::default());
         }
