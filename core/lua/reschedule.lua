@@ -6,7 +6,7 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: clock, due, routing, delayed_member, wake, remove, resolve
+--- include: clock, due, routing, delayed_member, wake, state_of, leave_waiting, resolve
 -- A foreign type under one of our keys stops it before the first write.
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 if names then redis.call('ZCARD', parked) end
@@ -25,11 +25,11 @@ if state == 'reserved' or state == 'failed' then return not_touched(state .. ' '
 
 local at = due_of(due)
 if at then
-  if state == 'ready' then leave_state(id, level, state) end
+  if state == 'ready' then leave_waiting(id, level, state) end
   redis.call('ZADD', delayed, at, delayed_member(id, level))
   wake_for(at)
 elseif state == 'delayed' then
-  leave_state(id, level, state)
+  leave_waiting(id, level, state)
   redis.call('RPUSH', ready(level), id)
   wake_one()
 end

@@ -1,29 +1,14 @@
---- include: state_of
--- Takes a job out of the state it is in. Its entry in a ready list stays behind and is counted in `stale`, to be skipped
--- when it comes up: finding it would cost a walk through the list. Only an unreadable record, whose list is not known, is
--- worth that walk: its entry would run a later job of this id twice, and counted for the wrong list, hide it. `look_back`: who
--- replaces the same few jobs over and over would leave an entry each time; among the last hundred it is looked for.
+--- include: state_of, leave_waiting
+-- Takes a job out of whatever state it is in.
 local function leave_state(id, level, state, look_back)
-  if state == 'delayed' then
-    redis.call('ZREM', delayed, delayed_member(id, level))
-  elseif state == 'reserved' then
+  if state == 'reserved' then
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
     if names then redis.call('ZREM', places, id) end
   elseif state == 'failed' then
     redis.call('ZREM', failed, id)
-  elseif names and redis.call('ZREM', parked, id) == 1 then
-    return -- it has no entry
-  elseif level then
-    for _, last in ipairs(look_back and redis.call('LRANGE', ready(level), -100, -1) or {}) do
-      if last == id then return redis.call('LREM', ready(level), -1, id) end
-    end
-    redis.call('HINCRBY', stale, level .. ':' .. id, 1)
-    redis.call('HINCRBY', meta, 'stale_entries', 1)
   else
-    for used in string.gmatch(passed_levels, '%d') do
-      if redis.call('HEXISTS', stale, used .. ':' .. id) == 0 then redis.call('LREM', ready(used), -1, id) end
-    end
+    leave_waiting(id, level, state, look_back)
   end
 end
 

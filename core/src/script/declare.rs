@@ -155,8 +155,9 @@ const LIBRARY: &[(&str, &str)] = &[
     ("delayed_member", include_str!("../../lua/lib/delayed_member.lua")),
     ("came_back", include_str!("../../lua/lib/came_back.lua")),
     ("failed_set", include_str!("../../lua/lib/failed_set.lua")),
-    ("remove", include_str!("../../lua/lib/remove.lua")),
     ("state_of", include_str!("../../lua/lib/state_of.lua")),
+    ("leave_waiting", include_str!("../../lua/lib/leave_waiting.lua")),
+    ("remove", include_str!("../../lua/lib/remove.lua")),
     ("set_back", include_str!("../../lua/lib/set_back.lua")),
     ("resolve", include_str!("../../lua/lib/resolve.lua")),
     ("promote_due", include_str!("../../lua/lib/promote_due.lua")),
@@ -344,7 +345,7 @@ macro_rules! script {
 pub(crate) use script;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::script::{
         Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Limit, NoteProgress, Pause, Peek,
@@ -352,7 +353,7 @@ mod tests {
         WakeWaiters,
     };
 
-    fn all() -> Vec<Declaration> {
+    pub(in crate::script) fn all() -> Vec<Declaration> {
         vec![
             Push::DECLARATION,
             PushUnique::DECLARATION,

@@ -6,6 +6,8 @@ mod audit;
 mod call;
 mod declare;
 mod inspect;
+#[cfg(test)]
+mod lint;
 mod operate;
 mod progress;
 mod push;

@@ -1,0 +1,110 @@
+//! The scripts as the server gets them, looked at by the tools of Lua: no global, and nothing that luacheck finds.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use super::declare::Clock;
+use super::declare::tests::all;
+
+const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
+
+/// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
+/// write it, and to read it is a mistake that only its path would show.
+const OFFERED: &[&str] = &[
+    "ARGV", "KEYS", "error", "ipairs", "math", "pairs", "pcall", "redis", "string", "table", "tonumber", "tostring",
+    "type", "unpack",
+];
+
+/// Every text, with either clock, and what to call it.
+fn texts() -> Vec<(String, String)> {
+    let mut texts = vec![("permissions".to_owned(), PERMISSIONS.to_owned())];
+    for script in all() {
+        for clock in [Clock::Server, Clock::Manual] {
+            texts.push((format!("{} ({clock:?} clock)", script.name), script.assemble(clock).text));
+        }
+    }
+    texts
+}
+
+fn output_of(command: &mut Command, input: &str) -> Output {
+    let program = command.get_program().to_owned();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{} ({error}): run tools/setup.sh", program.display()));
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// The instructions of this kind in this text, such as `GETGLOBAL`, and the names they are about.
+fn globals(text: &str) -> BTreeSet<(String, String)> {
+    let output = output_of(Command::new("luac5.1").args(["-p", "-l", "-"]), text);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let words = listing.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words
+        .filter_map(|words| {
+            let kind = words.iter().find(|word| matches!(**word, "GETGLOBAL" | "SETGLOBAL"))?;
+            Some(((*kind).to_owned(), (*words.last()?).to_owned()))
+        })
+        .collect()
+}
+
+#[test]
+fn every_file_is_declared() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let files: BTreeSet<String> = files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    let mut declared: BTreeSet<String> = all().iter().map(|script| script.name.to_owned()).collect();
+    declared.insert("permissions".to_owned());
+    assert_eq!(files, declared);
+}
+
+#[test]
+fn no_script_has_a_global_of_its_own() {
+    for (name, text) in texts() {
+        for (kind, global) in globals(&text) {
+            assert_eq!(kind, "GETGLOBAL", "{name} writes the global {global}");
+            assert!(OFFERED.contains(&&*global), "{name} reads the global {global}");
+        }
+    }
+}
+
+/// The check above can fail.
+#[test]
+fn a_forgotten_local_is_seen() {
+    let read = |name: &str| ("GETGLOBAL".to_owned(), name.to_owned());
+    let found = globals("local function f() return missing end\nforgotten = f()\nreturn KEYS[1]");
+    assert_eq!(found, [read("KEYS"), read("missing"), ("SETGLOBAL".to_owned(), "forgotten".to_owned())].into());
+}
+
+#[test]
+fn luacheck_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in texts() {
+        std::fs::write(folder.path().join(format!("{name}.lua")), text).unwrap();
+    }
+    // 211, 311: what is declared for every script, and what a shared file gives, may be unused in one of them. 4: a file that is
+    // included in two paths of a script declares its names in each of them again.
+    let output = output_of(
+        Command::new("luacheck")
+            .args(["--no-config", "--std", "lua51", "--read-globals", "redis", "KEYS", "--globals", "ARGV"])
+            .args([
+                "--no-max-line-length",
+                "--ignore",
+                "211",
+                "311/names",
+                "4",
+                "--quiet",
+                "--no-color",
+                "--codes",
+                ".",
+            ])
+            .current_dir(folder.path()),
+        "",
+    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
