@@ -1,5 +1,5 @@
 # Each target is one script or program; they say more about themselves.
-.PHONY: help setup build demo test bench guard clean
+.PHONY: help setup build check unit test soak demo bench guard clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -15,8 +15,18 @@ build: setup ## the engine, the Python module in .venv, the PHP extension in bui
 demo: build ## a PHP request closes an order in a Python worker, for real
 	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m demo.run
 
-test: setup ## every check and test in every language; ends with "N passed, N failed"
-	@./tools/test.sh
+check: setup ## format, lint and types in every language, without a server or a build of the skins
+	@./tools/test.sh --check "$(ARGS)"
+
+unit: setup ## the Rust units that need no server: seconds
+	@./tools/test.sh --unit
+
+test: setup ## every check and test, each after the build that it needs; ARGS=python: the steps that begin so
+	@./tools/test.sh "$(ARGS)"
+
+soak: setup ## what is long, random or asks the network, and no part of test; ARGS=mutants: the steps that begin so
+	@./tools/setup.sh --soak
+	@./tools/soak.sh "$(ARGS)"
 
 bench: build ## the figures, with the budget beside each
 	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m bench.run

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 // Without the extension every test would fail with "class not found"; say once what is wrong instead.
 if (!extension_loaded('duly')) {
-    fwrite(STDERR, "the duly extension is not loaded; run: make build, then tools/test.sh php\n");
+    fwrite(STDERR, "the duly extension is not loaded; run: make test ARGS=php\n");
     exit(2);
 }
 

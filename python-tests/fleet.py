@@ -16,7 +16,7 @@ from support import Server, until
 
 HERE = Path(__file__).parent
 LEASE = 1.0
-RUST_WORKER = HERE.parent / "target/release/examples/noting_worker"
+RUST_WORKER = Path(os.environ.get("CARGO_TARGET_DIR", HERE.parent / "target")) / "debug/examples/noting_worker"
 COMMANDS: dict[str, tuple[list[str], int]] = {  # and how many handlers run at once
     "python threads": ([sys.executable, str(HERE / "noting/worker.py"), "threads"], 3),
     "python asyncio": ([sys.executable, str(HERE / "noting/worker.py"), "asyncio"], 5),
@@ -32,7 +32,7 @@ def environment(url: str, notes_url: str) -> dict[str, str]:
 
 
 def what_is_missing() -> str | None:
-    """What `tools/build.sh` would build."""
+    """What `tools/build.sh --dev` would build."""
     if not RUST_WORKER.exists():
         return f"{RUST_WORKER} is missing"
     if not (HERE.parent / "build/php.d/duly.ini").exists():

@@ -111,7 +111,10 @@ def running(worker: duly.Worker) -> Iterator[list[duly.WorkerReport]]:
 
 
 def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """Print figures of a test that passes, too."""
+    """Print figures of a test that passes, too; of several test processes only where it fails."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        sys.stdout.write(f"{text}\n")
+        return
     with capsys.disabled():
         sys.stdout.write(f"\n{text}\n")
 

@@ -72,7 +72,7 @@ def network(own_server: Server) -> Iterator[Network]:
 def test_workers_of_every_language_outlive_a_silent_network(
     network: Network, own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh"
+    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh --dev"
     client = duly.Client(own_server.url)
     queue, notes = client.queue("orders"), client.queue("notes")
     workers = [Worker(what, own_server, tmp_path / f"{what}.log", network.url) for what in COMMANDS]

@@ -141,7 +141,7 @@ def test_a_producer_that_says_nothing_meanwhile_follows_a_planned_failover(serve
 def test_workers_of_every_language_follow_a_failover(
     how: str, servers: Replicated, own_server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh"
+    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh --dev"
     queue = duly.Client(servers.url).queue("orders")
     notes = Notes(own_server)
     producer = Producer(servers.url)

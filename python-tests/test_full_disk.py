@@ -52,7 +52,7 @@ def fill(disk: Path) -> Path:
 def test_a_full_disk_is_told_once_and_waited_out(
     server: Server, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh"
+    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh --dev"
     queue = duly.Client(server.url, deadline=2).queue("orders")
     pushed = 0
 

@@ -49,7 +49,7 @@ def server() -> Iterator[Server]:
 def test_limits_hold_over_all_languages_and_the_death_of_a_worker(
     of: str, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh"
+    assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh --dev"
     queue = duly.Client(server.url).queue("orders")
     rate = (BURST, PER_US / 1e6)
     if of == "the queue":

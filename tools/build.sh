@@ -1,33 +1,54 @@
 #!/usr/bin/env bash
-# Builds the engine and both skins in release mode: tools/build.sh [rust] [python] [php], all without an argument.
+# Builds the engine and both skins, and puts them where Python and PHP find them: tools/build.sh [--dev]
+#
+# Without --dev in release mode, as users get them: for the demo and the figures. With it for the tests, in the one shape
+# in which `cargo t` builds the Rust tests too (the whole workspace, with traces), so that nothing is compiled twice.
+# Whichever was built last is what `.venv` and `build/php.d` load; every make target builds its own first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p build
 
-build_rust() {
-    cargo build --release -p duly --lib --examples
+# Copied beside and moved over: a process that has the old file mapped must not see it change.
+put() { # put <from> <to>
+    if ! cmp -s "$1" "$2"; then
+        cp "$1" "$2.new"
+        mv "$2.new" "$2"
+    fi
 }
 
-build_python() {
-    VIRTUAL_ENV=$PWD/.venv .venv/bin/maturin develop --release --quiet
+# A library's file, wherever the system calls it .dylib.
+library() { # library <folder> <name>
+    local file=$1/lib$2.so
+    [ -e "$file" ] || file=$1/lib$2.dylib
+    echo "$file"
 }
 
 # The ini file lets every PHP that inherits PHP_INI_SCAN_DIR load the extension, php-fpm's and tests' children too.
-build_php() {
-    cargo build --release -p duly-php
-    local library=$target/release/libduly_php.so
-    [ -e "$library" ] || library=$target/release/libduly_php.dylib
-    # Copied beside and moved over: a PHP that has the old file mapped must not see it change.
-    cp "$library" build/duly.so.new
-    mv build/duly.so.new build/duly.so
+put_php() { # put_php <folder>
+    put "$(library "$1" duly_php)" build/duly.so
     mkdir -p build/php.d
     echo "extension=$PWD/build/duly.so" >build/php.d/duly.ini
 }
 
-for part in "${@:-rust python php}"; do
-    for one in $part; do
-        "build_$one"
-    done
-done
+case ${1:-} in
+--dev)
+    # The examples (workers that tests start) are why the dependencies of tests take part; without them Cargo would
+    # choose other features for a few packages, and compile the engine again.
+    cargo build --workspace --features duly/opentelemetry --lib --examples
+    put "$(library "$target/debug" _core)" py-binding/python/duly/_core.abi3.so
+    put_php "$target/debug"
+    .venv/bin/python tools/link_python.py
+    ;;
+'')
+    cargo build --release -p duly --lib --examples
+    VIRTUAL_ENV=$PWD/.venv .venv/bin/maturin develop --release --quiet
+    cargo build --release -p duly-php
+    put_php "$target/release"
+    ;;
+*)
+    sed -n '2s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test and demo duly: Debian packages, and the Python tools into .venv.
-# Says what it does, does nothing twice, and is silent when nothing is missing.
+# Installs what is missing to build, test and demo duly: Debian packages, and the Python tools into .venv; with --soak also
+# what only `make soak` needs. Says what it does, does nothing twice, and is silent when nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +11,7 @@ packages=(
     openssl                                 # certificates for the TLS tests
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
+    lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
     valgrind                                # counts the instructions of the plain path (bench/guard.py)
 )
 python_at_least=11
@@ -71,12 +72,12 @@ if command -v dpkg-query >/dev/null; then
     mapfile -t missing < <(missing_packages)
     [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 else
-    for program in redis-server php php-config clang openssl phpunit phpcs; do
+    for program in redis-server php php-config clang openssl phpunit phpcs luac5.1 luacheck shellcheck; do
         command -v "$program" >/dev/null || say "not Debian, so please install it yourself: $program"
     done
 fi
 
-lock=python-tests/requirements.lock
+lock='python-tests/requirements.lock'
 stamp=.venv/installed.lock
 if ! cmp -s $lock $stamp; then
     if ! .venv/bin/python -c '' 2>/dev/null; then
@@ -87,4 +88,11 @@ if ! cmp -s $lock $stamp; then
     say "installing the Python tools of $lock into .venv"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check -r $lock
     cp $lock $stamp
+fi
+
+# Compiling it takes minutes, and only the long runs look at licences and sources.
+cargo_deny=0.20.2
+if [ "${1:-}" = --soak ] && [ "$(cargo deny --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
+    say "installing cargo-deny $cargo_deny"
+    cargo install --quiet --locked "cargo-deny@$cargo_deny" || say "cargo-deny is not there: its step will fail"
 fi

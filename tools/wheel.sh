@@ -6,7 +6,7 @@ root=$PWD
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --release --quiet --out "$folder"
+VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --quiet --out "$folder"
 .venv/bin/python -m venv "$folder/venv"
 python=$folder/venv/bin/python
 "$python" -m pip install --quiet --disable-pip-version-check --no-index "$folder"/duly-*.whl

@@ -3,6 +3,8 @@
 //! Loading it registers classes and does nothing else: no thread, no runtime, no connection before the first call. Rust calls
 //! into PHP only where nothing of Rust is left to unwind: to encode data before a call, and between the slices of a wait.
 
+// Its tests are in php-tests. `cargo test --lib` would compile it once more for none, even with `test = false`.
+#![cfg(not(test))]
 #![cfg_attr(windows, feature(abi_vectorcall))]
 // Parameter names are PHP's named arguments, which are camelCase.
 #![allow(non_snake_case)]
@@ -31,11 +33,9 @@ mod record;
 mod registry;
 mod retry;
 mod select;
-mod settings;
 mod trace;
 mod watch;
 mod when;
-mod words;
 mod worker;
 
 use std::panic::catch_unwind;
@@ -47,11 +47,10 @@ use crate::method::Methods;
 /// What PHP asks for when it loads the extension.
 #[php_module]
 pub fn module(module: ModuleBuilder) -> ModuleBuilder {
-    module.name("duly").version(env!("CARGO_PKG_VERSION")).startup_function(start_up).info_function(settings::show)
+    module.name("duly").version(env!("CARGO_PKG_VERSION")).startup_function(start_up)
 }
 
-extern "C" fn start_up(_type: i32, module: i32) -> i32 {
-    settings::register(module);
+extern "C" fn start_up(_type: i32, _module: i32) -> i32 {
     let registered = catch_unwind(|| error::register_exceptions().and_then(|()| register_classes()));
     i32::from(!matches!(registered, Ok(Ok(()))))
 }
@@ -85,6 +84,5 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         audit::AuditReport,
     );
     methods.set();
-    words::register();
     Ok(())
 }

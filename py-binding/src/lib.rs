@@ -2,6 +2,9 @@
 //!
 //! Importing it starts no thread and opens no connection: the first call of a client connects.
 
+// Its tests are in python-tests. `cargo test --lib` would compile it once more for none, even with `test = false`.
+#![cfg(not(test))]
+
 mod aio;
 mod audit;
 mod client;

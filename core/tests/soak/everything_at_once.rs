@@ -10,7 +10,6 @@ use crate::support::proxy::Proxy;
 use crate::support::{self, Server};
 use duly::{Error, NewJob, ReserveOptions};
 
-const JOBS: usize = 5000;
 const CLIENTS: usize = 4;
 const LEASE: Duration = Duration::from_millis(400);
 
@@ -33,10 +32,10 @@ fn passes(error: &Error, seen: &Seen) -> bool {
     true
 }
 
-async fn push_share(queue: duly::Queue, share: usize, seen: Arc<Seen>) {
+async fn push_share(queue: duly::Queue, share: usize, jobs: usize, seen: Arc<Seen>) {
     let mut next = 0;
-    while next < JOBS / CLIENTS {
-        let batch: Vec<String> = (next..(next + 10).min(JOBS / CLIENTS)).map(|n| format!("{share}-{n}")).collect();
+    while next < jobs {
+        let batch: Vec<String> = (next..(next + 10).min(jobs)).map(|n| format!("{share}-{n}")).collect();
         let jobs = batch.iter().map(|id| NewJob::new(&1).unwrap().id(&**id).max_retries(100));
         let jobs = jobs.enumerate().map(|(n, job)| if n % 5 == 0 { job.delay(Duration::from_millis(20)) } else { job });
         match queue.push_batch(jobs.collect()).await {
@@ -51,33 +50,33 @@ async fn push_share(queue: duly::Queue, share: usize, seen: Arc<Seen>) {
     }
 }
 
-async fn work(queue: duly::Queue, seen: Arc<Seen>) {
+async fn work(queue: duly::Queue, jobs: usize, seen: Arc<Seen>) {
     let options = ReserveOptions::new().max(5).lease(LEASE).wait(Duration::from_millis(100));
     let mut rounds = 0;
-    while seen.acked.lock().unwrap().len() < JOBS {
-        let jobs = match queue.reserve(&options).await {
-            Ok(jobs) => jobs,
+    while seen.acked.lock().unwrap().len() < jobs {
+        let taken = match queue.reserve(&options).await {
+            Ok(taken) => taken,
             Err(error) => {
                 passes(&error, &seen);
                 continue;
             }
         };
-        for job in &jobs {
+        for job in &taken {
             *seen.runs.lock().unwrap().entry(job.id().to_owned()).or_default() += 1;
             if seen.acked.lock().unwrap().contains(job.id()) {
                 seen.after_ack.fetch_add(1, Ordering::SeqCst);
             }
         }
         rounds += 1;
-        if rounds % 40 == 7 && !jobs.is_empty() {
+        if rounds % 40 == 7 && !taken.is_empty() {
             continue; // this worker died
         }
         if rounds % 40 == 27 {
             tokio::time::sleep(LEASE + LEASE / 4).await; // and this one was frozen
         }
-        match queue.ack_all(&jobs).await {
+        match queue.ack_all(&taken).await {
             Ok(settled) => {
-                for (job, settled) in jobs.iter().zip(settled) {
+                for (job, settled) in taken.iter().zip(settled) {
                     if settled {
                         assert!(seen.acked.lock().unwrap().insert(job.id().to_owned()), "{} was acked twice", job.id());
                     } else {
@@ -95,6 +94,9 @@ async fn work(queue: duly::Queue, seen: Arc<Seen>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     let started = Instant::now();
+    let (jobs, seed) = (crate::number_from("DULY_SOAK_JOBS", 5000), crate::number_from("DULY_SOAK_SEED", 77));
+    let jobs = jobs / CLIENTS * CLIENTS;
+    println!("DULY_SOAK_SEED={seed} DULY_SOAK_JOBS={jobs}");
     // Not `everysec`, which may answer before it writes: see faults/server_killed.rs.
     let mut server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "no"]);
     let seen = Arc::new(Seen::default());
@@ -102,17 +104,17 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     let mut tasks = Vec::new();
     for share in 0..CLIENTS {
         let proxy = Proxy::before(server.port()).await;
-        proxy.lose_at_random(share as u64 + 77, 60);
+        proxy.lose_at_random((share + seed) as u64, 60);
         let client = proxy.builder().build().unwrap();
         let queue = client.queue("orders").unwrap();
-        tasks.push(tokio::spawn(push_share(queue.clone(), share, Arc::clone(&seen))));
-        tasks.push(tokio::spawn(work(queue, Arc::clone(&seen))));
+        tasks.push(tokio::spawn(push_share(queue.clone(), share, jobs / CLIENTS, Arc::clone(&seen))));
+        tasks.push(tokio::spawn(work(queue, jobs, Arc::clone(&seen))));
         proxies.push(proxy);
     }
     let acked = || seen.acked.lock().unwrap().len();
     for step in 1..=8 {
         support::eventually("work goes on", || async {
-            acked() >= step * JOBS / 10 || started.elapsed() > Duration::from_secs(14)
+            acked() >= step * jobs / 10 || started.elapsed() > Duration::from_secs(14)
         })
         .await;
         server.redis_cli(&["SCRIPT", "FLUSH"]);
@@ -123,7 +125,10 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
         }
     }
     for task in tasks {
-        tokio::time::timeout(Duration::from_secs(20), task).await.expect("all jobs get done").unwrap();
+        tokio::time::timeout(Duration::from_secs(20 + jobs as u64 / 50), task)
+            .await
+            .expect("all jobs get done")
+            .unwrap();
     }
     let (lost_replies, lost_requests) =
         proxies.iter().map(Proxy::lost).fold((0, 0), |sum, lost| (sum.0 + lost.0, sum.1 + lost.1));
@@ -131,7 +136,7 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     let totals: HashMap<String, u64> = server.queue("orders").counts().await.unwrap().totals.into_iter().collect();
     let reclaimed = usize::try_from(totals.get("reclaimed").copied().unwrap_or(0)).unwrap();
     println!(
-        "{JOBS} jobs, {runs} runs, {reclaimed} leases ended, {} acks refused, {} calls of unknown outcome, {lost_replies} \
+        "{jobs} jobs, {runs} runs, {reclaimed} leases ended, {} acks refused, {} calls of unknown outcome, {lost_replies} \
          replies and {lost_requests} requests lost, {:.1} s",
         seen.refused_acks.load(Ordering::SeqCst),
         seen.unknown.load(Ordering::SeqCst),
@@ -141,8 +146,8 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     assert_eq!(seen.after_ack.load(Ordering::SeqCst), 0);
     assert_eq!(*seen.pushed.lock().unwrap(), *seen.acked.lock().unwrap());
     assert!(reclaimed > 0 && seen.refused_acks.load(Ordering::SeqCst) > 0, "dead and frozen workers are part of it");
-    assert!(runs - JOBS <= reclaimed, "a job runs twice only after its lease ended");
-    assert_eq!(totals["pushed"], JOBS as u64);
+    assert!(runs - jobs <= reclaimed, "a job runs twice only after its lease ended");
+    assert_eq!(totals["pushed"], jobs as u64);
     let counts = server.queue("orders").counts().await.unwrap();
     assert_eq!((counts.delayed, counts.ready, counts.reserved, counts.failed), (0, 0, 0, 0));
 }

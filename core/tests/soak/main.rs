@@ -5,4 +5,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod a_million_jobs;
 mod everything_at_once;
+
+/// How many, or which seed, a run was asked for.
+fn number_from(variable: &str, default: usize) -> usize {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
+}

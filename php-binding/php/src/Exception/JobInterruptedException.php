@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Duly\Exception;
 
-use Duly\Interruption;
 use Duly\PushSummary;
 
 /**
@@ -27,11 +26,6 @@ final class JobInterruptedException extends \Error implements ExceptionInterface
     {
         $what = self::MESSAGES[$reason] ?? 'is interrupted';
         parent::__construct("job '{$jobId}' of queue '{$queue}' {$what}");
-    }
-
-    public function getInterruption(): Interruption
-    {
-        return Interruption::from($this->reason);
     }
 
     public function getKind(): string

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What takes long, is random or asks the network, and therefore is no part of tools/test.sh: tools/soak.sh [beginning of a step's
+# name], such as "mutants". Ends with "N passed, N failed".
+#
+# The random numbers are new in each run. The seed is told, and a run of it is repeated with DULY_SEED=<seed>.
+# DULY_SOAK_TIMES makes every part so many times longer.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+. tools/steps.sh
+logs=build/soak
+longest_step_s=$((6 * 3600))
+seed=${DULY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
+times=${DULY_SOAK_TIMES:-1}
+shape=(--workspace --features duly/opentelemetry) # of every build: see tools/build.sh
+export DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed
+kills=(pytest --capture=no python-tests/test_random_kills.py)
+
+steps() {
+    tests 'everything at once' env DULY_SOAK_JOBS=$((100000 * times)) \
+        cargo test "${shape[@]}" --test soak -- --nocapture everything_at_once
+    tests 'sizes: a million jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
+        cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
+    tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
+        cargo test "${shape[@]}" --lib -- --nocapture model::differential
+    tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
+        cargo test "${shape[@]}" --lib -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
+    needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
+    needs skins tests 'random kills on a machine that stalls' env DULY_KILL_JOBS=$((50000 * times)) \
+        ./tools/stalling.py "${kills[@]}"
+    needs skins tests 'histories' python python-tests/record_history.py --seed "$seed" --seconds $((300 * times))
+    needs skins tests 'histories that are wrong' python python-tests/record_history.py --seed "$seed" --seconds 30 --sabotage
+    check 'mutants: each is caught' ./tools/mutants.py
+    check 'dependencies: licences, bans, sources' cargo deny --all-features check bans licenses sources
+    check 'dependencies: the newest' ./tools/newest.sh
+}
+
+skins() { check 'build: the skins' ./tools/build.sh --dev; }
+
+echo "DULY_SEED=$seed"
+all_steps steps "${1:-}"
