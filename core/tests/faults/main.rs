@@ -8,6 +8,7 @@ mod support;
 mod cancelled_reserve;
 mod crash;
 mod flushed_server;
+mod forks;
 mod lost_replies;
 mod pauses;
 mod server_killed;
