@@ -18,10 +18,11 @@ async fn behind(server: &Server) -> (Proxy, duly::Client) {
 /// Runs a verb whose reply is lost; `meanwhile` happens between its execution and its being sent again.
 async fn lose_reply<T: Send + 'static>(
     proxy: &Proxy,
+    calls_before: usize,
     verb: impl Future<Output = T> + Send + 'static,
     meanwhile: impl Future<Output = ()>,
 ) -> T {
-    proxy.next(Fault::LoseReply);
+    proxy.next_behind(calls_before, Fault::LoseReply);
     let call = tokio::spawn(verb);
     proxy.happened().await;
     meanwhile.await;
@@ -50,7 +51,7 @@ async fn every_verb_whose_reply_is_lost_is_done_once_and_answers_as_the_first_ti
             let queue = queue.clone();
             async move { verb.run(&queue, &prepared).await }
         };
-        let answer = lose_reply(&proxy, run, async {}).await.unwrap();
+        let answer = lose_reply(&proxy, verb.calls_before(), run, async {}).await.unwrap();
         if !verb.counts_what_it_moved() {
             assert_eq!(answer, expected, "{verb:?}");
         }
@@ -71,7 +72,7 @@ async fn every_verb_whose_request_is_lost_is_done_once() {
         let name = format!("disturbed-{verb:?}");
         let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
         let queue = client.queue(&name).unwrap();
-        proxy.next(Fault::LoseRequest);
+        proxy.next_behind(verb.calls_before(), Fault::LoseRequest);
         proxy.reopen();
         assert_eq!(verb.run(&queue, &prepared).await.unwrap(), expected, "{verb:?}");
         assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
@@ -92,7 +93,7 @@ async fn a_late_copy_of_a_call_does_nothing_once_the_call_was_answered() {
         let name = format!("disturbed-{verb:?}");
         let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
         let queue = client.queue(&name).unwrap();
-        proxy.next(Fault::HoldRequest);
+        proxy.next_behind(verb.calls_before(), Fault::HoldRequest);
         let call = {
             let queue = queue.clone();
             tokio::spawn(async move { verb.run(&queue, &prepared).await })
@@ -352,7 +353,7 @@ async fn a_push_is_one_job_and_one_run_also_when_it_was_reserved_acked_or_cancel
                 }
             }
         };
-        let pushed = lose_reply(&proxy, run, Box::pin(meanwhile)).await.unwrap();
+        let pushed = lose_reply(&proxy, 0, run, Box::pin(meanwhile)).await.unwrap();
         assert!(matches!(pushed, Pushed::Created { .. }), "{name}: {pushed:?}");
         let counts = queue.counts().await.unwrap();
         let expected = match how {
@@ -378,7 +379,7 @@ async fn a_replacing_push_does_not_replace_twice() {
         let (queue, job) = (queue.clone(), replacing("a"));
         async move { queue.push(job).await }
     };
-    let pushed = Box::pin(lose_reply(&proxy, run, async {
+    let pushed = Box::pin(lose_reply(&proxy, 0, run, async {
         other.push(replacing("b")).await.unwrap();
     }))
     .await
@@ -398,7 +399,7 @@ async fn a_reserve_sent_again_gives_the_same_lease_and_not_a_second_job() {
         let queue = queue.clone();
         async move { reserve(&queue).await }
     };
-    let jobs = lose_reply(&proxy, run, async {}).await;
+    let jobs = lose_reply(&proxy, 0, run, async {}).await;
     assert_eq!(jobs.iter().map(|job| (job.id(), job.attempt())).collect::<Vec<_>>(), [("a", 1)]);
     assert_eq!(other.counts().await.unwrap().reserved, 1);
     jobs[0].ack().await.unwrap();
@@ -419,7 +420,7 @@ async fn a_reserve_sent_again_leaves_out_what_was_cancelled_or_lost_meanwhile() 
         async move { queue.reserve(&options).await.unwrap() }
     };
     let mut theirs = Vec::new();
-    let jobs = lose_reply(&proxy, run, async {
+    let jobs = lose_reply(&proxy, 0, run, async {
         other.cancel("b").await.unwrap().unwrap();
         other.cancel("c").await.unwrap().unwrap();
         other.push(new_job("c")).await.unwrap();
@@ -453,7 +454,7 @@ async fn settling_again_does_not_touch_the_next_lease_of_the_job() {
             }
             theirs = reserve(&other).await;
         };
-        let said = Box::pin(lose_reply(&proxy, run, meanwhile)).await.unwrap();
+        let said = Box::pin(lose_reply(&proxy, 0, run, meanwhile)).await.unwrap();
         assert_eq!(said, answer, "{verb:?}");
         assert_eq!(other.counts().await.unwrap().reserved, 1, "{verb:?}");
         theirs[0].ack().await.unwrap();
@@ -471,7 +472,7 @@ async fn extending_again_after_the_lease_went_to_another_is_refused() {
     let extending = job.clone();
     let run = async move { extending.extend(Duration::from_millis(1)).await };
     let mut theirs = Vec::new();
-    let extended = lose_reply(&proxy, run, async {
+    let extended = lose_reply(&proxy, 0, run, async {
         theirs = other.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap();
     })
     .await;
@@ -530,7 +531,7 @@ async fn a_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_co
                 server.redis_cli(&["DEL", key]);
             }
         };
-        let pushed = lose_reply(&proxy, run, Box::pin(meanwhile)).await.unwrap();
+        let pushed = lose_reply(&proxy, 0, run, Box::pin(meanwhile)).await.unwrap();
         assert!(pushed.iter().all(|one| matches!(one, Pushed::Created { .. })), "{how}: {pushed:?}");
         let counts = other.counts().await.unwrap();
         assert!(counts.totals.contains(&("pushed".to_owned(), jobs as u64)), "{how}: {:?}", counts.totals);

@@ -76,8 +76,13 @@ impl Proxy {
 
     /// The next script call meets this fault; the client's new connections wait until [`Proxy::reopen`].
     pub fn next(&self, fault: Fault) {
+        self.next_behind(0, fault);
+    }
+
+    /// The same behind so many script calls that go through.
+    pub fn next_behind(&self, calls: usize, fault: Fault) {
         self.shared.open.send_replace(false);
-        self.shared.faults.lock().unwrap().push_back(Some(fault));
+        self.next_after(calls, fault);
     }
 
     /// So many script calls go through, and the one after them meets this fault. New connections are let through.

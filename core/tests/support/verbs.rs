@@ -199,6 +199,11 @@ impl Verb {
         }
     }
 
+    /// Script calls that it makes before the one that changes something.
+    pub fn calls_before(self) -> usize {
+        usize::from(matches!(self, PurgeReady | PurgeDelayed | PurgeFailed))
+    }
+
     /// Does it only say how much this very call moved? Then it may be repeated without a number, and says 0 the second time.
     pub fn counts_what_it_moved(self) -> bool {
         matches!(self, Promote | Reclaim | ReclaimForGood)
