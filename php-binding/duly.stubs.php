@@ -13,14 +13,15 @@ namespace Duly {
      * The way to the queues of one server.
      *
      * Nothing is sent before the first call. Clients with the same arguments share their connections, also from one
-     * request of php-fpm to the next. Safe to use after a fork.
+     * request of php-fpm to the next. Of clients that no object has any more, 16 are kept. Safe to use after a fork.
      */
     final class Client
     {
         /**
          * @param ?string $url `redis://`, `rediss://`, `unix://`, `redis+sentinel://`, `redis+cluster://` or
-         *     `embedded:`; if null the environment's `DULY_URL`, else `redis://127.0.0.1:6379`
-         * @param ?string $prefix in front of all keys; `duly:` if null
+         *     `embedded:`; if null the environment's `DULY_URL`, else `duly.url` of php.ini, else
+         *     `redis://127.0.0.1:6379`
+         * @param ?string $prefix in front of all keys; `duly.prefix` of php.ini if null, else `duly:`
          * @param ?string $username wins over the URL's
          * @param ?string $password wins over the URL's
          * @param ?string $caFile PEM file of the authorities to trust, for `rediss://`
@@ -28,12 +29,15 @@ namespace Duly {
          * @param ?string $clientKeyFile PEM file
          * @param int|float|null $connectTimeout of one attempt to connect; 3 if null
          * @param int|float|null $commandTimeout of one attempt to get an answer; 5 if null
-         * @param int|float|null $deadline of a whole call with its retries; 15 if null
+         * @param int|float|null $deadline of a whole call with its retries; if null the environment's `DULY_DEADLINE`,
+         *     else `duly.deadline` of php.ini, else 15 on the command line and 2 in requests
          * @param bool $allowEviction also push to a server that may evict keys, and so lose jobs
          * @param ?int $maxDataBytes the largest data of a job; 1 MiB if null
          * @param ?string $durability what a push that does not say it itself waits for: `none` (if null), `wait:<n>`
          *     (replicas) or `fsync` (the server's disk), for `commandTimeout` and `deadline` at the most
          * @param bool $manualClock for tests: time stands still until `Queue::setClock`
+         * @param ?bool $failFast whether calls fail at once while the server is away, and one at a time probes; where
+         *     the deadline is at most 5 if null
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -52,6 +56,7 @@ namespace Duly {
             ?int $maxDataBytes = null,
             ?string $durability = null,
             bool $manualClock = false,
+            ?bool $failFast = null,
         ) {
         }
 
@@ -102,6 +107,39 @@ namespace Duly {
         public function ping(): void
         {
         }
+
+        /**
+         * Lets go of the connections, which end as soon as no queue, job or other client with the same settings uses
+         * them. This object is of no use any more.
+         */
+        public function close(): void
+        {
+        }
+    }
+
+    /** Where a job is. Taken wherever its word is. */
+    enum State: string
+    {
+        case Delayed = 'delayed';
+        case Ready = 'ready';
+        case Reserved = 'reserved';
+        case Failed = 'failed';
+    }
+
+    /** What a push does where there is a job with its id or key already. Taken wherever its word is. */
+    enum OnDuplicate: string
+    {
+        case Refuse = 'refuse';
+        case Keep = 'keep';
+        case Replace = 'replace';
+    }
+
+    /** Why a run was interrupted. */
+    enum Interruption: string
+    {
+        case TimedOut = 'timed_out';
+        case LeaseLost = 'lease_lost';
+        case Stopped = 'stopped';
     }
 
     /** A queue of a client: `Client::queue` makes it. */
@@ -173,7 +211,7 @@ namespace Duly {
             int|float|null $timeout = null,
             #[\SensitiveParameter] ?array $headers = null,
             int|float|null $resultTtl = null,
-            ?string $onDuplicate = null,
+            OnDuplicate|string|null $onDuplicate = null,
             #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
         ): string {
@@ -294,7 +332,7 @@ namespace Duly {
          *
          * @throws Exception\ExceptionInterface
          */
-        public function purge(string $state): int
+        public function purge(State|string $state): int
         {
         }
 
@@ -389,7 +427,7 @@ namespace Duly {
          *
          * @throws Exception\ExceptionInterface
          */
-        public function peek(string $state, int $offset = 0, int $limit = 100): array
+        public function peek(State|string $state, int $offset = 0, int $limit = 100): array
         {
         }
 
@@ -613,7 +651,7 @@ namespace Duly {
             int|float|null $timeout = null,
             #[\SensitiveParameter] ?array $headers = null,
             int|float|null $resultTtl = null,
-            ?string $onDuplicate = null,
+            OnDuplicate|string|null $onDuplicate = null,
             #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
         ) {

@@ -6,7 +6,7 @@ namespace Duly\Tests;
 
 use PHPUnit\Framework\TestCase;
 
-/** One php-fpm process with the extension, asked over its socket as a web server does. */
+/** php-fpm with the extension, asked over its socket as a web server does. One process unless a test says otherwise. */
 final class FpmTest extends TestCase
 {
     private Server $server;
@@ -19,6 +19,7 @@ final class FpmTest extends TestCase
         $this->server = new Server();
         $this->folder = $this->server->folder();
         $user = posix_getpwuid(posix_geteuid())['name'];
+        $children = $this->getName() === 'testAServerThatIsGoneCostsEachProcessOneDeadline' ? 4 : 1;
         file_put_contents("{$this->folder}/fpm.conf", <<<INI
             [global]
             error_log = {$this->folder}/fpm.log
@@ -26,7 +27,9 @@ final class FpmTest extends TestCase
             user = {$user}
             listen = {$this->folder}/fpm.sock
             pm = static
-            pm.max_children = 1
+            pm.max_children = {$children}
+            php_admin_value[duly.prefix] = f:
+            php_admin_value[duly.url] = {$this->server->url()}
             php_admin_flag[log_errors] = on
             php_admin_value[error_log] = {$this->folder}/php.log
             INI);
@@ -37,6 +40,19 @@ final class FpmTest extends TestCase
             $GLOBALS["engine"] = new Duly\WorkerEngine($client, ["q"], 10, 30, 5);
             echo $GLOBALS["engine"]->next(10) ? "held" : "none";
             exit;
+        ');
+        file_put_contents("{$this->folder}/unrelated.php", '<?php usleep(50000); echo getmypid();');
+        file_put_contents("{$this->folder}/try.php", '<?php
+            $began = hrtime(true);
+            try {
+                (new Duly\Client())->queue("q")->push(1);
+                $what = "pushed";
+            } catch (Duly\Exception\UnreachableException | Duly\Exception\TimeoutException $error) {
+                $what = str_contains($error->getMessage(), "circuit breaker") ? "refused" : "waited";
+            }
+            $seconds = (hrtime(true) - $began) / 1e9;
+            usleep(50000);
+            echo $what, " ", getmypid(), " ", $seconds;
         ');
         $binary = 'php-fpm' . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
         $places = array_map(static fn (string $folder): string => "{$folder}/{$binary}", [
@@ -96,6 +112,24 @@ final class FpmTest extends TestCase
         self::assertStringNotContainsString('exited on signal', (string) file_get_contents("{$this->folder}/fpm.log"));
     }
 
+    public function testAServerThatIsGoneCostsEachProcessOneDeadline(): void
+    {
+        $answers = $this->fromAll(4, 'try', 'pushed');
+        self::assertCount(4, $answers);
+        $this->server->kill();
+        // All at once: each process waits for its deadline, which is 2 s in a request, and no longer.
+        foreach ($this->requests(4, 'try') as $answer) {
+            [$what, , $seconds] = explode(' ', $answer);
+            self::assertContains($what, ['waited', 'refused'], $answer);
+            self::assertLessThan(8.0, (float) $seconds);
+        }
+        // The next ones are refused at once, but for a probe a second.
+        self::assertCount(4, $this->fromAll(4, 'try', 'refused'));
+        self::assertGreaterThan(0, (int) $this->request('unrelated'));
+        $this->server->start();
+        self::assertCount(4, $this->fromAll(4, 'try', 'pushed'));
+    }
+
     public function testALeaseIsNotKeptBeyondItsRequest(): void
     {
         $this->request('push', 'a');
@@ -111,8 +145,41 @@ final class FpmTest extends TestCase
         file_put_contents("{$this->folder}/{$name}.php", "<?php \$client = new Duly\\Client({$url}, 'f:'); {$code}");
     }
 
+    /**
+     * Asks until so many processes have answered so.
+     *
+     * @return array<string, string> answers by process
+     */
+    private function fromAll(int $processes, string $script, string $what): array
+    {
+        $answers = [];
+        Server::until(function () use ($processes, $script, $what, &$answers): bool {
+            foreach ($this->requests($processes, $script) as $answer) {
+                [$said, $pid] = explode(' ', $answer);
+                if ($said === $what) {
+                    $answers[$pid] = $answer;
+                }
+            }
+            return count($answers) === $processes;
+        }, "not all processes have {$what}", 40);
+        return $answers;
+    }
+
+    /** @return list<string> the answers to so many requests at once */
+    private function requests(int $count, string $script): array
+    {
+        $open = array_map(fn () => $this->ask($script), array_fill(0, $count, null));
+        return array_map(self::body(...), $open);
+    }
+
     /** The body of the answer. */
     private function request(string $script, string $query = ''): string
+    {
+        return self::body($this->ask($script, $query));
+    }
+
+    /** @return array{resource, resource} */
+    private function ask(string $script, string $query = ''): array
     {
         $environment = [
             'SCRIPT_FILENAME' => "{$this->folder}/{$script}.php",
@@ -122,8 +189,15 @@ final class FpmTest extends TestCase
         $command = ['cgi-fcgi', '-bind', '-connect', "{$this->folder}/fpm.sock"];
         $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']];
         $process = proc_open($command, $streams, $pipes, null, $environment);
-        $answer = (string) stream_get_contents($pipes[1]);
-        proc_close($process);
+        self::assertIsResource($process);
+        return [$process, $pipes[1]];
+    }
+
+    /** @param array{resource, resource} $asked */
+    private static function body(array $asked): string
+    {
+        $answer = (string) stream_get_contents($asked[1]);
+        proc_close($asked[0]);
         return explode("\r\n\r\n", $answer, 2)[1] ?? "no answer: {$answer}";
     }
 

@@ -7,10 +7,14 @@ namespace Duly\Tests;
 use Duly\Client;
 use Duly\Exception\DuplicateException;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\JobInterruptedException;
 use Duly\Exception\NotDurableException;
 use Duly\Exception\TooLargeException;
+use Duly\Interruption;
 use Duly\NewJob;
+use Duly\OnDuplicate;
 use Duly\RetryPolicy;
+use Duly\State;
 
 final class NamedArgumentsTest extends ServerTestCase
 {
@@ -87,6 +91,24 @@ final class NamedArgumentsTest extends ServerTestCase
         $this->thrownBy(NotDurableException::class, fn () => $queue->pushMany($durable, durability: 'none'));
         $this->thrownBy(InvalidArgumentException::class, fn () => $queue->push(1, durability: 'disk'));
         self::assertSame(5, $queue->counts()->ready);
+    }
+
+    public function testAnEnumIsTakenWhereItsWordIs(): void
+    {
+        $this->queue->push(1, id: 'a', onDuplicate: OnDuplicate::Keep);
+        self::assertSame('a', $this->queue->push(2, id: 'a', onDuplicate: OnDuplicate::Keep));
+        $this->queue->pushMany([['data' => 3, 'id' => 'a', 'onDuplicate' => OnDuplicate::Replace]]);
+        self::assertSame(['3'], array_column($this->queue->peek(State::Ready), 'raw'));
+        self::assertSame(State::Ready, State::from((string) $this->queue->find('a')?->state));
+        self::assertSame(1, $this->queue->purge(State::Ready));
+        foreach ([5, State::Ready, new \stdClass()] as $wrong) {
+            $call = fn () => $this->queue->push(1, onDuplicate: $wrong);
+            $error = $this->thrownBy(InvalidArgumentException::class, $call);
+            self::assertStringContainsString('must be a Duly\OnDuplicate or its word', $error->getMessage());
+        }
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->peek(OnDuplicate::Keep));
+        $interrupted = new JobInterruptedException('timed_out', 'q', 'a');
+        self::assertSame(Interruption::TimedOut, $interrupted->getInterruption());
     }
 
     public function testMessagesNameOptionsAsPhpSpellsThem(): void

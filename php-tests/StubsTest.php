@@ -42,7 +42,7 @@ final class StubsTest extends TestCase
         }
         sort($stubs);
         self::assertSame(self::declared(), $stubs);
-        self::assertCount(19 + 1 + 23, $stubs);
+        self::assertCount(19 + 3 + 1 + 23, $stubs);
     }
 
     /** @return iterable<string, array{string}> */
@@ -68,6 +68,11 @@ final class StubsTest extends TestCase
             $this->compare($real->getMethod($method), $stub->getMethod($method));
         }
         self::assertNotFalse($stub->getDocComment());
+        self::assertSame($real->isEnum(), $stub->isEnum());
+        if ($real->isEnum()) {
+            $cases = static fn (string $enum): array => array_column($enum::cases(), 'value', 'name');
+            self::assertSame($cases($real->name), $cases($stub->name));
+        }
     }
 
     private function compare(\ReflectionMethod $real, \ReflectionMethod $stub): void

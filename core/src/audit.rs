@@ -161,6 +161,7 @@ impl Queue {
             suspects: BTreeSet::new(),
             undecodable: BTreeMap::new(),
             told: HashSet::new(),
+            mended: HashSet::new(),
         };
         audit.run().await.map_err(|error| error.during("audit").in_queue(self.name()))?;
         Ok(audit.report)
@@ -178,6 +179,8 @@ struct Audit {
     undecodable: BTreeMap<Vec<u8>, String>,
     /// What was found already: invariant, id and detail.
     told: HashSet<(&'static str, String, String)>,
+    /// Jobs of which something was mended.
+    mended: HashSet<Vec<u8>>,
 }
 
 /// A suspect that stayed wrong.
@@ -270,6 +273,11 @@ impl Audit {
     /// Reports a case, and mends it: one defect after the other, each against a fresh look.
     async fn close(&mut self, case: Case, lists: &ListEntries) -> Result<(), Error> {
         let Case { subject, mut look, mut entries, defects } = case;
+        if self.mended.contains(&subject.id) {
+            // Another way led to this job too, and what was mended there has changed it.
+            let fresh = self.examine(std::slice::from_ref(&subject)).await?;
+            look = fresh.into_iter().next().unwrap_or(look);
+        }
         for defect in defects {
             let id = String::from_utf8_lossy(&subject.id).into_owned();
             let finding = Finding { invariant: defect.invariant, id, detail: defect.detail.clone(), repaired: false };
@@ -286,6 +294,7 @@ impl Audit {
                     repaired = self.mend(mend, &subject, &look, lists).await?;
                 }
                 if repaired {
+                    self.mended.insert(subject.id.clone());
                     if matches!(mend, Mend::ToReady | Mend::Reclaim | Mend::Unpark) {
                         entries[usize::from(look.level().unwrap_or_default())] += 1;
                     }

@@ -453,9 +453,30 @@ impl ClientBuilder {
 
 /// Seconds, as in a container's settings.
 fn deadline_of_environment() -> Result<Option<Duration>, Error> {
-    let Some(text) = std::env::var("DULY_DEADLINE").ok().filter(|text| !text.is_empty()) else { return Ok(None) };
-    let deadline = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    deadline
-        .map(Some)
-        .ok_or_else(|| Error::invalid(format!("DULY_DEADLINE is '{text}', which is no number of seconds")))
+    let text = std::env::var("DULY_DEADLINE").ok().filter(|text| !text.is_empty());
+    text.map(|text| seconds(&text)).transpose()
+}
+
+fn seconds(text: &str) -> Result<Duration, Error> {
+    let seconds = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| Error::invalid(format!("DULY_DEADLINE is '{text}', which is no number of seconds")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_of_the_environment_is_in_seconds_and_a_language_may_have_its_own_default() {
+        assert_eq!(seconds("2").unwrap(), Duration::from_secs(2));
+        assert_eq!(seconds(" 0.5").unwrap(), Duration::from_millis(500));
+        for text in ["soon", "-1", "nan", "1e300"] {
+            assert_eq!(seconds(text).unwrap_err().kind(), ErrorKind::InvalidArgument, "{text}");
+        }
+        let two = Duration::from_secs(2);
+        let deadline = |builder: ClientBuilder| builder.build().unwrap().shared.settings.deadline;
+        assert_eq!(deadline(Client::builder().default_deadline(two)), two);
+        let set = Client::builder().deadline(Duration::from_secs(30)).default_deadline(two);
+        assert_eq!(deadline(set), Duration::from_secs(30));
+    }
 }

@@ -161,6 +161,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../README.zh-CN.md")]
     struct ReadmeInChinese;
+    #[doc = include_str!("../../docs/rust.md")]
+    struct RustPage;
     #[doc = include_str!("../../docs/workers.md")]
     struct Workers;
 }

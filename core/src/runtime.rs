@@ -234,6 +234,16 @@ fn finish_leftovers(runtime: &Runtime) {
     let _ = runtime.block_on(async { tokio::time::timeout(FAREWELL, over).await });
 }
 
+/// Ends the connections of clients that are gone. The runtime of blocking calls runs only while there is one.
+pub(crate) fn end_what_is_gone() {
+    let Ok(runtime) = local() else { return };
+    runtime.block_on(async {
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
 /// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up. It is asked outside the runtime:
 /// a signal handler of the caller's language may call duly itself.
 ///

@@ -1,24 +1,34 @@
 //! `Duly\Client`.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duly::{ClientBuilder, MAX_PARTITIONS, blocking};
+use duly::blocking::{self, process};
+use duly::{ClientBuilder, MAX_PARTITIONS};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::{Text, utf8, whole};
+use crate::convert::{Text, millis, utf8, whole};
 use crate::error::Fault;
 use crate::interrupt::Signals;
 use crate::job::Job;
 use crate::queue::{Partitions, Queue};
 use crate::select;
-use crate::when::{reserve_options, span};
+use crate::settings;
+use crate::when::{given, reserve_options};
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
-static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::default);
+static CLIENTS: Mutex<Vec<(Key, Shared)>> = Mutex::new(Vec::new());
+/// So many are kept that no object has any more; of the others the one that was asked for first goes.
+const MOST_KEPT: usize = 16;
+
+type Shared = Arc<blocking::Client>;
+/// Of arguments with passwords only what cannot be turned back is kept; the two halves make a mix-up as good as impossible.
+type Key = (u64, u64);
+static HASHERS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
 
 /// The way to the queues of one server.
 #[php_class]
@@ -26,7 +36,8 @@ static CLIENTS: LazyLock<Mutex<HashMap<String, Client>>> = LazyLock::new(Mutex::
 #[php(flags = ClassFlags::Final)]
 #[derive(Clone)]
 pub struct Client {
-    client: blocking::Client,
+    /// None when it was closed.
+    client: RefCell<Option<Shared>>,
 }
 
 struct Arguments<'a> {
@@ -43,47 +54,91 @@ struct Arguments<'a> {
     allowEviction: bool,
     maxDataBytes: Option<i64>,
     durability: Option<String>,
+    failFast: Option<bool>,
     manualClock: bool,
 }
 
 impl Client {
     /// The engine's client.
-    pub fn blocking(&self) -> &blocking::Client {
-        &self.client
+    pub fn blocking(&self) -> Result<Shared, Fault> {
+        let closed = || Fault::invalid("the client was closed: make a new one");
+        self.client.borrow().clone().ok_or_else(closed)
     }
 }
 
+/// The clients that are kept. What is done under the lock cannot panic half-way through a change.
+fn kept() -> MutexGuard<'static, Vec<(Key, Shared)>> {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Arguments<'_> {
-    fn client(self) -> Result<Client, Fault> {
-        let connect = patience("connectTimeout", self.connectTimeout, 3)?;
-        let command = patience("commandTimeout", self.commandTimeout, 5)?;
-        let deadline = patience("deadline", self.deadline, 15)?;
-        let environment = std::env::var("DULY_URL").unwrap_or_default();
-        let key = format!(
-            "{:?}",
-            (
-                (&self.url, environment, &self.prefix, &self.username, &self.password, &self.caFile),
-                (&self.clientCertFile, &self.clientKeyFile, connect, command, deadline),
-                (self.allowEviction, self.maxDataBytes, &self.durability, self.manualClock),
-            )
-        );
-        // What is done under the lock cannot panic half-way through a change.
-        let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&key) {
-            return Ok(client.clone());
+    fn client(mut self) -> Result<Client, Fault> {
+        let connect = patience("connectTimeout", self.connectTimeout)?;
+        let command = patience("commandTimeout", self.commandTimeout)?;
+        let deadline = patience("deadline", self.deadline)?;
+        let default_deadline = settings::deadline()?.unwrap_or_else(settings::default_deadline);
+        let environment = |name| std::env::var(name).unwrap_or_default();
+        let in_environment = (environment("DULY_URL"), environment("DULY_DEADLINE"));
+        if self.url.is_none() && in_environment.0.is_empty() {
+            self.url = settings::url()?;
         }
-        let builder = self.builder(connect, command, deadline)?;
-        let client = Client { client: blocking::Client::new(builder)? };
-        clients.insert(key, client.clone());
-        Ok(client)
+        if self.prefix.is_none() {
+            self.prefix = settings::prefix()?;
+        }
+        let arguments = (
+            (&self.url, &in_environment, &self.prefix, &self.username, &self.password, &self.caFile),
+            (&self.clientCertFile, &self.clientKeyFile, connect, command, deadline, default_deadline),
+            (self.allowEviction, self.maxDataBytes, &self.durability, self.failFast, self.manualClock),
+        );
+        let key = (HASHERS.0.hash_one(arguments), HASHERS.1.hash_one(arguments));
+        let found = |kept: &mut Vec<(Key, Shared)>| {
+            let at = kept.iter().position(|(other, _)| *other == key)?;
+            let entry = kept.remove(at);
+            let client = Arc::clone(&entry.1);
+            kept.push(entry);
+            Some(client)
+        };
+        let known = found(&mut kept());
+        if let Some(client) = known {
+            return Ok(Client { client: RefCell::new(Some(client)) });
+        }
+        let builder = self.builder(connect, command, deadline, default_deadline)?;
+        let client = Arc::new(blocking::Client::new(builder)?);
+        let gone = {
+            let mut kept = kept();
+            kept.push((key, Arc::clone(&client)));
+            let is_idle = |(_, client): &(Key, Shared)| Arc::strong_count(client) == 1;
+            let too_many = kept.iter().filter(|entry| is_idle(entry)).count() > MOST_KEPT;
+            let oldest = if too_many { kept.iter().position(is_idle) } else { None };
+            oldest.map(|at| kept.remove(at))
+        };
+        if gone.is_some() {
+            drop(gone);
+            process::end_what_is_gone();
+        }
+        Ok(Client { client: RefCell::new(Some(client)) })
     }
 
-    fn builder(self, connect: Duration, command: Duration, deadline: Duration) -> Result<ClientBuilder, Fault> {
-        let mut builder = duly::Client::builder()
-            .connect_timeout(connect)
-            .command_timeout(command)
-            .deadline(deadline)
-            .allow_eviction(self.allowEviction);
+    fn builder(
+        self,
+        connect: Option<Duration>,
+        command: Option<Duration>,
+        deadline: Option<Duration>,
+        default_deadline: Duration,
+    ) -> Result<ClientBuilder, Fault> {
+        let mut builder = duly::Client::builder().default_deadline(default_deadline).allow_eviction(self.allowEviction);
+        if let Some(timeout) = connect {
+            builder = builder.connect_timeout(timeout);
+        }
+        if let Some(timeout) = command {
+            builder = builder.command_timeout(timeout);
+        }
+        if let Some(deadline) = deadline {
+            builder = builder.deadline(deadline);
+        }
+        if let Some(fail_fast) = self.failFast {
+            builder = builder.fail_fast(fail_fast);
+        }
         if let Some(url) = self.url {
             builder = builder.url(&url);
         }
@@ -118,9 +173,12 @@ impl Arguments<'_> {
     }
 }
 
-fn patience(name: &str, given: Option<&Zval>, default_s: u64) -> Result<Duration, Fault> {
-    let patience = span(name, given, Duration::from_secs(default_s))?;
-    if patience.is_zero() { Err(Fault::invalid(format!("{name} must be more than 0"))) } else { Ok(patience) }
+fn patience(name: &str, value: Option<&Zval>) -> Result<Option<Duration>, Fault> {
+    let patience = given(value).map(|value| millis(name, value)).transpose()?.map(duly::Millis::to_duration);
+    match patience {
+        Some(patience) if patience.is_zero() => Err(Fault::invalid(format!("{name} must be more than 0"))),
+        patience => Ok(patience),
+    }
 }
 
 #[php_impl]
@@ -144,6 +202,7 @@ impl Client {
         maxDataBytes: Option<i64>,
         durability: Option<Text>,
         manualClock: bool,
+        failFast: Option<bool>,
     ) -> PhpResult<Self> {
         let arguments = Arguments {
             url: utf8("url", url)?,
@@ -159,6 +218,7 @@ impl Client {
             allowEviction,
             maxDataBytes,
             durability: utf8("durability", durability)?,
+            failFast,
             manualClock,
         };
         Ok(arguments.client()?)
@@ -166,14 +226,14 @@ impl Client {
 
     /// The queue of this name.
     pub fn queue(&self, name: Text) -> PhpResult<Queue> {
-        Ok(Queue::new(self.client.queue(&name.utf8("name")?).map_err(Fault::from)?))
+        Ok(Queue::new(self.blocking()?.queue(&name.utf8("name")?).map_err(Fault::from)?))
     }
 
     /// The queue of this name in this many parts (1 to 256), each with a hash tag of its own.
     pub fn partitions(&self, name: Text, count: i64) -> PhpResult<Partitions> {
         let parts = || {
             let count = whole("count", count, MAX_PARTITIONS.into())?;
-            Ok::<_, Fault>(self.client.partitioned_queue(&name.utf8("name")?, count)?)
+            Ok::<_, Fault>(self.blocking()?.partitioned_queue(&name.utf8("name")?, count)?)
         };
         Ok(Partitions::new(parts()?))
     }
@@ -189,13 +249,27 @@ impl Client {
         lease: Option<&Zval>,
     ) -> PhpResult<Vec<Job>> {
         let options = reserve_options(max, wait, lease)?;
-        let (queues, selection) = select::queues(&self.client, queues)?;
-        let jobs = self.client.reserve_from(&queues, selection, &options, &mut Signals)?;
+        let client = self.blocking()?;
+        let (queues, selection) = select::queues(&client, queues)?;
+        let jobs = client.reserve_from(&queues, selection, &options, &mut Signals)?;
         Ok(jobs.into_iter().map(Job::new).collect())
     }
 
     /// One round trip to the server.
     pub fn ping(&self) -> PhpResult<()> {
-        Ok(self.client.ping(&mut Signals)?)
+        Ok(self.blocking()?.ping(&mut Signals)?)
+    }
+
+    /// Lets go of the connections, which end as soon as no queue, job or other client with the same settings uses them.
+    pub fn close(&self) {
+        let Some(client) = self.client.take() else { return };
+        let mut kept = kept();
+        let at = kept.iter().position(|(_, other)| Arc::ptr_eq(other, &client));
+        // One is ours, and one is kept for the next.
+        let is_last = Arc::strong_count(&client) == 2;
+        let entry = if is_last { at.map(|at| kept.remove(at)) } else { None };
+        drop(kept);
+        drop((client, entry));
+        process::end_what_is_gone();
     }
 }

@@ -292,7 +292,7 @@ impl Pending for PhpException {
 }
 
 /// The engine names an option or verb as Rust and Python do, which is not how PHP spells it.
-const OPTIONS: [(&str, &str); 12] = [
+const OPTIONS: [(&str, &str); 13] = [
     ("on_duplicate", "onDuplicate"),
     ("max_data_bytes", "maxDataBytes"),
     ("allow_eviction", "allowEviction"),
@@ -305,6 +305,7 @@ const OPTIONS: [(&str, &str); 12] = [
     ("result_ttl", "resultTtl"),
     ("wait_result", "waitResult"),
     ("set_limits", "setLimits"),
+    ("fail_fast", "failFast"),
 ];
 
 fn in_php_words(message: &str) -> String {

@@ -33,9 +33,11 @@ mod record;
 mod registry;
 mod retry;
 mod select;
+mod settings;
 mod trace;
 mod watch;
 mod when;
+mod words;
 mod worker;
 
 use std::panic::catch_unwind;
@@ -47,10 +49,11 @@ use crate::method::Methods;
 /// What PHP asks for when it loads the extension.
 #[php_module]
 pub fn module(module: ModuleBuilder) -> ModuleBuilder {
-    module.name("duly").version(env!("CARGO_PKG_VERSION")).startup_function(start_up)
+    module.name("duly").version(env!("CARGO_PKG_VERSION")).startup_function(start_up).info_function(settings::show)
 }
 
-extern "C" fn start_up(_type: i32, _module: i32) -> i32 {
+extern "C" fn start_up(_type: i32, module: i32) -> i32 {
+    settings::register(module);
     let registered = catch_unwind(|| error::register_exceptions().and_then(|()| register_classes()));
     i32::from(!matches!(registered, Ok(Ok(()))))
 }
@@ -84,5 +87,6 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         audit::AuditReport,
     );
     methods.set();
+    words::register();
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use duly::{OnDuplicate, When};
+use duly::When;
 use ext_php_rs::boxed::ZBox;
 use ext_php_rs::convert::FromZval;
 use ext_php_rs::flags::ClassFlags;
@@ -15,6 +15,7 @@ use crate::error::Fault;
 use crate::retry::RetryPolicy;
 use crate::trace;
 use crate::when::{given, when};
+use crate::words::on_duplicate;
 
 /// A job for `Queue::pushMany`; its arguments are those of `Queue::push`.
 #[php_class]
@@ -42,7 +43,7 @@ macro_rules! with_options {
                 timeout: Option<&Zval>,
                 headers: Option<&ZendHashTable>,
                 resultTtl: Option<&Zval>,
-                onDuplicate: Option<Text>,
+                onDuplicate: Option<&Zval>,
                 raw: Option<&Zval>,
                 durability: Option<Text>,
             )
@@ -68,7 +69,7 @@ pub struct Options<'a> {
     pub timeout: Option<&'a Zval>,
     pub headers: Option<&'a ZendHashTable>,
     pub resultTtl: Option<&'a Zval>,
-    pub onDuplicate: Option<Text>,
+    pub onDuplicate: Option<&'a Zval>,
     pub raw: Option<&'a Zval>,
     pub durability: Option<Text>,
 }
@@ -110,7 +111,7 @@ impl Options<'_> {
         for (name, value) in headers {
             job = job.header(name, value);
         }
-        Ok(job.on_duplicate(on_duplicate(utf8("onDuplicate", self.onDuplicate)?.as_deref())?))
+        Ok(job.on_duplicate(on_duplicate(given(self.onDuplicate))?))
     }
 }
 
@@ -179,7 +180,7 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
                 options.headers = Some(table.ok_or_else(|| Fault::invalid("headers must be an array"))?);
             }
             "resultTtl" => options.resultTtl = Some(value),
-            "onDuplicate" => options.onDuplicate = Some(string(&name, value)?),
+            "onDuplicate" => options.onDuplicate = Some(value),
             "raw" => options.raw = Some(value),
             "durability" => options.durability = Some(string(&name, value)?),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
@@ -217,15 +218,6 @@ fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fa
         headers.insert(name, value.ok_or_else(strings)?);
     }
     Ok(headers)
-}
-
-fn on_duplicate(word: Option<&str>) -> Result<OnDuplicate, Fault> {
-    match word {
-        None | Some("refuse") => Ok(OnDuplicate::Refuse),
-        Some("keep") => Ok(OnDuplicate::Keep),
-        Some("replace") => Ok(OnDuplicate::Replace),
-        Some(_) => Err(Fault::invalid("onDuplicate must be 'refuse', 'keep' or 'replace'")),
-    }
 }
 
 macro_rules! constructor {

@@ -18,8 +18,9 @@ use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
-use crate::select::{By, by, parse_state};
+use crate::select::{By, by};
 use crate::when::{given, moment, reserve_options, when};
+use crate::words;
 
 /// Declares the verbs of a class whose field `queue` has them, and the class's own methods: PHP must find all of them in one
 /// block. Used through `with_options!`, which gives the parameters of `push`.
@@ -110,8 +111,8 @@ macro_rules! verbs {
             }
 
             /// Removes all jobs that are `delayed`, `ready` or `failed`; gives how many.
-            pub fn purge(&self, state: Text) -> PhpResult<i64> {
-                Ok(signed(self.queue.purge(parse_state(state)?, &mut Signals)?))
+            pub fn purge(&self, state: &Zval) -> PhpResult<i64> {
+                Ok(signed(self.queue.purge(words::state(state)?, &mut Signals)?))
             }
 
             /// Hands out no more jobs until `resume`.
@@ -162,9 +163,9 @@ macro_rules! verbs {
 
             /// One page of the jobs in a state.
             #[php(defaults(offset = 0, limit = 100))]
-            pub fn peek(&self, state: Text, offset: i64, limit: i64) -> PhpResult<Vec<JobView>> {
+            pub fn peek(&self, state: &Zval, offset: i64, limit: i64) -> PhpResult<Vec<JobView>> {
                 let (offset, limit) = (whole("offset", offset, i64::MAX)?, whole("limit", limit, i64::MAX)?);
-                let page = self.queue.peek(parse_state(state)?, offset, limit, &mut Signals)?;
+                let page = self.queue.peek(words::state(state)?, offset, limit, &mut Signals)?;
                 Ok(page.into_iter().map(JobView::new).collect())
             }
 

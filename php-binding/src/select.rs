@@ -1,6 +1,6 @@
 //! Which job, and which queues: arguments that can be given in two ways.
 
-use duly::{Selection, State, blocking};
+use duly::{Selection, blocking};
 use ext_php_rs::types::ZendHashTable;
 use ext_php_rs::types::array::Iter;
 
@@ -62,8 +62,4 @@ fn neither() -> Fault {
     Fault::invalid(
         "queues must be a list of names, such as ['orders'], or weights, such as ['orders' => 3, 'mail' => 1]",
     )
-}
-
-pub fn parse_state(state: Text) -> Result<State, Fault> {
-    Ok(State::parse(&state.utf8("state")?)?)
 }

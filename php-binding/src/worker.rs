@@ -135,7 +135,7 @@ impl WorkerEngine {
         let start = || -> Result<Self, Fault> {
             let settings = settings(queues, lease, grace, name)?;
             let patience = millis("patience", patience)?.to_duration();
-            let engine = Arc::new(Engine::start(client.blocking(), settings)?);
+            let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
             let watch = Watch::start(&engine, patience)?;
             let executor = engine.executor();
             let inner = ManuallyDrop::new(Inner { engine, executor, watch, current: RefCell::default() });
@@ -152,8 +152,9 @@ impl WorkerEngine {
         grace: &Zval,
         name: Option<Text>,
     ) -> PhpResult<()> {
-        let check =
-            || -> Result<(), Fault> { Ok(Engine::check(client.blocking(), &settings(queues, lease, grace, name)?)?) };
+        let check = || -> Result<(), Fault> {
+            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name)?)?)
+        };
         Ok(check()?)
     }
 

@@ -11,6 +11,11 @@ use std::time::Duration;
 use super::{Engine, Uninterrupted};
 pub use crate::runtime::without_signals;
 
+/// Ends the connections of clients that this thread has dropped: else they end with its next call.
+pub fn end_what_is_gone() {
+    crate::runtime::end_what_is_gone();
+}
+
 /// Signals that a worker may ask for have smaller numbers.
 const MOST: usize = 32;
 

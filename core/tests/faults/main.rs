@@ -14,4 +14,5 @@ mod pauses;
 mod server_killed;
 mod server_refusals;
 mod slow_line;
+mod torn_script;
 mod worker;

@@ -94,6 +94,8 @@ final class Worker
     /** The worker that runs in this process, and whose job fails if the process ends. */
     private static ?self $running = null;
     private static bool $watchesExit = false;
+    /** The process that runs it. */
+    private int $owner = 0;
 
     /**
      * @param list<string>|array<string, int> $queues names, or weights (1 to 1,000) by name
@@ -255,6 +257,7 @@ final class Worker
             $engine = new WorkerEngine($this->client, ...$settings);
             $this->engine = $engine;
             self::$running = $this;
+            $this->owner = (int) getmypid();
             self::watchExit();
             $restore = $this->catchSignals();
         } finally {
@@ -655,7 +658,8 @@ final class Worker
     private function exits(): void
     {
         $engine = $this->engine;
-        if ($engine === null) {
+        // The job is not that of a process that its handler has forked.
+        if ($engine === null || getmypid() !== $this->owner) {
             return;
         }
         if ($this->job !== null) {

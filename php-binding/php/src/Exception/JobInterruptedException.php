@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Exception;
 
+use Duly\Interruption;
 use Duly\PushSummary;
 
 /**
@@ -26,6 +27,11 @@ final class JobInterruptedException extends \Error implements ExceptionInterface
     {
         $what = self::MESSAGES[$reason] ?? 'is interrupted';
         parent::__construct("job '{$jobId}' of queue '{$queue}' {$what}");
+    }
+
+    public function getInterruption(): Interruption
+    {
+        return Interruption::from($this->reason);
     }
 
     public function getKind(): string
