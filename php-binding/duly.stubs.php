@@ -546,6 +546,11 @@ namespace Duly {
         public readonly int $token;
         /** The queue that it came from; of a queue in parts, the part. */
         public readonly Queue $queue;
+        /**
+         * When the lease ends, in unix seconds by this host's clock, seen from when the job arrived or from the call of
+         * `extend`. Null in a worker, whose engine renews the lease for as long as the handler runs.
+         */
+        public readonly ?float $leaseEndsAt;
         /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
         public readonly bool $settled;
         /** Whether it was acked through this object. */

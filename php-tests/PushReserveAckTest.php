@@ -7,8 +7,10 @@ namespace Duly\Tests;
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\LeaseLostException;
+use Duly\Job;
 use Duly\NewJob;
 use Duly\RetryPolicy;
+use Duly\Worker;
 
 final class PushReserveAckTest extends ServerTestCase
 {
@@ -36,6 +38,27 @@ final class PushReserveAckTest extends ServerTestCase
         $job->ack();
         self::assertTrue($job->settled);
         self::assertNull($this->queue->reserve());
+    }
+
+    public function testAJobSaysWhenItsLeaseEnds(): void
+    {
+        $this->queue->pushMany(array_fill(0, 4, ['data' => 1, 'name' => 'n']));
+        $before = microtime(true);
+        $jobs = [$this->queue->reserve(lease: 100), $this->queue->reserveMany(1, lease: 100)[0]];
+        $jobs[] = $this->client->reserveFrom(['q'], lease: 100)[0];
+        foreach ($jobs as $job) {
+            self::assertGreaterThanOrEqual($before + 100, $job?->leaseEndsAt);
+            self::assertLessThanOrEqual(microtime(true) + 100, $job->leaseEndsAt);
+            $job->extend(300);
+            self::assertGreaterThanOrEqual($before + 300, $job->leaseEndsAt);
+            self::assertLessThanOrEqual(microtime(true) + 300, $job->leaseEndsAt);
+        }
+        $ends = 0;
+        $worker = new Worker($this->client, ['q'], maxJobs: 1);
+        $worker->on('n', static function (mixed $data, Job $job) use (&$ends): void {
+            $ends = $job->leaseEndsAt;
+        })->run();
+        self::assertNull($ends);
     }
 
     public function testALateAckIsRefused(): void

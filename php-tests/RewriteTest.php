@@ -68,7 +68,7 @@ final class RewriteTest extends ServerTestCase
         $this->thrownBy(LeaseLostException::class, fn () => $job->fail('x', data: 2));
     }
 
-    public function testAnExceptionIsKeptAsItsClassAndMessage(): void
+    public function testAnExceptionIsKeptAsItsClassMessageAndPlace(): void
     {
         $expected = [
             'DomainException: no answer' => new \DomainException('no answer'),
@@ -81,7 +81,8 @@ final class RewriteTest extends ServerTestCase
         $this->queue->push(1, id: 'a', maxRetries: 100);
         foreach ($expected as $text => $error) {
             $this->reserved()->fail($error, retryAfter: 0);
-            self::assertSame($text, $this->queue->find('a')?->error);
+            $place = $error instanceof \Throwable ? " at {$error->getFile()}:{$error->getLine()}" : '';
+            self::assertSame($text . $place, $this->queue->find('a')?->error);
         }
     }
 

@@ -248,11 +248,11 @@ impl Client {
         wait: Option<&Zval>,
         lease: Option<&Zval>,
     ) -> PhpResult<Vec<Job>> {
-        let options = reserve_options(max, wait, lease)?;
+        let (options, lease) = reserve_options(max, wait, lease)?;
         let client = self.blocking()?;
         let (queues, selection) = select::queues(&client, queues)?;
         let jobs = client.reserve_from(&queues, selection, &options, &mut Signals)?;
-        Ok(jobs.into_iter().map(Job::new).collect())
+        Ok(jobs.into_iter().map(|job| Job::leased(job, lease)).collect())
     }
 
     /// One round trip to the server.

@@ -1,5 +1,9 @@
 //! `Duly\Job`: a reserved job.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
 use duly::{Millis, Next, Outcome, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -22,11 +26,20 @@ use crate::when::{given, lease_span};
 #[derive(Clone)]
 pub struct Job {
     pub job: blocking::Job,
+    /// By this host's clock; nothing where a worker's engine renews the lease.
+    lease_ends_at: Rc<Cell<Option<SystemTime>>>,
 }
 
 impl Job {
+    /// A job of a worker.
     pub fn new(job: blocking::Job) -> Self {
-        Self { job }
+        Self { job, lease_ends_at: Rc::default() }
+    }
+
+    /// A job that has arrived just now.
+    pub fn leased(job: blocking::Job, lease: Duration) -> Self {
+        let ends_at = SystemTime::now().checked_add(lease);
+        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)) }
     }
 
     fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
@@ -70,6 +83,13 @@ view! {
         #[php(getter)]
         pub fn queue(&self) -> Queue {
             Queue::new(self.job.queue().clone())
+        }
+
+        /// When its lease ends, in unix seconds by this host's clock; null in a worker, whose engine renews it.
+        #[php(getter)]
+        pub fn lease_ends_at(&self) -> Option<f64> {
+            let since = self.lease_ends_at.get()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            Some(since.as_secs_f64())
         }
 
         /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
@@ -137,7 +157,13 @@ view! {
         /// Sets the lease to end so many seconds from now.
         #[php(optional = lease)]
         pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
-            Ok(self.job.extend(lease_span(lease)?, &mut Signals)?)
+            let lease = lease_span(lease)?;
+            let asked_at = SystemTime::now();
+            self.job.extend(lease, &mut Signals)?;
+            if self.lease_ends_at.get().is_some() {
+                self.lease_ends_at.set(asked_at.checked_add(lease));
+            }
+            Ok(())
         }
     }
 }

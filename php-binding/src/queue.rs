@@ -54,15 +54,16 @@ macro_rules! verbs {
             /// Leases the next job, or gives null when there is none until `wait` seconds are over.
             #[php(optional = wait)]
             pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Option<Job>> {
-                let options = reserve_options(1, wait, lease)?;
-                Ok(self.queue.reserve(&options, &mut Signals)?.pop().map(Job::new))
+                let (options, lease) = reserve_options(1, wait, lease)?;
+                Ok(self.queue.reserve(&options, &mut Signals)?.pop().map(|job| Job::leased(job, lease)))
             }
 
             /// Leases up to `max` jobs (1 to 1,000).
             #[php(optional = wait)]
             pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
-                let options = reserve_options(max, wait, lease)?;
-                Ok(self.queue.reserve(&options, &mut Signals)?.into_iter().map(Job::new).collect())
+                let (options, lease) = reserve_options(max, wait, lease)?;
+                let jobs = self.queue.reserve(&options, &mut Signals)?.into_iter();
+                Ok(jobs.map(|job| Job::leased(job, lease)).collect())
             }
 
             /// Acks jobs; one bool each, false where the lease was lost.

@@ -62,10 +62,14 @@ pub fn lease_span(value: Option<&Zval>) -> Result<Duration, Fault> {
     given(value).map_or(Ok(duly::DEFAULT_LEASE), |value| Ok(duly::lease_from_seconds(seconds("lease", value)?)?))
 }
 
-/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common.
-pub fn reserve_options(max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> Result<ReserveOptions, Fault> {
+/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common; and the lease.
+pub fn reserve_options(
+    max: i64,
+    wait: Option<&Zval>,
+    lease: Option<&Zval>,
+) -> Result<(ReserveOptions, Duration), Fault> {
     let wait = span("wait", wait, Duration::ZERO)?;
     let lease = lease_span(lease)?;
     let largest = i64::try_from(duly::MAX_BATCH).unwrap_or(i64::MAX);
-    Ok(ReserveOptions::new().max(whole("max", max, largest)?).wait(wait).lease(lease))
+    Ok((ReserveOptions::new().max(whole("max", max, largest)?).wait(wait).lease(lease), lease))
 }

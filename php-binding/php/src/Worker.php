@@ -91,6 +91,8 @@ final class Worker
     private int $cameBefore = 0;
     /** @var array<int, callable> what is set for each signal during a run */
     private array $armed = [];
+    /** @var list<int> those of them at which the engine stops */
+    private array $heeded = [];
     /** The worker that runs in this process, and whose job fails if the process ends. */
     private static ?self $running = null;
     private static bool $watchesExit = false;
@@ -585,7 +587,8 @@ final class Worker
             pcntl_signal($signal, $before[$signal]);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         };
-        $this->armed = array_fill_keys(array_map('constant', self::SIGNALS), $onSignal);
+        $this->heeded = array_map('constant', self::SIGNALS);
+        $this->armed = array_fill_keys($this->heeded, $onSignal);
         $this->armed[SIGURG] = $this->interrupt(...);
         foreach ($this->armed as $signal => $handler) {
             $before[$signal] = pcntl_signal_get_handler($signal);
@@ -593,7 +596,7 @@ final class Worker
         }
         // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
         $this->cameBefore = WorkerEngine::came();
-        $this->heeds = WorkerEngine::heed(array_map('constant', self::SIGNALS));
+        $this->heeds = WorkerEngine::heed($this->heeded);
         return function () use ($async, $before): void {
             $this->armed = [];
             foreach ($before as $signal => $handler) {
@@ -609,7 +612,7 @@ final class Worker
         foreach ($this->armed as $signal => $handler) {
             if (pcntl_signal_get_handler($signal) !== $handler) {
                 pcntl_signal($signal, $handler);
-                $this->heeds = $signal === SIGURG ? $this->heeds : WorkerEngine::heed([$signal]) && $this->heeds;
+                $this->heeds = WorkerEngine::heed(array_intersect([$signal], $this->heeded)) && $this->heeds;
             }
         }
         if ($this->armed !== [] && !pcntl_async_signals()) {
