@@ -513,7 +513,7 @@ namespace Duly {
         public readonly string $error;
         /** @var array<string, string> what travels with the job */
         public readonly array $headers;
-        /** How often it came back from a worker: failed, released, or its lease ended. */
+        /** How often it came back from a worker that had started it: failed, released, or its lease ended. */
         public readonly int $returns;
         /** The longest run in seconds, if one is set. */
         public readonly ?float $timeout;

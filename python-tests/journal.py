@@ -29,6 +29,8 @@ class Life:
     attempts: int = 0
     runs: list[int] = field(default_factory=list)  # their tokens, in order
     returns: dict[int, str] = field(default_factory=dict)  # token of a lease, and how the job came back from it
+    started: set[int] = field(default_factory=set)  # tokens of its leases under which a worker said that it starts
+    charged: set[int] = field(default_factory=set)  # tokens of its leases that ended and counted as a failure
     acked: bool = False
     failed: bool = False
 
@@ -44,6 +46,7 @@ class Journal:
         self.running: Counter[int] = Counter()  # runs under way, by pid
         self.counts: Counter[str] = Counter()
         self._taken_back: list[tuple[str, int]] = []  # since the last grant: jobs whose lease ended, and when it had to
+        self._came_back: list[tuple[str, int]] = []  # in this script: jobs, and their failures before
         self.wrong: list[str] = []
 
     def close(self) -> None:
@@ -76,7 +79,11 @@ class Journal:
                 for job in jobs:
                     self._acked(job)
             case ["HSET", key, job, note] if key == self._orders + "returned":
-                self._came_back(job, note)
+                self._note(job, note)
+            case ["HINCRBY", key, "reclaimed" | "released" | "retried" | "failed" as why, _] if (
+                key == self._orders + "stats"
+            ):
+                self._counted(why)
             case ["ZADD", key, _, job] if key == self._orders + "failed":
                 self._life(job).failed = True
             case ["HSET", key, *rest] if key == self._notes + "jobs":
@@ -99,16 +106,32 @@ class Journal:
         life.token, life.is_leased = token, True
         life.ends_ms[token] = life.next_end_ms
 
-    def _came_back(self, job: str, note: str) -> None:
-        """Take note of `<attempts>;<returns>;<last error>`. A release keeps attempts and error."""
+    def _note(self, job: str, note: str) -> None:
+        """Take note of `<attempts>;<returns>;<last error>`. A zero before the attempts says that the job starts."""
         life = self._life(job)
-        attempts, _, error = note.split(";", 2)
-        ended = "lease ended" in error and int(attempts) > life.attempts
+        attempts = note.split(";", 1)[0]
+        if attempts != "0" and attempts.startswith("0"):
+            life.started.add(life.token)
+            return
+        self._came_back.append((job, life.attempts))
         life.attempts = int(attempts)
-        life.returns[life.token] = "its lease ended" if ended else "it was given back"
-        if ended:
+
+    def _counted(self, why: str) -> None:
+        """Take note of why jobs came back: a script says it behind their notes."""
+        for job, before in self._came_back:
+            life = self._life(job)
+            if why != "reclaimed":
+                life.returns[life.token] = "it was given back"
+                continue
+            life.returns[life.token] = "its lease ended"
             self._taken_back.append((job, life.ends_ms[life.token]))
-        self.counts["leases that ended"] += ended
+            self.counts["leases that ended"] += 1
+            if life.attempts > before:
+                life.charged.add(life.token)
+                self.counts["leases that were charged"] += 1
+            if (life.token in life.charged) != (life.token in life.started):
+                self.wrong.append(f"{job} started: {life.started}, and was charged for {life.charged}")
+        self._came_back.clear()
 
     def _acked(self, job: str) -> None:
         life = self._life(job)

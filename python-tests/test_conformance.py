@@ -15,7 +15,20 @@ from support import Server
 FOLDER = Path(__file__).resolve().parent.parent / "conformance" / "scenarios"
 START_S = 1_790_000_000
 TOTALS = ["pushed", "acked", "retried", "released", "failed", "reclaimed", "cancelled", "requeued", "purged", "trimmed"]
-JOB = ["id", "name", "key", "priority", "attempt", "attempts", "max_retries", "error", "headers", "token", "timeout"]
+JOB = [
+    "id",
+    "name",
+    "key",
+    "priority",
+    "attempt",
+    "attempts",
+    "max_retries",
+    "returns",
+    "error",
+    "headers",
+    "token",
+    "timeout",
+]
 VIEW = [
     "id",
     "name",

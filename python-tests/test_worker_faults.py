@@ -62,7 +62,7 @@ def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue
     job = None
     while job is None:
         job = queue.reserve(wait=20, lease=60)
-    assert job.attempt == 2
+    assert (job.attempt, job.returns) == (1, 0)  # nobody knows whether the first had started it
     queue.push("now", key="go on", delay=3600)
     zombie.process.send_signal(signal.SIGCONT)
     queue.push(2, name="say")
@@ -78,7 +78,7 @@ def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue
 
 def test_a_poison_job_ends_in_failed(program: Start, queue: duly.Queue) -> None:
     queue.push(1, name="poison", max_retries=2)
-    for attempt in (1, 2, 3):
+    for attempt in (1, 1, 2, 3):  # the first crash is not counted
         worker = started(program)
         assert worker.line() == f"poisoned {attempt}"
         assert worker.process.wait(20) == 9

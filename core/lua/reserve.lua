@@ -101,9 +101,16 @@ local granted, bytes = 0, 0
 local left_behind = false
 local lease_pairs, ends, granted_texts, place_pairs = {}, {}, {}, {}
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
--- last tokens, still larger than those, because it follows the clock.
+-- last tokens, still larger than those, because it follows the clock. It also says whether the jobs are fetched ahead.
+--- include: ahead
 local lease_end = string.format('%.0f', from + lease_ms)
-local token = string.format('%.0f', math.max(now_us, tonumber(known[5] or 0) + 1))
+local token = math.max(now_us, tonumber(known[5] or 0) + 1)
+if ahead == 1 then
+  token = math.ceil(token / AHEAD) * AHEAD
+elseif token % AHEAD == 0 then
+  token = token + 1
+end
+token = string.format('%.0f', token)
 
 if want > 0 and not paused then
   for i = 1, #levels do

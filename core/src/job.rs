@@ -17,10 +17,12 @@ use crate::time::Millis;
 pub struct Job {
     /// The whole package: id, data, name, headers, failures so far.
     pub envelope: Envelope,
-    /// How often it came back from a worker before: failed, released, or its lease ended.
+    /// How often it came back from a worker that had started it: failed, released, or its lease ended. A worker that only
+    /// fetched it ahead does not count; nor does the first that died with it, as nobody knows whether it had started then.
     pub returns: u32,
     token: u64,
     queue: Queue,
+    is_suspect: bool,
     /// What its own verbs made of it, by whichever clone.
     hold: Arc<AtomicU32>,
 }
@@ -64,8 +66,13 @@ impl Drop for Settling {
 }
 
 impl Job {
-    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue) -> Self {
-        Self { envelope, returns, token, queue: queue.clone(), hold: Arc::default() }
+    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue, is_suspect: bool) -> Self {
+        Self { envelope, returns, token, queue: queue.clone(), is_suspect, hold: Arc::default() }
+    }
+
+    /// A lease of it ended once: it may be what ended its worker.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect
     }
 
     /// Was it acked, failed or released with its own verbs, by whichever clone?

@@ -11,7 +11,7 @@ use crate::retry::DEFAULT_MAX_RETRIES;
 use crate::time::Millis;
 
 /// What is kept beside the record of a job that came back (failed, was released, or lost its worker), so that the
-/// record need not be rewritten. In Redis: `<attempts>;<returns>;<error text>`.
+/// record need not be rewritten. In Redis: `<attempts>;<returns>;<error text>`; a zero before a number is a mark of the scripts.
 ///
 /// ```
 /// let came_back = duly::CameBack { attempts: 1, returns: 2, error: "no answer; gave up".to_owned() };
@@ -23,7 +23,7 @@ use crate::time::Millis;
 pub struct CameBack {
     /// Failures so far.
     pub attempts: u32,
-    /// How often it came back for any reason.
+    /// How often it came back from a worker that had started it, for any reason.
     pub returns: u32,
     /// The text of the last failure, at most [`MAX_ERROR_BYTES`](crate::MAX_ERROR_BYTES).
     pub error: String,
@@ -52,6 +52,12 @@ impl CameBack {
         let (attempts, rest) = number_before_semicolon(bytes).ok_or_else(wrong)?;
         let (returns, rest) = number_before_semicolon(rest).ok_or_else(wrong)?;
         Ok(Self { attempts, returns, error: cut_error(&String::from_utf8_lossy(rest)).to_owned() })
+    }
+
+    /// Do the bytes that Redis keeps say that a lease of this job ended once? Then its worker says when it starts.
+    pub(crate) fn is_suspect(bytes: &[u8]) -> bool {
+        let second = bytes.splitn(3, |&byte| byte == b';').nth(1).unwrap_or_default();
+        second.len() > 1 && second[0] == b'0'
     }
 }
 
@@ -302,6 +308,16 @@ mod tests {
         let kept = CameBack::decode(&came_back.encode()).unwrap();
         assert_eq!(kept.error, format!("a{}", "\u{8ba2}".repeat(2730)));
         assert_eq!(CameBack::decode(b"1;1;\xff;x").unwrap().error, "\u{fffd};x");
+    }
+
+    #[test]
+    fn a_zero_before_the_second_number_makes_a_suspect() {
+        for (note, suspect) in [("", false), ("0;0;", false), ("1;10;e", false), ("00;1;0", false), ("0;00;", true)] {
+            assert_eq!(CameBack::is_suspect(note.as_bytes()), suspect, "{note}");
+        }
+        // Who knows nothing of it reads the same numbers.
+        let kept = CameBack { attempts: 10, returns: 2, error: "0;no".to_owned() };
+        assert_eq!(CameBack::decode(b"010;02;0;no").unwrap(), kept);
     }
 
     #[test]

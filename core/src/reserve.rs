@@ -32,6 +32,8 @@ pub(crate) struct ReserveCall {
     pub(crate) promise: u64,
     /// The most bytes of records; one job is given however large it is.
     pub(crate) max_bytes: usize,
+    /// They are fetched ahead, and start later, if at all; else they have started as soon as the caller has them.
+    pub(crate) ahead: bool,
 }
 
 impl ReserveCall {
@@ -216,6 +218,7 @@ impl Queue {
             wait: waiting.left(),
             promise: waiting.promise(),
             max_bytes: MAX_RESERVE_BYTES,
+            ahead: false,
         };
         self.reserve_call(&call, outcomes, &|_| false).await
     }
@@ -237,6 +240,7 @@ impl Queue {
             wait_ms: whole_ms(reserve.wait),
             max_bytes: reserve.max_bytes,
             promise: reserve.promise,
+            ahead: usize::from(reserve.ahead),
             ack_count: outcomes.ack_count(),
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),
@@ -288,7 +292,7 @@ impl GrantedJob {
         }
         let (envelope, returns) = decode(&self.id, &self.record, &self.came_back)
             .map_err(|error| cut_error(&format!("undecodable record: {error}")).to_owned())?;
-        Ok(Job::granted(envelope, returns, token, queue))
+        Ok(Job::granted(envelope, returns, token, queue, CameBack::is_suspect(&self.came_back)))
     }
 }
 

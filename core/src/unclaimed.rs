@@ -6,8 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::error::Error;
 use crate::job::Job;
-use crate::queue::Queue;
+use crate::queue::{MAX_BATCH, Queue};
 use crate::runtime::leave_behind;
 use crate::script::{GrantedJob, Outcomes, Verb};
 
@@ -114,8 +115,24 @@ impl Drop for Unclaimed {
     }
 }
 
+impl Queue {
+    /// Gives back jobs that were reserved and that nobody has begun: at the heads of their lists, in their order, and as if they
+    /// had not been reserved. `true` where the lease was still ours.
+    pub async fn give_back(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
+        let mut given_back = Vec::with_capacity(jobs.len());
+        for batch in jobs.chunks(MAX_BATCH) {
+            let mut outcomes = Outcomes::default();
+            for job in batch {
+                release(&mut outcomes, job.id(), job.token());
+            }
+            given_back.extend(self.settle_outcomes("release", &outcomes).await?);
+        }
+        Ok(given_back)
+    }
+}
+
 fn release(outcomes: &mut Outcomes, id: impl AsRef<[u8]>, token: u64) {
-    outcomes.other(Verb::Release, id, token, None, 0, "", None);
+    outcomes.other(Verb::Unstarted, id, token, None, 0, "", None);
 }
 
 fn give_back(queue: &Queue, outcomes: Outcomes) {

@@ -349,6 +349,7 @@ impl Run {
         let mut shown = shown(&job.envelope);
         shown["attempt"] = json!(job.attempt());
         shown["token"] = json!(job.token());
+        shown["returns"] = json!(job.returns);
         self.jobs.insert((job.id().to_owned(), job.token()), job);
         shown
     }

@@ -1,11 +1,10 @@
--- Takes back leases that are over, at most `reclaim_cap`. A lease that ends counts as a failure of the job, or a job that
--- kills its worker would kill one after the other. Goes to the head of its ready list: it is older than what waits there.
+-- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
-  --- include: routing, came_back, failed_set, to_head
+  --- include: routing, came_back, ahead, lease_ended, failed_set, to_head
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
-  redis.call('HLEN', leases)
+  local tokens = redis.call('HMGET', leases, unpack(expired))
   redis.call('ZCARD', failed)
   redis.call('HLEN', returned)
   redis.call('HLEN', keys)
@@ -24,7 +23,7 @@ if #expired > 0 then
     local record = redis.call('HGET', jobs, id)
     if record then
       local level, max_retries, key = routing(record)
-      if note_return(id, 1, 'lease ended: the worker died, hung or lost the server') > max_retries then
+      if lease_ended(id, tokens[i], max_retries) then
         enter_failed(id, key)
         gave_up = gave_up + 1
       else

@@ -1,8 +1,10 @@
 -- Settles the outcomes behind the acks, each when its lease is still the granted one.
 -- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. retry: counts a failure, due again after the
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
--- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them.
---- include: wake, routing, delayed_member, came_back, failed_set, to_head
+-- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run; failed: counts a failure and
+-- retries no more, and the delay says which of `result_count` jobs it is, 0 if none of them; start: stays reserved, and its run
+-- is about to start.
+--- include: wake, routing, delayed_member, came_back, failed_set, to_head, start
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
@@ -21,6 +23,8 @@ for at = next_item, #ARGV, 7 do
   local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
   if redis.call('HGET', leases, id) ~= token then
     flags[#flags + 1] = '0'
+  elseif verb == 'start' then
+    flags[#flags + 1] = note_start(id) and '1' or '0'
   else
     flags[#flags + 1] = '1'
     redis.call('ZREM', reserved, id)
@@ -42,7 +46,11 @@ for at = next_item, #ARGV, 7 do
       free_key(key, id)
     else
       local level, _, own_key = routing(record)
-      note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, tonumber(had))
+      if verb == 'unstarted' then
+        forget_start(id)
+      else
+        note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, tonumber(had))
+      end
       if verb == 'failed' then
         -- The record's key: who could not decode the record does not know it.
         enter_failed(id, own_key)
@@ -55,7 +63,7 @@ for at = next_item, #ARGV, 7 do
         redis.call('ZADD', delayed, from + delay, delayed_member(id, level))
         wake_for(from + delay)
       else
-        if verb == 'release' then
+        if verb == 'release' or verb == 'unstarted' then
           released[#released + 1] = { id, level, number }
         else
           redis.call('RPUSH', ready(level), id)

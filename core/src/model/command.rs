@@ -44,6 +44,11 @@ impl Outcome {
     pub(super) fn is_awaited(&self) -> bool {
         matches!(&self.became, Became::Back { verb: Verb::Failed, error, .. } if !error.is_empty())
     }
+
+    /// It ends nothing.
+    pub(super) fn is_start(&self) -> bool {
+        matches!(self.became, Became::Back { verb: Verb::Start, .. })
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -54,6 +59,7 @@ pub(super) struct ReserveCall {
     pub(super) wait_ms: u64,
     pub(super) max_bytes: usize,
     pub(super) promise: u64,
+    pub(super) ahead: bool,
     /// Acks first.
     pub(super) outcomes: Vec<Outcome>,
 }

@@ -56,8 +56,8 @@ impl Stage {
 
     fn reserve(&mut self, want: usize, lease_ms: u64, outcomes: Vec<Outcome>) -> Command {
         let call = self.call();
-        let (wait_ms, max_bytes, promise) = (0, 1 << 20, 0);
-        Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, outcomes })
+        let (wait_ms, max_bytes, promise, ahead) = (0, 1 << 20, 0, false);
+        Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, ahead, outcomes })
     }
 
     fn lease_one(&mut self, lease_ms: u64) -> u64 {

@@ -84,7 +84,16 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
     stage.send(&first);
     let (call, want, lease_ms, wait_ms) = (stage.call(Renewal::No), 1, 1000, 0);
     let (max_bytes, promise, outcomes) = (1 << 20, 0, Vec::new());
-    stage.send(&Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, outcomes }));
+    stage.send(&Command::Reserve(ReserveCall {
+        call,
+        want,
+        lease_ms,
+        wait_ms,
+        max_bytes,
+        promise,
+        ahead: false,
+        outcomes,
+    }));
     let call = stage.call(Renewal::No);
     stage.send(&Command::Cancel { call, by: crate::script::By::Id, names: vec!["b".to_owned()] });
     stage.forget();

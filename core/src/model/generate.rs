@@ -126,6 +126,7 @@ pub(super) enum Step {
         wait_ms: u64,
         max_bytes: usize,
         keeps_promise: bool,
+        ahead: bool,
         endings: Endings,
     },
     Settle {
@@ -285,7 +286,7 @@ fn by_key() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    let verb = select(vec![Verb::Retry, Verb::Again, Verb::Release, Verb::Failed]);
+    let verb = select(vec![Verb::Retry, Verb::Again, Verb::Release, Verb::Failed, Verb::Unstarted, Verb::Start]);
     let delay_ms = select(vec![0, 0, 1, 10, 100]);
     let back = (verb, delay_ms, select(vec!["", "boom", "7;8;odd"]), prop::bool::weighted(0.2));
     prop_oneof![
@@ -317,14 +318,15 @@ fn reserve() -> impl Strategy<Value = Step> {
     let wait_ms = select(vec![0_u64, 5, 200]);
     let max_bytes = prop_oneof![4 => Just(4 << 20), 1 => Just(1), 2 => Just(70)];
     let handed_along = prop_oneof![3 => Just(Endings::Some(Vec::new())), 2 => endings()];
-    (who(), want, lease_ms, wait_ms, max_bytes, prop::bool::weighted(0.6), handed_along).prop_map(
-        |(who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings)| Step::Reserve {
+    (who(), want, lease_ms, wait_ms, max_bytes, prop::bool::weighted(0.6), handed_along, any::<bool>()).prop_map(
+        |(who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings, ahead)| Step::Reserve {
             who,
             want,
             lease_ms,
             wait_ms,
             max_bytes,
             keeps_promise,
+            ahead,
             endings,
         },
     )
@@ -349,6 +351,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         wait_ms: 0,
         max_bytes: 4 << 20,
         keeps_promise: false,
+        ahead: false,
         endings: Endings::Some(Vec::new()),
     };
     let settle = |who, deed| Step::Settle { who, endings: Endings::OfLastBatch(deed) };
@@ -404,6 +407,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
                 wait_ms: 1000,
                 max_bytes: 1 << 20,
                 keeps_promise: true,
+                ahead: false,
                 endings: Endings::Some(Vec::new()),
             };
             vec![
@@ -432,9 +436,54 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     ];
     let two_of_one_key = last
         .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
-    let (run, again, told, limited, by_name) =
-        (run.boxed(), again.boxed(), told.boxed(), limited.boxed(), by_name().boxed()); // or the stack of a test thread is too small
-    prop_oneof![1 => many, 12 => run, 12 => again, 6 => told, 6 => limited, 8 => by_name, 2 => two_of_one_key]
+    let (run, again, told, limited, by_name, died) =
+        (run.boxed(), again.boxed(), told.boxed(), limited.boxed(), by_name().boxed(), died().boxed()); // or the stack of a test thread is too small
+    prop_oneof![1 => many, 8 => died, 12 => run, 12 => again, 6 => told, 6 => limited, 8 => by_name, 2 => two_of_one_key]
+}
+
+/// Workers that fetch ahead, say what starts, and die.
+fn died() -> impl Strategy<Value = Vec<Step>> {
+    let me = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
+    let leases = || prop::collection::vec(0..4_usize, 0..4);
+    (0..3_u64, leases(), leases(), leases(), any::<bool>(), deed(), select(vec![9, 10])).prop_map(
+        move |(max_retries, first, second, third, ahead, deed, ms)| {
+            let record = NewRecord { level: 5, max_retries, key: None, name: None, padding: 0, failures: None };
+            let take = |ahead| Step::Reserve {
+                who: me,
+                want: 4,
+                lease_ms: 10,
+                wait_ms: 0,
+                max_bytes: 4 << 20,
+                keeps_promise: false,
+                ahead,
+                endings: Endings::Some(Vec::new()),
+            };
+            let start = |leases: &[usize]| {
+                let deed = || Deed::Back { verb: Verb::Start, delay_ms: 0, error: "", rewrite: false };
+                let start = |&lease: &usize| Ending { lease, token: Token::Granted, deed: deed() };
+                Step::Settle { who: me, endings: Endings::Some(leases.iter().map(start).collect()) }
+            };
+            let dies = || Step::Advance(10);
+            vec![
+                Step::Push { who: me, count: 3, record, when: When::Now },
+                take(true),
+                start(&first),
+                dies(),
+                take(ahead),
+                start(&second),
+                Step::Resend { back: 0 },
+                Step::Settle {
+                    who: me,
+                    endings: Endings::Some(vec![Ending { lease: 0, token: Token::Granted, deed }]),
+                },
+                dies(),
+                take(true),
+                Step::Advance(ms),
+                start(&third),
+                Step::Reclaim { who: me, cap: 9 },
+            ]
+        },
+    )
 }
 
 /// Jobs of a name with a limit come and go, and the limits change.
@@ -453,6 +502,7 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
                 wait_ms: 1000,
                 max_bytes: 1 << 20,
                 keeps_promise: true,
+                ahead: false,
                 endings: Endings::Some(Vec::new()),
             };
             let limit = |names| Step::Limit { who: me, limits: None, names };

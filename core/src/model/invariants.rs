@@ -8,7 +8,7 @@ use crate::script::{Renewal, ReserveReply, ReserveStatus};
 use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
 use super::names::NameLimit;
-use super::state::{Place, State};
+use super::state::{Lease, Place, State};
 use super::step_reserve::promote_cap;
 
 /// What only the past can tell.
@@ -27,6 +27,8 @@ pub(super) struct History {
     limits: Option<Limits>,
     /// The same of each name, by its number.
     name_starts: BTreeMap<u64, Vec<u64>>,
+    /// Leases, by job and token, under which a job has started.
+    started: BTreeSet<(String, u64)>,
     names: Vec<NameLimit>,
     /// In us.
     clock: u64,
@@ -54,6 +56,8 @@ impl History {
         check_results(before, sent, answer, after)?;
         check_progress(before, sent, after)?;
         self.check_late(before, sent, answer, after)?;
+        self.check_charges(before, sent, after)?;
+        self.note_starts(before, sent, answer);
         if let Command::PushUnique { items, .. } = &sent.command {
             let pushed = after.stats.get("pushed").unwrap_or(&0) - before.stats.get("pushed").unwrap_or(&0);
             self.replaced += before.records.len() as u64 + pushed - after.records.len() as u64;
@@ -105,6 +109,59 @@ impl History {
         Ok(())
     }
 
+    /// I10: a lease that ends is charged to a job that had started, and to no other; one without retries does not start again.
+    fn check_charges(&self, before: &State, sent: &Sent, after: &State) -> Result<(), String> {
+        let marked = after.returned.iter().filter(|(_, note)| note.is_started);
+        for (id, _) in marked {
+            ensure!(after.leases.contains_key(id), "I10: the mark of a start outlived the lease of {id}");
+        }
+        if !matches!(sent.command, Command::Reserve(_) | Command::Reclaim { .. }) {
+            return Ok(());
+        }
+        let is_over = |lease: &Lease| lease.ends.saturating_sub(before.too_long_by()) <= before.clock;
+        for (id, lease) in before.leases.iter().filter(|(_, lease)| is_over(lease)) {
+            let settles = |outcome: &Outcome| outcome.id == *id && outcome.token == lease.token && !outcome.is_start();
+            let is_taken_back = after.leases.get(id).is_none_or(|now| now.token != lease.token);
+            let Some(record) = after.records.get(id).filter(|_| is_taken_back) else { continue };
+            if sent.command.outcomes().iter().any(settles) {
+                continue;
+            }
+            let failures = |state: &State| state.returned.get(id).map_or(0, |note| note.attempts);
+            let has_started = self.started.contains(&(id.clone(), lease.token));
+            let charged = failures(after) - failures(before);
+            ensure!(charged == u64::from(has_started), "I10: {id} paid {charged} for a lease; started: {has_started}");
+            let has_failed = after.failed.contains_key(id);
+            ensure!(!has_failed || has_started, "I10: {id} has failed and had not started");
+            ensure!(
+                !has_started || has_failed || failures(after) <= record.max_retries,
+                "I10: {id} has no retries left and runs again"
+            );
+            ensure!(after.returned[id].is_suspect, "I10: the next worker is not told that {id} may end it");
+        }
+        Ok(())
+    }
+
+    fn note_starts(&mut self, before: &State, sent: &Sent, answer: &Answer) {
+        let is_again = sent.command.call().is_some_and(|call| !matches!(before.earlier(call), Ok(None)));
+        if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer)
+            && !reserve.ahead
+        {
+            self.started.extend(reply.jobs.iter().map(|job| (job.id.clone(), reply.token)));
+        }
+        let flags = match answer {
+            Answer::Reserved(reply) => reply.settled.as_str(),
+            answer => answer.text(),
+        };
+        if is_again || flags.chars().any(|flag| flag != '0' && flag != '1') {
+            return;
+        }
+        for (outcome, flag) in sent.command.outcomes().iter().zip(flags.chars()) {
+            if flag == '1' && outcome.is_start() {
+                self.started.insert((outcome.id.clone(), outcome.token));
+            }
+        }
+    }
+
     fn note_acks(&mut self, sent: &Sent, answer: &Answer) {
         let flags = match answer {
             Answer::Reserved(reply) => reply.settled.as_str(),
@@ -135,7 +192,8 @@ impl History {
             let highest = self.tokens.insert(id.clone(), reply.token).unwrap_or(0);
             ensure!(reply.token > highest, "I2: {id} had token {highest} and now {}", reply.token);
             let held = before.leases.get(id).filter(|lease| lease.ends - before.too_long_by() > before.clock);
-            let let_go = reserve.outcomes.iter().any(|o| &o.id == id && held.is_some_and(|l| l.token == o.token));
+            let mut settled = reserve.outcomes.iter().filter(|outcome| !outcome.is_start());
+            let let_go = settled.any(|o| &o.id == id && held.is_some_and(|l| l.token == o.token));
             ensure!(held.is_none() || let_go, "I3: {id} was under a lease");
             let due = before.delayed.iter().find(|((delayed, _), _)| delayed == id).map(|(_, &due)| due);
             ensure!(due.is_none_or(|due| due <= before.clock), "{id} runs before it is due");

@@ -13,7 +13,8 @@ fn server_us(server: &mut Server) -> u64 {
 }
 
 fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
-    let (want, lease_ms, wait_ms, max_bytes, promise, ack_count, keyed) = (1, 10_000, 60_000, 1 << 20, 0, 0, 0);
+    let (want, lease_ms, wait_ms, max_bytes) = (1, 10_000, 60_000, 1 << 20);
+    let (promise, ahead, ack_count, keyed) = (0, 0, 0, 0);
     let (call_slot, call_number, call_renew) = (0, Digits(1), Renewal::No);
     let script = Reserve {
         call_slot,
@@ -24,6 +25,7 @@ fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
         wait_ms,
         max_bytes,
         promise,
+        ahead,
         ack_count,
         keyed,
         result_count: JobKeys::default(),

@@ -26,7 +26,7 @@ fn reserve(want: usize, max_bytes: usize) -> Step {
 
 fn reserve_as(who: Who, want: usize, max_bytes: usize) -> Step {
     let endings = Endings::Some(Vec::new());
-    Step::Reserve { who, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, endings }
+    Step::Reserve { who, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, ahead: false, endings }
 }
 
 fn ending(lease: usize, deed: Deed) -> Ending {
@@ -78,6 +78,7 @@ fn whoever_gives_back_its_promise_for_the_end_of_a_lease_wakes_one() {
         wait_ms: 1000,
         max_bytes: MANY_BYTES,
         keeps_promise: true,
+        ahead: false,
         endings: Endings::Some(Vec::new()),
     };
     for lease_ms in [5, 10, 100] {
@@ -95,6 +96,7 @@ fn leases_end_in_time_when_the_clock_is_set_back() {
         wait_ms: 0,
         max_bytes: MANY_BYTES,
         keeps_promise: false,
+        ahead: false,
         endings: Endings::Some(Vec::new()),
     };
     let extend = Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] };
@@ -156,7 +158,7 @@ fn a_promise_is_never_for_a_moment_that_is_over() {
         Step::Push { who: ME, count: 150, record: PLAIN, when: When::After(5) },
         Step::Advance(5),
         // More are due than one call promotes.
-        Step::Reserve { who: ME, want, lease_ms, wait_ms, max_bytes, keeps_promise: false, endings },
+        Step::Reserve { who: ME, want, lease_ms, wait_ms, max_bytes, keeps_promise: false, ahead: false, endings },
     ]);
 }
 
@@ -230,7 +232,16 @@ fn push_mail(count: usize) -> Step {
 
 fn wait(keeps_promise: bool, handed_along: Vec<Ending>) -> Step {
     let (want, endings) = (1, Endings::Some(handed_along));
-    Step::Reserve { who: ME, want, lease_ms: 500, wait_ms: 1000, max_bytes: MANY_BYTES, keeps_promise, endings }
+    Step::Reserve {
+        who: ME,
+        want,
+        lease_ms: 500,
+        wait_ms: 1000,
+        max_bytes: MANY_BYTES,
+        keeps_promise,
+        ahead: false,
+        endings,
+    }
 }
 
 #[test]
@@ -273,6 +284,7 @@ fn somebody_is_there_when_the_rate_lets_a_job_start_whose_place_was_freed_before
         wait_ms: 0,
         max_bytes: MANY_BYTES,
         keeps_promise: false,
+        ahead: false,
         endings: Endings::OfLastBatch(Deed::Ack),
     };
     let cancel = Step::Cancel { who: ME, names: Names::LastPushed };

@@ -190,6 +190,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                     wait_ms: reserve.wait_ms,
                     max_bytes: reserve.max_bytes,
                     promise: reserve.promise,
+                    ahead: usize::from(reserve.ahead),
                     ack_count: outcomes.ack_count(),
                     keyed: outcomes.keyed(),
                     result_count: outcomes.result_keys()

@@ -68,11 +68,17 @@ pub(super) struct Returned {
     pub(super) attempts: u64,
     pub(super) returns: u64,
     pub(super) error: String,
+    /// By the holder of its lease.
+    pub(super) is_started: bool,
+    /// A lease of it ended once.
+    pub(super) is_suspect: bool,
 }
 
 impl Returned {
     pub(super) fn text(&self) -> String {
-        format!("{};{};{}", self.attempts, self.returns, self.error)
+        let zero = |is_marked| if is_marked { "0" } else { "" };
+        let (started, suspect) = (zero(self.is_started), zero(self.is_suspect));
+        format!("{started}{};{suspect}{};{}", self.attempts, self.returns, self.error)
     }
 }
 
@@ -296,6 +302,7 @@ impl State {
         let note = self.returned.entry(id.to_owned()).or_default();
         note.attempts += u64::from(is_failure);
         note.returns += 1;
+        note.is_started = false;
         if !error.is_empty() {
             error.clone_into(&mut note.error);
         }

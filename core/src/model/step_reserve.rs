@@ -10,6 +10,11 @@ use super::limits::Room;
 use super::state::{Lease, State, delayed_member};
 
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
+const NOT_COUNTED: &str =
+    "lease ended: the worker died, hung or lost the server; not counted, because the job may not have started";
+const UNKNOWN: &str = "lease ended: worker died, outcome unknown";
+/// Leases of what is fetched ahead have multiples of this as tokens, and no others have.
+pub(super) const AHEAD: u64 = 16;
 /// The most leases that one reserve takes back.
 const RECLAIM_CAP: usize = 100;
 /// The most due jobs that one reserve promotes above four times what it wants, and in all where some are more urgent than others.
@@ -184,7 +189,12 @@ impl State {
         room: Room,
     ) -> ReserveReply {
         // Larger than every token before, and following the clock.
-        let token = self.now_us().max(self.meta.token.unwrap_or(0) + 1);
+        let after_last = self.now_us().max(self.meta.token.unwrap_or(0) + 1);
+        let token = if reserve.ahead {
+            after_last.next_multiple_of(AHEAD)
+        } else {
+            after_last + u64::from(after_last.is_multiple_of(AHEAD))
+        };
         self.meta.token = Some(token);
         let lease = Lease { ends: self.after(reserve.lease_ms), token };
         for id in ids {
@@ -307,8 +317,8 @@ impl State {
         Ok(Answer::Count(reclaimed as u64))
     }
 
-    /// Leases that are over, the oldest first, back to the heads of their lists in that order; each counts as a failure,
-    /// and a job with no retries left has failed.
+    /// Leases that are over, the oldest first, back to the heads of their lists in that order; a job with no retries left has
+    /// failed.
     fn reclaim_ended(&mut self, cap: usize) -> usize {
         let ended = self.leases.iter().filter(|(_, lease)| lease.ends <= self.clock);
         let mut ended: Vec<_> = ended.map(|(id, lease)| (lease.ends, id.clone())).collect();
@@ -316,10 +326,10 @@ impl State {
         ended.truncate(cap);
         let mut gave_up = 0;
         for (_, id) in ended.iter().rev() {
-            self.leases.remove(id);
+            let lease = self.leases.remove(id).unwrap();
             let place = self.places.remove(id);
             let Some(record) = self.records.get(id).cloned() else { continue };
-            if self.came_back(id, true, WORKER_LOST) > record.max_retries {
+            if self.lease_ended(id, lease.token, record.max_retries) {
                 self.enter_failed(id, record.key.as_deref());
                 gave_up += 1;
             } else {
@@ -332,5 +342,17 @@ impl State {
             self.trim_failed(gave_up);
         }
         ended.len()
+    }
+
+    /// Counts as a failure what had started: by hand at once, else where its worker said so. Says whether that was the last.
+    fn lease_ended(&mut self, id: &str, token: u64, max_retries: u64) -> bool {
+        let note = self.returned.entry(id.to_owned()).or_default();
+        let has_started = !token.is_multiple_of(AHEAD) || note.is_started;
+        if !has_started && !note.is_suspect && max_retries > 0 {
+            NOT_COUNTED.clone_into(&mut note.error);
+        }
+        note.is_suspect = true;
+        let lost = if max_retries == 0 { UNKNOWN } else { WORKER_LOST };
+        has_started && self.came_back(id, true, lost) > max_retries
     }
 }

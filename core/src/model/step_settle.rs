@@ -29,8 +29,15 @@ impl State {
         for outcome in outcomes {
             let leases = if matches!(outcome.became, Became::Done(_)) { &before } else { &self.leases };
             let is_held = leases.get(&outcome.id).is_some_and(|lease| lease.token == outcome.token);
-            flags.push(if is_held { '1' } else { '0' });
-            if !is_held {
+            let starts = outcome.is_start();
+            // What is over is not started, also where nobody took it yet.
+            let is_over = starts && leases.get(&outcome.id).is_some_and(|lease| lease.ends <= self.clock);
+            flags.push(if is_held && !is_over { '1' } else { '0' });
+            if !is_held || is_over {
+                continue;
+            }
+            if starts {
+                self.returned.entry(outcome.id.clone()).or_default().is_started = true;
                 continue;
             }
             let was_there = self.leases.remove(&outcome.id).is_some();
@@ -52,10 +59,19 @@ impl State {
                         // A failure hook may also set how often the job has failed.
                         self.records.insert(outcome.id.clone(), record.clone());
                         self.meta.large |= record.bytes().len() > LARGE;
-                        self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
+                        if !matches!(verb, Verb::Unstarted) {
+                            self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
+                        }
                     }
                     let is_failure = matches!(verb, Verb::Retry | Verb::Failed);
-                    self.came_back(&outcome.id, is_failure, error);
+                    if matches!(verb, Verb::Unstarted) {
+                        // It has not come back from anywhere.
+                        if let Some(note) = self.returned.get_mut(&outcome.id) {
+                            note.is_started = false;
+                        }
+                    } else {
+                        self.came_back(&outcome.id, is_failure, error);
+                    }
                     if matches!(verb, Verb::Failed) {
                         let key = self.records.get(&outcome.id).and_then(|record| record.key.clone());
                         self.enter_failed(&outcome.id, key.as_deref());
@@ -69,7 +85,7 @@ impl State {
                         self.wake_for(at);
                     } else {
                         match verb {
-                            Verb::Release => released.push((level, &outcome.id, place)),
+                            Verb::Release | Verb::Unstarted => released.push((level, &outcome.id, place)),
                             _ => self.put_at_tail(level, &outcome.id),
                         }
                         self.wake_one();
@@ -77,7 +93,7 @@ impl State {
                     let counter = match verb {
                         Verb::Retry => "retried",
                         Verb::Failed => "failed",
-                        Verb::Again | Verb::Release => "released",
+                        Verb::Again | Verb::Release | Verb::Unstarted | Verb::Start => "released",
                     };
                     self.count(counter, 1);
                 }

@@ -171,6 +171,7 @@ impl World<'_> {
         Ok(())
     }
 
+    #[allow(clippy::too_many_lines)] // one arm a step
     fn command_of(&mut self, step: &Step) -> (Who, Command) {
         let nobody = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::All };
         match step {
@@ -189,12 +190,13 @@ impl World<'_> {
                         attempts,
                         returns: attempts + 1,
                         error: "7;odd".to_owned(),
+                        ..Returned::default()
                     });
                     list.push((id, self.record(record), self.due(*when), note));
                 }
                 (*who, Command::PushUnique { call: self.next_call(*who), if_held: *if_held, items: list })
             }
-            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings } => {
+            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, endings } => {
                 let promise = if *keeps_promise { self.promises[who.client] } else { 0 };
                 let outcomes = self.outcomes(endings);
                 let reserve = ReserveCall {
@@ -204,6 +206,7 @@ impl World<'_> {
                     wait_ms: *wait_ms,
                     max_bytes: *max_bytes,
                     promise,
+                    ahead: *ahead,
                     outcomes,
                 };
                 (*who, Command::Reserve(reserve))
@@ -379,6 +382,7 @@ impl World<'_> {
         }
     }
 
+    #[allow(clippy::too_many_lines)] // one line an event
     fn see_events(&mut self, before: &State, sent: &Sent, answer: &Answer) {
         let after = &self.state;
         let grew = |name| after.stats.get(name) > before.stats.get(name);
@@ -412,6 +416,7 @@ impl World<'_> {
         let acks = sent.command.outcomes().iter().zip(settled.chars());
         let stale_ack = acks.clone().any(|(outcome, flag)| flag == '0' && matches!(outcome.became, Became::Done(_)));
         events.push(("a stale ack was refused", stale_ack));
+        events.extend(events_of_starts(before, sent, settled, after));
         let gives = |outcome: &Outcome| matches!(outcome.became, Became::Done(Some(_)));
         events.push(("a result was kept", !was_answered && after.results != before.results));
         events.extend(woken_waiters(sent, text, settled, was_answered));
@@ -522,6 +527,7 @@ impl World<'_> {
                 wait_ms: 0,
                 max_bytes: 1,
                 keeps_promise: false,
+                ahead: false,
                 endings: last(),
             },
             Step::Settle { who, endings: last() },
@@ -664,6 +670,27 @@ fn events_of_rounds(before: &State, sent: &Sent, reserve: &ReserveCall) -> [(&'s
         ("a reserve reached its reclaim cap", ended > 100),
         ("a reserve reached its promote cap", due > promote_cap(used, reserve.want)),
         ("leases were shortened when the clock was set back", is_too_long),
+    ]
+}
+
+/// What was said of starts, and who paid for leases that ended.
+fn events_of_starts(before: &State, sent: &Sent, flags: &str, after: &State) -> [(&'static str, bool); 4] {
+    let starts = || sent.command.outcomes().iter().zip(flags.chars()).filter(|(outcome, _)| outcome.is_start());
+    let is_over = |outcome: &Outcome| {
+        let lease = before.leases.get(&outcome.id);
+        lease.is_some_and(|lease| lease.token == outcome.token && lease.ends <= before.clock)
+    };
+    let paid = |id: &String| {
+        let note = |state: &State| state.returned.get(id).map(|note| (note.attempts, note.is_suspect));
+        Some((note(before).unwrap_or_default(), note(after)?))
+    };
+    let reclaimed = after.stats.get("reclaimed") > before.stats.get("reclaimed");
+    let ended = || after.returned.keys().filter(|_| reclaimed).filter_map(paid);
+    [
+        ("a start was noted", starts().any(|(_, flag)| flag == '1')),
+        ("a start under an old lease was refused", starts().any(|(outcome, flag)| flag == '0' && is_over(outcome))),
+        ("a lease that ended was not charged", ended().any(|(old, new)| old.0 == new.0 && !old.1 && new.1)),
+        ("a suspect was charged", ended().any(|(old, new)| old.1 && old.0 < new.0)),
     ]
 }
 

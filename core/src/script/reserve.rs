@@ -13,7 +13,7 @@ script! {
     Reserve = "reserve",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
-        call_slot: usize, call_number: Digits, call_renew: Renewal, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ack_count: usize, keyed: usize, result_count: JobKeys
+        call_slot: usize, call_number: Digits, call_renew: Renewal, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ahead: usize, ack_count: usize, keyed: usize, result_count: JobKeys
     }
 }
 

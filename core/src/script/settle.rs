@@ -36,6 +36,10 @@ pub(crate) enum Verb {
     Again,
     /// Given back: to the head of its ready list, or due after the delay; not counted.
     Release,
+    /// The same of a job that was only fetched ahead: it has not come back from a run.
+    Unstarted,
+    /// No outcome yet: it stays reserved, and its run is about to start.
+    Start,
     /// Counts a failure and is retried no more.
     Failed,
 }
@@ -46,6 +50,8 @@ impl Verb {
             Self::Retry => "retry",
             Self::Again => "again",
             Self::Release => "release",
+            Self::Unstarted => "unstarted",
+            Self::Start => "start",
             Self::Failed => "failed",
         }
     }

@@ -7,6 +7,7 @@
 //! | `runs.rs` | executors take runs and say how they ended |
 //! | `calls.rs` | the fetch loop asks when to call, and delivers what came |
 //! | `outcomes.rs` | outcomes that wait for a call |
+//! | `starts.rs` | jobs of which the server must know before they start |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
 //! | `events.rs` | what is told of it all |
@@ -17,6 +18,7 @@ mod events;
 mod leases;
 mod outcomes;
 mod runs;
+mod starts;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -31,6 +33,7 @@ pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
 
+use self::starts::{Start, Starts};
 use super::event::WorkerEvent;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
@@ -64,6 +67,7 @@ struct State {
     free: Vec<usize>,
     /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
+    starts: Starts,
     running: usize,
     last_end: Option<Instant>,
     /// Calls under way, and how many jobs they may bring.
@@ -111,6 +115,7 @@ struct Held {
     fetched_at: Instant,
     /// Before this moment its lease cannot be over, whatever happened to this process or the network.
     sure_until: Instant,
+    start: Start,
     run: Option<Running>,
 }
 
@@ -134,6 +139,7 @@ impl Desk {
                 held: Vec::new(),
                 free: Vec::new(),
                 fetched: VecDeque::new(),
+                starts: Starts::default(),
                 running: 0,
                 last_end: None,
                 calls: 0,
@@ -184,8 +190,16 @@ impl State {
             self.held.push(None);
             self.held.len() - 1
         });
+        self.starts.waits(held.start);
         self.held[place] = Some(held);
         self.fetched.push_back(place);
+    }
+
+    /// The same of one that waits.
+    fn release_waiting(&mut self, place: usize) -> Option<Held> {
+        let held = self.release_place(place)?;
+        self.starts.waits_no_more(held.start);
+        Some(held)
     }
 
     fn release_place(&mut self, place: usize) -> Option<Held> {

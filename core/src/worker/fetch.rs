@@ -242,6 +242,7 @@ impl Fetcher {
             wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
             promise: lane.promise,
             max_bytes: lane.appetite.bytes(),
+            ahead: true,
         };
         let (desk, queue, past) = (Arc::clone(&self.desk), lane.queue.clone(), Arc::clone(&lane.past));
         self.calls.spawn(async move {

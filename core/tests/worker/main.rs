@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod charges;
 mod failure_hook;
 mod leases;
 mod log;

@@ -61,7 +61,7 @@ async fn a_frozen_worker_is_refused_and_goes_on() {
     assert_eq!(zombie.heard("waits"), 1);
     support::signal(zombie.child.id(), "-STOP");
     let mine = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(20))).await.unwrap().remove(0);
-    assert_eq!(mine.attempt(), 2);
+    assert_eq!((mine.attempt(), mine.returns), (1, 0), "nobody knows whether it had started");
     server.queue("gate").push(job("open")).await.unwrap();
     support::signal(zombie.child.id(), "-CONT");
     assert_eq!(zombie.heard("lost"), 1);
@@ -77,7 +77,7 @@ async fn a_job_that_kills_its_worker_ends_in_failed() {
     let server = Server::start();
     let queue = server.queue("orders");
     queue.push(job("poison").max_retries(2)).await.unwrap();
-    for attempt in 1..=3 {
+    for attempt in [1, 1, 2, 3] {
         let mut worker = Process::start(&server, "processes::worker_process", "");
         assert_eq!(worker.heard("poisoned"), attempt);
         worker.child.wait().unwrap();

@@ -281,7 +281,7 @@ class ReservedJob:
     def headers(self) -> dict[str, str]: ...
     @property
     def returns(self) -> int:
-        """How often it came back from a worker: failed, released, or its lease ended."""
+        """How often it came back from a worker that had started it: failed, released, or its lease ended."""
 
     @property
     def result_ttl(self) -> float | None:
@@ -396,7 +396,7 @@ class JobView:
     def headers(self) -> dict[str, str]: ...
     @property
     def returns(self) -> int:
-        """How often it came back from a worker: failed, released, or its lease ended."""
+        """How often it came back from a worker that had started it: failed, released, or its lease ended."""
 
     @property
     def result_ttl(self) -> float | None:

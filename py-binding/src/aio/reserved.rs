@@ -1,7 +1,7 @@
 //! Reserved jobs on their way to the event loop.
 
 use duly::runtime::background;
-use duly::{Error, Job, Millis, Outcome, Settlement};
+use duly::{Error, Job};
 
 /// Jobs that nobody has yet: if the asyncio future was cancelled meanwhile, or its loop is gone, they are given back.
 pub(super) struct Reserved {
@@ -34,12 +34,8 @@ impl Drop for Reserved {
 }
 
 async fn give_back(jobs: Vec<Job>) -> Result<(), Error> {
-    let outcome = Outcome::Release { after: Millis::ZERO };
     for of_one_queue in jobs.chunk_by(|a, b| a.queue().name() == b.queue().name()) {
-        // Each goes to the head of its list: the last one first keeps their order.
-        let released: Vec<_> =
-            of_one_queue.iter().rev().map(|job| Settlement { outcome, ..Settlement::done(job) }).collect();
-        of_one_queue[0].queue().settle_all(&released).await?;
+        of_one_queue[0].queue().give_back(of_one_queue).await?;
     }
     Ok(())
 }

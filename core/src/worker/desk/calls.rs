@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcomes::{Batch, OUTCOMES_A_CALL, give_back};
+use super::outcomes::{Batch, OUTCOMES_A_CALL, Told};
+use super::starts::Start;
 use super::{Desk, Held, Phase, State};
 use crate::job::Job;
+use crate::script::Verb;
 
 /// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.
 const RIDE_WITHIN: Duration = Duration::from_millis(5);
@@ -59,12 +61,16 @@ impl Desk {
         }
         state.may_have_more = due;
         state.give_back_hoarded(now, self);
+        state.note_starts(now);
         let want = state.want();
         let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
         // Beside a call that is under way only what is worth one of its own.
         let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
         let leave_now = state.outcomes >= least && (state.fetched.is_empty() || state.outcomes >= OUTCOMES_A_CALL);
-        if leave_now || (ride_over && state.outcomes > 0) || (due && want.jobs >= least && state.is_low()) {
+        // An executor waits for it.
+        let start_now = state.starts.unsent > 0 && state.calls == 0;
+        if leave_now || start_now || (ride_over && state.outcomes > 0) || (due && want.jobs >= least && state.is_low())
+        {
             let concurrency = state.concurrency;
             state.prefetch.grow(concurrency);
             state.fetcher_is_awake = true;
@@ -73,6 +79,7 @@ impl Desk {
         let until = [
             state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
             state.next_look_for_hoarded(now),
+            state.next_start_at(now),
             match state.phase {
                 Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
                 _ => None,
@@ -99,9 +106,15 @@ impl Desk {
         let mut state = self.lock();
         state.calls += 1;
         state.asked += want;
-        let mut batch = state.lanes[lane].pop_front().unwrap_or_default();
+        // What was not told by the end is left to the end of the leases.
+        let is_over = state.phase == Phase::Over;
+        let next = if is_over { None } else { state.lanes[lane].pop_front() };
+        let mut batch = next.unwrap_or_default();
         batch.asked_at = Some(Instant::now());
         state.outcomes -= batch.outcomes.len();
+        if state.starts.unsent > 0 {
+            state.starts.unsent -= batch.starts();
+        }
         if state.outcomes == 0 {
             state.oldest_outcome = None;
         }
@@ -133,10 +146,10 @@ impl Desk {
         let count = jobs.len();
         for job in jobs {
             if state.phase == Phase::Working {
-                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, run: None });
+                let start = Start::of(&job);
+                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
-                let job = Arc::new(job);
-                let _ = state.note(lane, &job, &give_back(&job));
+                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Told::Released);
             }
         }
         self.wake_executors(state, count);
@@ -164,8 +177,8 @@ impl State {
     }
 
     pub(super) fn wake_to_refill(&mut self) -> bool {
-        let stopping = self.phase != Phase::Working;
-        self.wake_if(stopping || (self.may_have_more && self.is_low() && self.want().jobs > 0))
+        let must_wake = self.phase != Phase::Working || self.has_starts();
+        self.wake_if(must_wake || (self.may_have_more && self.is_low() && self.want().jobs > 0))
     }
 
     pub(super) fn wake_for_outcome(&mut self) -> bool {
@@ -173,7 +186,7 @@ impl State {
         let no_timer = self
             .oldest_outcome
             .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
-        self.wake_if(stopping || self.fetched.is_empty() || no_timer)
+        self.wake_if(stopping || self.has_starts() || self.fetched.is_empty() || no_timer)
     }
 
     pub(super) fn wake_if(&mut self, needed: bool) -> bool {

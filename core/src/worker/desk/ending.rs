@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::outcomes::{Batch, failure, give_back};
+use super::outcomes::{Batch, Told, failure, give_back};
 use super::{Desk, Held, Phase, State};
+use crate::script::Verb;
 use crate::time::{LONGEST_WAIT, Millis};
 use crate::worker::event::{AboutJob, Interruption, WorkerEvent};
 
@@ -174,7 +175,7 @@ impl State {
         let Some(run) = &mut held.run else {
             // It waits for an executor: only a lost lease ends that.
             self.fetched.retain(|&waiting| waiting != place);
-            self.release_place(place);
+            self.release_waiting(place);
             return;
         };
         if run.interrupted.is_some() {
@@ -237,8 +238,8 @@ impl State {
 
     pub(super) fn give_back_fetched(&mut self) {
         for place in std::mem::take(&mut self.fetched) {
-            if let Some(held) = self.release_place(place) {
-                let _ = self.note(held.lane, &held.job, &give_back(&held.job));
+            if let Some(held) = self.release_waiting(place) {
+                self.note_other(held.lane, &held.job, Verb::Unstarted, Told::Released);
             }
         }
     }

@@ -57,11 +57,11 @@ impl Desk {
                 _ => {}
             }
         }
-        // Executors may be free by now because what waited for them was lost.
-        if lost > 0 && state.wake_to_refill() {
+        // Executors may be free by now because what waited for them was lost, or starts be noted because it was not.
+        if lost + sure_again > 0 && state.wake_to_refill() {
             self.for_fetcher.notify_one();
         }
-        self.wake_executors(state, sure_again);
+        self.wake_executors(state, sure_again + lost);
         if sure_again > 0 && sure_until <= now {
             self.for_renewal[lane].notify_one();
         }

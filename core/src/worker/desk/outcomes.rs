@@ -31,6 +31,11 @@ pub(in crate::worker) struct Batch {
 }
 
 impl Batch {
+    /// How many jobs it says of that they start.
+    pub(super) fn starts(&self) -> usize {
+        self.others.iter().filter(|(told, _)| matches!(told, Told::Started(_))).count()
+    }
+
     /// None if its record could not be decoded.
     fn job(&self, place: usize) -> Option<&Arc<Job>> {
         match place.checked_sub(self.acked.len()) {
@@ -45,9 +50,11 @@ impl Batch {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+pub(super) enum Told {
     Failed,
     Released,
+    /// No outcome: the job that is held here is about to start.
+    Started(usize),
 }
 
 impl Desk {
@@ -59,9 +66,12 @@ impl Desk {
     pub(in crate::worker) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
         let acks = batch.acked.len();
-        let mut lost = 0;
+        let (mut lost, mut startable) = (0, 0);
         for (place, &settled) in flags.iter().enumerate() {
-            if !settled && batch.job(place).is_some_and(|job| job.is_being_settled()) {
+            let other = place.checked_sub(acks).and_then(|behind| batch.others.get(behind));
+            if let Some((Told::Started(at), Some(job))) = other {
+                startable += usize::from(state.start_noted(*at, job, settled, self));
+            } else if !settled && batch.job(place).is_some_and(|job| job.is_being_settled()) {
                 // Its handler was first, or has a verb under way that tells.
             } else if !settled {
                 lost += 1;
@@ -70,7 +80,7 @@ impl Desk {
                 }
             } else if place < acks {
                 state.report.acked += 1;
-            } else if batch.others.get(place - acks).is_some_and(|(told, _)| *told == Told::Failed) {
+            } else if other.is_some_and(|(told, _)| *told == Told::Failed) {
                 state.report.failed += 1;
             } else {
                 state.report.released += 1;
@@ -80,6 +90,7 @@ impl Desk {
         if let Some(jobs) = lost.checked_sub(MOST_TOLD_SINGLY).filter(|&jobs| jobs > 0) {
             state.tell(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
+        self.wake_executors(state, startable);
     }
 }
 
@@ -101,6 +112,14 @@ impl State {
         }
         self.count_outcome(Instant::now());
         next
+    }
+
+    /// Notes what is said of a job that no policy decides about.
+    pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, told: Told) {
+        let batch = self.open_batch(lane);
+        batch.outcomes.other(verb, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
+        batch.others.push((told, Some(Arc::clone(job))));
+        self.count_outcome(Instant::now());
     }
 
     /// Notes a job whose record cannot be decoded as failed.

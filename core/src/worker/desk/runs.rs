@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcomes::failure;
+use super::starts::Turn;
 use super::{Desk, Phase, Running, State};
 use crate::error::Error;
 use crate::job::Job;
@@ -174,7 +175,7 @@ impl State {
             return Taken::Over;
         }
         let started = Instant::now();
-        let Some(place) = self.next_sure(started) else { return Taken::None };
+        let Some(place) = self.next_to_start(started) else { return Taken::None };
         self.next_run += 1;
         let number = self.next_run;
         let Some(held) = self.held[place].as_mut() else { return Taken::None };
@@ -193,11 +194,20 @@ impl State {
         Taken::Run(Run { job, number, place, started })
     }
 
-    /// The first job whose lease is surely ours. While this process was frozen, or no renewal came through, another worker may
+    /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through, another worker may
     /// have run and acked what waited here: that waits on, until a renewal says whether it is ours.
-    fn next_sure(&mut self, now: Instant) -> Option<usize> {
-        let is_sure = |place: &usize| self.held[*place].as_ref().is_some_and(|held| held.sure_until > now);
-        let at = self.fetched.iter().position(is_sure)?;
-        self.fetched.remove(at)
+    fn next_to_start(&mut self, now: Instant) -> Option<usize> {
+        for (at, &place) in self.fetched.iter().enumerate() {
+            let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
+            match self.turn_of(held) {
+                Turn::Now => {
+                    self.starts.waits_no_more(held.start);
+                    return self.fetched.remove(at);
+                }
+                Turn::Later => {}
+                Turn::First => return None,
+            }
+        }
+        None
     }
 }

@@ -1,0 +1,198 @@
+//! Jobs of which the server is told that they start before they do, so that a worker that dies is charged to nobody else.
+//!
+//! - A *suspect* is a job that a worker died with. It may be what killed it, so its start is noted just before its run, when an
+//!   executor is free for it, and no other suspect is started until that run has ended, or has gone on for a while. So when
+//!   the worker dies now, the job that pays is the one that ran.
+//! - A job without retries must not run twice: its start is noted before its handler runs, from the first time on. Those that
+//!   are next are noted together, as each would else cost a round trip.
+//!
+//! All others have nothing noted, and are taken as they come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::outcomes::Told;
+use super::{Desk, Held, State};
+use crate::job::Job;
+use crate::script::Verb;
+
+/// A suspect that runs for as long as this lets the next one start beside it, or long runs would wait for each other.
+const ALONE: Duration = Duration::from_millis(100);
+/// Jobs without retries are noted for as much work as this part of what is fetched ahead.
+const PART_OF_AHEAD: usize = 4;
+
+/// What the server must know before a job is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Nothing.
+    Free,
+    /// That it starts; it is not told yet.
+    Suspect,
+    WithoutRetries,
+    /// That it starts; it is being told.
+    Noting {
+        suspect: bool,
+    },
+    /// It knows.
+    Noted {
+        suspect: bool,
+    },
+}
+
+impl Start {
+    pub(super) fn of(job: &Job) -> Self {
+        if job.envelope.max_attempts == 0 {
+            Self::WithoutRetries
+        } else if job.is_suspect() {
+            Self::Suspect
+        } else {
+            Self::Free
+        }
+    }
+}
+
+/// The waiting jobs of which starts are noted.
+#[derive(Debug, Default)]
+pub(super) struct Starts {
+    suspects: usize,
+    without_retries: usize,
+    /// Jobs without retries that are noted, or about to be.
+    noted: usize,
+    /// The suspect whose turn it is, from the moment that its start is to be noted until its run has ended.
+    turn: Option<(usize, Arc<Job>)>,
+    /// Starts that wait for a call.
+    pub(super) unsent: usize,
+}
+
+impl Starts {
+    /// A job begins to wait.
+    pub(super) fn waits(&mut self, start: Start) {
+        match start {
+            Start::Suspect => self.suspects += 1,
+            Start::WithoutRetries => self.without_retries += 1,
+            Start::Noting { suspect: false } | Start::Noted { suspect: false } => self.noted += 1,
+            _ => {}
+        }
+    }
+
+    /// It waits no more, or as another.
+    pub(super) fn waits_no_more(&mut self, start: Start) {
+        match start {
+            Start::Suspect => self.suspects -= 1,
+            Start::WithoutRetries => self.without_retries -= 1,
+            Start::Noting { suspect: false } | Start::Noted { suspect: false } => self.noted -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// May an executor take it?
+pub(super) enum Turn {
+    Now,
+    /// Not yet, and those behind it may go first.
+    Later,
+    /// Not yet, and those behind it wait with it.
+    First,
+}
+
+impl State {
+    /// May a waiting job be started now?
+    pub(super) fn turn_of(&self, held: &Held) -> Turn {
+        match held.start {
+            Start::Suspect | Start::Noting { suspect: true } => Turn::Later,
+            Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
+            // The last free executor is for the suspect whose start is being noted.
+            Start::Free if self.suspect_waits() && self.running + 1 >= self.concurrency => Turn::Later,
+            Start::Free | Start::Noted { .. } => Turn::Now,
+        }
+    }
+
+    /// Does the suspect whose turn it is wait for the answer, or for an executor?
+    fn suspect_waits(&self) -> bool {
+        self.held_in_turn().is_some_and(|held| held.run.is_none())
+    }
+
+    fn held_in_turn(&self) -> Option<&Held> {
+        let (place, job) = self.starts.turn.as_ref()?;
+        self.held[*place].as_ref().filter(|held| Arc::ptr_eq(&held.job, job))
+    }
+
+    /// From when on the next suspect may be started; none if that is when something else has happened.
+    fn next_suspect_at(&self, now: Instant) -> Option<Instant> {
+        if self.starts.suspects == 0 || self.running >= self.concurrency {
+            return None;
+        }
+        match self.held_in_turn() {
+            None => Some(now),
+            Some(held) => held.run.as_ref().map(|run| run.started + ALONE),
+        }
+    }
+
+    /// When to look again whether starts are to be noted.
+    pub(super) fn next_start_at(&self, now: Instant) -> Option<Instant> {
+        self.next_suspect_at(now).filter(|&at| at > now)
+    }
+
+    /// Jobs without retries that are to be noted now.
+    fn start_together(&self) -> usize {
+        let most = self.concurrency + self.prefetch.ahead() / PART_OF_AHEAD;
+        if 2 * self.starts.noted > most { 0 } else { (most - self.starts.noted).min(self.starts.without_retries) }
+    }
+
+    /// Must the fetch loop wake for a start, now or earlier than it does by itself?
+    pub(super) fn has_starts(&self) -> bool {
+        if self.starts.suspects + self.starts.without_retries == 0 {
+            return false;
+        }
+        let now = Instant::now();
+        let is_due = |at| at <= now || self.fetcher_wakes_at.is_none_or(|wakes_at| at < wakes_at);
+        self.start_together() > 0 || self.next_suspect_at(now).is_some_and(is_due)
+    }
+
+    /// Notes the starts of those whose turn it is for the next call.
+    pub(super) fn note_starts(&mut self, now: Instant) {
+        let mut suspects = usize::from(self.next_suspect_at(now).is_some_and(|at| at <= now));
+        let mut together = self.start_together();
+        if suspects + together == 0 {
+            return;
+        }
+        let mut next = Vec::new();
+        for &place in &self.fetched {
+            let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
+            let left = match held.start {
+                Start::Suspect => &mut suspects,
+                Start::WithoutRetries => &mut together,
+                _ => continue,
+            };
+            if *left > 0 {
+                *left -= 1;
+                next.push(place);
+            }
+        }
+        for place in next {
+            let Some(held) = self.held[place].as_mut() else { continue };
+            let suspect = held.start == Start::Suspect;
+            self.starts.waits_no_more(held.start);
+            held.start = Start::Noting { suspect };
+            self.starts.waits(held.start);
+            let (job, lane) = (Arc::clone(&held.job), held.lane);
+            if suspect {
+                self.starts.turn = Some((place, Arc::clone(&job)));
+            }
+            self.starts.unsent += 1;
+            self.note_other(lane, &job, Verb::Start, Told::Started(place));
+        }
+    }
+
+    /// The answer to a start: the server has noted it, or the lease is over. Says whether an executor may want to know.
+    pub(super) fn start_noted(&mut self, place: usize, job: &Arc<Job>, noted: bool, desk: &Desk) -> bool {
+        let Some(held) = self.held[place].as_mut().filter(|held| Arc::ptr_eq(&held.job, job)) else { return false };
+        let Start::Noting { suspect } = held.start else { return false };
+        if noted {
+            held.start = Start::Noted { suspect };
+        } else {
+            self.interrupt(place, crate::worker::event::Interruption::LeaseLost, desk);
+        }
+        true
+    }
+}
