@@ -78,7 +78,7 @@ def test_push_and_new_job_take_the_same_arguments(queue: duly.Queue) -> None:
 def test_what_python_shows_of_a_client_is_what_it_takes() -> None:
     shown = inspect.signature(duly.Client).parameters.values()
     settings = {one.name: one.default for one in shown if one.kind is one.KEYWORD_ONLY}
-    assert len(settings) == 13
+    assert len(settings) == 14
     clients: list[Any] = [duly.Client, duly.aio.Client]
     for client in clients:
         client("redis://localhost", **settings)

@@ -14,10 +14,11 @@ pub use partitions::Partitions;
 pub use worker::{Engine, Executor, NextRun, Run};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::audit::{AuditOptions, AuditReport};
-use crate::client::ClientBuilder;
+use crate::client::{self, ClientBuilder};
 use crate::data::Data;
 use crate::envelope::Envelope;
 use crate::error::Error;
@@ -67,6 +68,8 @@ pub struct Client {
 struct Shared {
     builder: ClientBuilder,
     made: PerProcess<crate::Client>,
+    /// A child forks a closed client closed.
+    is_closed: AtomicBool,
 }
 
 impl Client {
@@ -74,7 +77,8 @@ impl Client {
     ///
     /// Errors: `InvalidArgument`.
     pub fn new(builder: ClientBuilder) -> Result<Self, Error> {
-        let client = Self { shared: Arc::new(Shared { builder, made: PerProcess::new() }) };
+        let client =
+            Self { shared: Arc::new(Shared { builder, made: PerProcess::new(), is_closed: AtomicBool::new(false) }) };
         client.inner()?;
         Ok(client)
     }
@@ -86,7 +90,21 @@ impl Client {
         Ok(client)
     }
 
+    /// See [`crate::Client::close`].
+    pub fn close<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        let Some(client) = self.shared.made.known() else { return Ok(()) };
+        let close = async {
+            client.close().await;
+            Ok(())
+        };
+        block_on(close, || interrupt.check())
+    }
+
     fn inner(&self) -> Result<Arc<crate::Client>, Error> {
+        if self.shared.is_closed.load(Ordering::Relaxed) {
+            return Err(client::closed());
+        }
         self.shared.made.get(|| self.shared.builder.clone().build())
     }
 

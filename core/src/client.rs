@@ -1,6 +1,7 @@
 //! The client: settings, one connection layer, one session.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub const DEFAULT_PREFIX: &str = "duly:";
 const WORKER_DEADLINE: Duration = Duration::from_secs(2);
 /// How often a call that goes on looks whether its embedded server is alive: a `PING` on its socket.
 const LOOK_AFTER_EMBEDDED: Duration = Duration::from_millis(250);
+/// How often a client that is closed lets others have the runtime.
+const TURNS: usize = 4;
 const DEFAULT_URL: &str = "redis://127.0.0.1:6379";
 
 /// The way to the queues of one server. Cheap to clone; clones share their connections.
@@ -41,6 +44,7 @@ pub(crate) struct Shared {
     embedded: Option<EmbeddedFolder>,
     server_hint: Option<PathBuf>,
     backend: OnceCell<Backend>,
+    is_closed: AtomicBool,
     pub(crate) prefix: String,
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
@@ -116,6 +120,9 @@ impl Client {
     /// worker makes them again.
     pub(crate) fn for_worker(&self) -> Result<Self, Error> {
         let shared = &self.shared;
+        if shared.is_closed.load(Ordering::Relaxed) {
+            return Err(closed());
+        }
         let mut settings = shared.settings.clone();
         settings.deadline = settings.deadline.min(WORKER_DEADLINE);
         settings.command_timeout = settings.command_timeout.min(WORKER_DEADLINE);
@@ -128,6 +135,7 @@ impl Client {
                 embedded: shared.embedded.clone(),
                 server_hint: shared.server_hint.clone(),
                 backend: OnceCell::new(),
+                is_closed: AtomicBool::new(false),
                 prefix: shared.prefix.clone(),
                 ids: IdGenerator::new(),
                 session: Session::new()?,
@@ -144,7 +152,22 @@ impl Client {
         self.command("ping", 0, redis::cmd("PING")).await.map(|_| ())
     }
 
+    /// Closes the connections of this client, its clones and its queues. Calls that are under way end first; later ones are
+    /// refused. Workers have connections of their own, and an embedded server is left when all of these are dropped.
+    pub async fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        let Some(backend) = self.shared.backend.get() else { return };
+        backend.connection.close();
+        // The runtime drops the tasks of the connections, and with them their sockets, when it has its next turns.
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn backend(&self, operation: &'static str) -> Result<&Backend, Error> {
+        if self.shared.is_closed.load(Ordering::Relaxed) {
+            return Err(closed().during(operation));
+        }
         if let Some(backend) = self.shared.backend.get() {
             return Ok(backend);
         }
@@ -212,6 +235,10 @@ impl Client {
             }
         }
     }
+}
+
+pub(crate) fn closed() -> Error {
+    Error::invalid("the client was closed: make a new one")
 }
 
 impl std::fmt::Debug for Client {
@@ -439,6 +466,7 @@ impl ClientBuilder {
                 embedded,
                 server_hint: self.server_hint,
                 backend: OnceCell::new(),
+                is_closed: AtomicBool::new(false),
                 prefix: self.prefix,
                 ids: IdGenerator::new(),
                 session: Session::new()?,

@@ -76,6 +76,11 @@ impl<T> PerProcess<T> {
         Ok(value)
     }
 
+    /// The value of this process, if it was made.
+    pub fn known(&self) -> Option<Arc<T>> {
+        self.made_in(std::process::id()).0
+    }
+
     /// What this process made; and where the next process puts what it makes.
     fn made_in(&self, pid: u32) -> (Option<Arc<T>>, &OnceBox<Made<T>>) {
         let mut at = &self.first;

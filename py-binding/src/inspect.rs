@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::convert;
 use crate::job;
 
-/// How many jobs are where, and what comes next. Times are in seconds.
+/// How many jobs are where, and what comes next. Spans are in seconds.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Counts {
     delayed: u64,
@@ -75,16 +75,19 @@ impl JobView {
         &self.envelope().id
     }
 
+    /// What was pushed, decoded.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::to_python(py, &self.envelope().data)
     }
 
+    /// What was pushed, byte for byte.
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.envelope().data.as_bytes())
     }
 
+    /// The complete JSON package, as an export or an older consumer reads it; if undecodable the stored bytes.
     #[getter]
     fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.view.package())
@@ -105,6 +108,7 @@ impl JobView {
         self.envelope().priority
     }
 
+    /// Failures so far.
     #[getter]
     fn attempts(&self) -> u32 {
         self.envelope().attempts
@@ -115,6 +119,7 @@ impl JobView {
         self.envelope().max_attempts
     }
 
+    /// The text of the last failure; empty if there was none.
     #[getter]
     fn error(&self) -> &str {
         &self.envelope().error
@@ -125,16 +130,19 @@ impl JobView {
         job::headers(py, self.envelope())
     }
 
+    /// The longest run, in seconds.
     #[getter]
     fn timeout(&self) -> Option<f64> {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
+    /// For how many seconds its result is kept; None when none is.
     #[getter]
     fn result_ttl(&self) -> Option<f64> {
         self.envelope().result_ttl.map(Millis::as_seconds)
     }
 
+    /// When it was pushed, in unix seconds, by the clock of the host that pushed it.
     #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
@@ -145,21 +153,25 @@ impl JobView {
         self.view.state.as_str()
     }
 
+    /// Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job.
     #[getter]
     fn at(&self) -> Option<f64> {
         self.view.at.map(Millis::as_seconds)
     }
 
+    /// How often it came back from a worker: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.view.returns
     }
 
+    /// How far its run has come, if it is reserved and its handler told.
     #[getter]
     fn progress(&self) -> Option<Progress> {
         self.view.progress.clone().map(Progress::from)
     }
 
+    /// Why the record could not be decoded, if so; the data is None then.
     #[getter]
     fn undecodable(&self) -> Option<&str> {
         self.view.undecodable.as_deref()

@@ -22,7 +22,7 @@ pub(crate) enum Held {
     InRun(InRun),
 }
 
-/// What jobs of the sync and the asyncio queue have in common: everything that can be read.
+/// What a reserved job of a sync or an asyncio queue says of itself.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct ReservedJob {
     held: Held,
@@ -77,6 +77,7 @@ impl ReservedJob {
         self.job().id()
     }
 
+    /// What was pushed, decoded at the first look; the same object each time.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let data = if let Some(data) = self.data.get() {
@@ -88,6 +89,7 @@ impl ReservedJob {
         Ok(data.bind(py).clone())
     }
 
+    /// What was pushed, byte for byte.
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.envelope().data.as_bytes())
@@ -108,11 +110,13 @@ impl ReservedJob {
         self.envelope().priority
     }
 
+    /// Which run this is, 1 for the first.
     #[getter]
     fn attempt(&self) -> u32 {
         self.job().attempt()
     }
 
+    /// Failures so far.
     #[getter]
     fn attempts(&self) -> u32 {
         self.envelope().attempts
@@ -123,6 +127,7 @@ impl ReservedJob {
         self.envelope().max_attempts
     }
 
+    /// The text of the last failure; empty if there was none.
     #[getter]
     fn error(&self) -> &str {
         &self.envelope().error
@@ -133,41 +138,49 @@ impl ReservedJob {
         headers(py, self.envelope())
     }
 
+    /// The fencing token of this lease, greater than that of every earlier lease of this job.
     #[getter]
     fn token(&self) -> u64 {
         self.job().token()
     }
 
+    /// How often it came back from a worker: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.job().returns
     }
 
+    /// The queue that it came from.
     #[getter]
     fn queue(&self, py: Python<'_>) -> Py<PyAny> {
         self.queue.clone_ref(py)
     }
 
+    /// The longest run, in seconds.
     #[getter]
     fn timeout(&self) -> Option<f64> {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
+    /// For how many seconds its result is kept; None when none is.
     #[getter]
     fn result_ttl(&self) -> Option<f64> {
         self.envelope().result_ttl.map(Millis::as_seconds)
     }
 
+    /// When it was pushed, in unix seconds, by the clock of the host that pushed it.
     #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
     }
 
+    /// True once it was acked, failed or released through this object.
     #[getter]
     fn settled(&self) -> bool {
         self.said().is_some() || self.job().is_settled()
     }
 
+    /// True once it was acked through this object.
     #[getter]
     fn acked(&self) -> bool {
         self.said() == Some(Outcome::Done) || self.job().is_acked()
@@ -200,7 +213,11 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
     Ok(headers)
 }
 
-/// A reserved job. One verb settles it: ack, fail or release.
+/// A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over.
+///
+/// In a handler of a `duly.Worker` they send nothing: what they say is noted, and told when the handler has ended.
+/// They raise LeaseLostError there if the run is known to be interrupted, or the job was settled before; a lease that
+/// is lost later is logged.
 #[pyclass(frozen, extends = ReservedJob, module = "duly")]
 pub(crate) struct Job {}
 
@@ -233,7 +250,7 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
 
 #[pymethods]
 impl Job {
-    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    /// Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`).
     #[pyo3(signature = (result=None))]
     fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let reserved = slf.as_super().get();
@@ -247,7 +264,11 @@ impl Job {
         Ok(())
     }
 
-    /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
+    /// Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+    ///
+    /// The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
+    /// `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
+    /// `max_retries` change the job before that is decided.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -268,13 +289,13 @@ impl Job {
         settle(slf, failed, error, changed).map(wait_of)
     }
 
-    /// Gives it back without counting a failure.
+    /// Give it back, at once or after a while, without counting a failure.
     #[pyo3(signature = (after=None))]
     fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         settle(slf, release(after)?, String::new(), None).map(|_| ())
     }
 
-    /// Notes how far the run has come.
+    /// Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
     #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
     fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text<Words>>) -> PyResult<()> {
         let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
@@ -282,7 +303,7 @@ impl Job {
         wait(slf.py(), |signals| job.progress(fraction, &text, signals))
     }
 
-    /// Sets the lease to end this long from now.
+    /// Set the lease to end this long from now (default 10 s).
     #[pyo3(signature = (lease=None))]
     fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let lease = extension(lease)?;

@@ -4,6 +4,7 @@
 
 // Its tests are in python-tests. `cargo test --lib` would compile it once more for none, even with `test = false`.
 #![cfg(not(test))]
+#![allow(clippy::doc_markdown)] // what Python's `help()` shows, copied from the stub by tools/docstrings.py
 
 mod aio;
 mod audit;

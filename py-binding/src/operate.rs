@@ -22,7 +22,7 @@ impl Cancelled {
     }
 }
 
-/// What became of a failed job that was to go round again: `ready`, `duplicate` or `absent`.
+/// What became of a failed job that was to go round again.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Requeued {
     id: String,

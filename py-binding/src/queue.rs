@@ -34,7 +34,7 @@ macro_rules! either {
 }
 pub(crate) use either;
 
-/// One queue of a client.
+/// One queue of a client. Made by `client.queue(name)`; safe to share among threads.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct Queue {
     queue: Whole<blocking::Queue, blocking::Partitions>,
@@ -58,7 +58,11 @@ impl Queue {
     }
 }
 
-/// A queue that is split over several.
+/// A queue that is split over several, because one node of a cluster cannot carry it; made by `client.partitions`.
+///
+/// Its verbs are those of `Queue`. A job's part follows from its key, or else from its id. Priorities and the order of
+/// age hold within a part only; a job that is not there is looked for in every part; `counts` and the verbs for all
+/// jobs make a call a part. The `queue` of a job that came from it is the part.
 #[pyclass(frozen, extends = Queue, module = "duly")]
 pub(crate) struct Partitions {}
 
@@ -92,7 +96,41 @@ impl Queue {
         either!(&self.queue, |queue| queue.name())
     }
 
-    /// Puts a job in and gives its id.
+    /// Put a job in and give its id.
+    ///
+    /// Args:
+    ///     data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
+    ///         whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
+    ///     name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
+    ///     delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+    ///     at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
+    ///         means now.
+    ///     id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+    ///     key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
+    ///         time, until it is done, cancelled or failed for good. Default: none.
+    ///     priority: 0 to 9, and 0 goes first. Default: 5.
+    ///     max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
+    ///     retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+    ///     timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
+    ///         interrupted and has failed. Default: none.
+    ///     headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
+    ///         4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
+    ///     result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+    ///         0.001 s to 100 years. Default: it is not kept.
+    ///     on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
+    ///         that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
+    ///     durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
+    ///         (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
+    ///     raw: the bytes of a JSON text, instead of `data`.
+    ///
+    /// Raises:
+    ///     InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+    ///     TooLargeError: the data is too large. Nothing was sent.
+    ///     DuplicateError: another job has this id or key; its id is in `job_id`.
+    ///     StorageFullError: the server has no room. Nothing was stored.
+    ///     NotDurableError: it is in, but not as safe as `durability` asks for.
+    ///     DulyTimeoutError: no answer came in time; it may be in.
+    ///     UnreachableError: the server cannot be reached; it is not in.
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
@@ -121,7 +159,7 @@ impl Queue {
         Ok(Bulk { queue: slf.clone().unbind(), durability, so_far: Mutex::new(so_far) })
     }
 
-    /// Leases one job, or gives None when there is none until `wait` is over.
+    /// Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over.
     #[pyo3(signature = (*, wait=None, lease=None))]
     fn reserve(
         slf: &Bound<'_, Self>,
@@ -131,7 +169,7 @@ impl Queue {
         reserve(slf, &reserve_options(None, wait, lease)?).map(|mut jobs| jobs.pop())
     }
 
-    /// Leases up to `max` jobs.
+    /// Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over.
     #[pyo3(signature = (max, *, wait=None, lease=None))]
     fn reserve_many(
         slf: &Bound<'_, Self>,
@@ -142,14 +180,14 @@ impl Queue {
         reserve(slf, &reserve_options(Some(max), wait, lease)?)
     }
 
-    /// Acks many jobs; True where the lease was still held.
+    /// Ack many jobs with few calls; True where the lease was still held.
     fn ack_many(&self, py: Python<'_>, jobs: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let held: PyResult<Vec<_>> = reserved_jobs(jobs)?.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;
         wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))
     }
 
-    /// Removes a job in whatever state it is.
+    /// Remove a job in whatever state it is; None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn cancel(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Cancelled>> {
         let cancelled = match by(id, key)? {
@@ -159,7 +197,7 @@ impl Queue {
         cancelled.map(|cancelled| cancelled.map(Cancelled::from))
     }
 
-    /// Gives a waiting job another due time.
+    /// Give a delayed or ready job another due time; gives its id. Raises NotFoundError.
     #[pyo3(signature = (id=None, *, key=None, delay=None, at=None))]
     fn reschedule(
         &self,
@@ -176,7 +214,7 @@ impl Queue {
         }
     }
 
-    /// Sends failed jobs round again, with their failures forgotten.
+    /// Send failed jobs round again, with their failures forgotten.
     #[pyo3(signature = (*ids))]
     fn requeue(&self, py: Python<'_>, ids: &Bound<'_, PyTuple>) -> PyResult<Vec<Requeued>> {
         let ids = texts(ids)?;
@@ -184,46 +222,54 @@ impl Queue {
         Ok(ids.into_iter().zip(outcomes).map(|(id, outcome)| Requeued::new(id, outcome)).collect())
     }
 
-    /// Sends all failed jobs round again.
+    /// Send all failed jobs round again; gives how many.
     fn requeue_all(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.requeue_all(signals)))
     }
 
-    /// Removes all jobs of a state.
+    /// Remove all jobs that are delayed, ready or failed; gives how many.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn purge(&self, py: Python<'_>, state: Text<StateWord>) -> PyResult<u64> {
         let state = parse_state(&state)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.purge(state, signals)))
     }
 
-    /// No more jobs are handed out until `resume`.
+    /// Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish.
     fn pause(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, |signals| either!(&self.queue, |queue| queue.pause(signals)))
     }
 
-    /// Hands out jobs again.
+    /// Hand out jobs again.
     fn resume(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, |signals| either!(&self.queue, |queue| queue.resume(signals)))
     }
 
-    /// Moves due jobs to ready by hand.
+    /// Move due jobs to ready by hand; gives how many. Every reserve does it by itself.
     fn promote(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.promote(signals)))
     }
 
-    /// Takes back leases that are over by hand.
+    /// Take back leases that are over by hand; gives how many. Every reserve does it by itself.
     fn reclaim(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.reclaim(signals)))
     }
 
-    /// How many failed jobs the queue keeps, and for how long.
+    /// Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+    ///
+    /// The oldest go first, at most 100 whenever another job fails.
     fn keep_failed(&self, py: Python<'_>, max: &Bound<'_, PyAny>, age: &Bound<'_, PyAny>) -> PyResult<()> {
         let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.keep_failed(max, age, signals)))
     }
 
-    /// Limits how many jobs run at once and how many start in a time, in all workers together.
+    /// Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+    ///
+    /// The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
+    /// set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+    ///
+    /// `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
+    /// those of other names pass by.
     #[pyo3(signature = (*, concurrency=None, rate=None, names=None))]
     fn set_limits(
         &self,
@@ -236,18 +282,18 @@ impl Queue {
         wait(py, |signals| either!(&self.queue, |queue| queue.set_limits(&limits, signals)))
     }
 
-    /// The limits that are set.
+    /// Give the limits that are set.
     fn limits(&self, py: Python<'_>) -> PyResult<Limits> {
         wait(py, |signals| either!(&self.queue, |queue| queue.limits(signals))).map(Limits::from)
     }
 
-    /// How many jobs are in each state, and what comes next.
+    /// Count the jobs in each state, and say what comes next.
     fn counts(&self, py: Python<'_>) -> PyResult<Counts> {
         wait(py, |signals| either!(&self.queue, |queue| queue.counts(signals)))
             .and_then(|counts| Counts::new(py, counts))
     }
 
-    /// Jobs of a state, without touching them.
+    /// Look at up to `limit` jobs (1 to 1,000) of a state without touching them.
     #[pyo3(
         signature = (state, *, offset=None, limit=None),
         text_signature = "($self, state, *, offset=0, limit=100)"
@@ -265,7 +311,7 @@ impl Queue {
         Ok(jobs.into_iter().map(JobView::new).collect())
     }
 
-    /// Where a job is and why it is not running, or None.
+    /// Say where a job is and why it is not running; None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn find(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Py<Found>>> {
         let found = match by(id, key)? {
@@ -275,13 +321,18 @@ impl Queue {
         found?.map(|found| Found::new(py, found)).transpose()
     }
 
-    /// The workers that are alive.
+    /// Give the workers that are alive: where, since when, and what each runs.
     fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerInfo>> {
         let workers = wait(py, |signals| either!(&self.queue, |queue| queue.workers(signals)))?;
         Ok(workers.into_iter().map(WorkerInfo::from).collect())
     }
 
-    /// What the job gave, when it is done.
+    /// Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
+    ///
+    /// Raises:
+    ///     JobFailedError: it has failed for good.
+    ///     NoResultError: there is none and there will be none: cancelled, pushed without `result_ttl`, kept no longer.
+    ///     DulyTimeoutError: it is not done yet.
     #[pyo3(signature = (id, *, timeout=None))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn wait_result<'py>(
@@ -295,7 +346,7 @@ impl Queue {
         convert::to_python(py, &result)
     }
 
-    /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+    /// Check the queue's invariants while it is in use, and mend what is broken if asked to.
     #[pyo3(signature = (*, repair=false))]
     fn audit(
         &self,
@@ -307,7 +358,7 @@ impl Queue {
             .and_then(|report| AuditReport::new(py, report))
     }
 
-    /// For tests: moves the clock of a client made with `manual_clock=True`.
+    /// For tests: move the clock of a client made with `manual_clock=True`.
     fn set_clock(&self, py: Python<'_>, now: &Bound<'_, PyAny>) -> PyResult<()> {
         let now = convert::moment("now", now)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.set_clock(now, signals)))

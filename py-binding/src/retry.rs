@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::convert;
 use crate::error::{Failure, OrRaise as _};
 
-/// How long to wait before each retry.
+/// How long to wait before each retry. Without one: `linear(5)`, so 5, 10, 15, 20, 25 seconds.
 #[pyclass(frozen, eq, module = "duly")]
 #[derive(PartialEq)]
 pub(crate) struct RetryPolicy(duly::RetryPolicy);
@@ -24,19 +24,19 @@ impl RetryPolicy {
 
 #[pymethods]
 impl RetryPolicy {
-    /// `step` after the first failure, twice that after the second, and so on.
+    /// Wait `step` after the first failure, twice that after the second, and so on.
     #[staticmethod]
     fn linear(step: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self::checked(duly::RetryPolicy::Linear { step: convert::span("step", step)? })?)
     }
 
-    /// The same wait after every failure.
+    /// Wait the same after every failure.
     #[staticmethod]
     fn fixed(delay: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self::checked(duly::RetryPolicy::Fixed { delay: convert::span("delay", delay)? })?)
     }
 
-    /// `base`, then `factor` times longer after every further failure, up to `cap`; with jitter drawn from zero up to that.
+    /// Wait `base`, then `factor` times longer each time, up to `cap` (an hour); with jitter, zero up to that.
     #[staticmethod]
     #[pyo3(
         signature = (base, *, factor=None, cap=None, jitter=true),
@@ -54,7 +54,7 @@ impl RetryPolicy {
         Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)
     }
 
-    /// An explicit list; the last one repeats.
+    /// Wait as the list says; the last one repeats.
     #[staticmethod]
     fn list(delays: &Bound<'_, PyAny>) -> PyResult<Self> {
         let given: Vec<Bound<'_, PyAny>> =
@@ -63,13 +63,13 @@ impl RetryPolicy {
         Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)
     }
 
-    /// The wait in seconds after this many failures (1 or more); the same seed gives the same jitter.
+    /// Give the wait in seconds after so many failures; the same seed gives the same jitter.
     #[pyo3(signature = (failures, *, seed=None), text_signature = "($self, failures, *, seed=0)")]
     fn delay(&self, failures: &Bound<'_, PyAny>, seed: Option<&Bound<'_, PyAny>>) -> PyResult<f64> {
         Ok(self.0.delay(count("failures", failures)?, seed_of(seed)?).as_seconds())
     }
 
-    /// May a job that failed this often run again? Its wait in seconds, or None when it goes to failed.
+    /// Give the wait in seconds of a job that failed so often, or None if it goes to failed.
     #[pyo3(
         signature = (failures, max_retries, *, seed=None),
         text_signature = "($self, failures, max_retries, *, seed=0)"

@@ -12,7 +12,7 @@ use crate::convert::{self, Keywords};
 use crate::error::{Failure, invalid};
 
 /// Their defaults stand in the signatures that Python shows, and in the stub.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 14] = [
     "prefix",
     "username",
     "password",
@@ -25,6 +25,7 @@ const SETTINGS: [&str; 13] = [
     "allow_eviction",
     "max_data_bytes",
     "durability",
+    "fail_fast",
     "manual_clock",
 ];
 
@@ -77,6 +78,9 @@ pub(crate) fn builder(
     }
     if let Some(durability) = given.get(intern!(py, "durability"))? {
         builder = builder.durability(convert::durability(&durability)?);
+    }
+    if let Some(fail_fast) = given.get(intern!(py, "fail_fast"))? {
+        builder = builder.fail_fast(convert::flag("fail_fast", &fail_fast)?);
     }
     if let Some(manual) = given.get(intern!(py, "manual_clock"))?
         && convert::flag("manual_clock", &manual)?

@@ -26,6 +26,7 @@ use watchdog::Watchdog;
 /// The queues of a worker, by name.
 type Queues = Arc<Vec<(String, Py<Queue>)>>;
 
+/// What `duly.Worker` is made of: fetches, renews leases and tells outcomes on a native thread.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEngine {
     engine: Arc<blocking::Engine>,
@@ -63,7 +64,7 @@ impl WorkerEngine {
         Ok(Self { engine, watchdog, queues: Arc::new(queues) })
     }
 
-    /// Refuses settings that are out of range; starts nothing.
+    /// Raise InvalidArgumentError if these settings are out of range; starts nothing.
     #[staticmethod]
     #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn check(
@@ -79,17 +80,17 @@ impl WorkerEngine {
         blocking::Engine::check(client.get().client(), &settings).or_raise()
     }
 
-    /// A new place in which a handler runs.
+    /// Give a new place in which a handler runs.
     fn executor(&self) -> Executor {
         Executor::new(self.engine.executor(), Arc::clone(&self.queues))
     }
 
-    /// Starts nothing more, and lets what runs end within the grace; a second call ends the grace.
+    /// Start nothing more, and let what runs end within the grace; a second call ends the grace.
     fn stop(&self) {
         self.engine.stop();
     }
 
-    /// Counts these signals from now on, which must have handlers; gives how many came before.
+    /// Count these signals from now on, which must have handlers; gives how many came before.
     #[staticmethod]
     fn listen(signals: Vec<i64>) -> u64 {
         let before = process::came();
@@ -99,18 +100,18 @@ impl WorkerEngine {
         before
     }
 
-    /// Has these signals end the process at once, quietly, also while C code runs, until they get other handlers.
+    /// Have these signals end the process at once, quietly, also in C code, until they get other handlers.
     #[staticmethod]
     fn leave_at(signals: Vec<i64>) {
         signals.into_iter().for_each(process::leave_at);
     }
 
-    /// Stops at the signals that came since, once for each.
+    /// Stop at the signals that came since, once for each.
     fn heed(&self) {
         self.watchdog.heed(&self.engine);
     }
 
-    /// The next event; None within the wait, or when the engine has ended.
+    /// Give the next event; None within the wait, or when the engine has ended.
     fn event(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerEvent>> {
         let wait = Duration::from_secs_f64(wait);
         let event = waited(py, |signals| {
@@ -124,14 +125,14 @@ impl WorkerEngine {
         Ok(event.map(|event| WorkerEvent::new(&event)))
     }
 
-    /// What it did, when it has ended; None within the wait. Raises what it ended with.
+    /// Give what it did, when it has ended; None within the wait. Raises what it ended with.
     fn ended(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerReport>> {
         let wait = Duration::from_secs_f64(wait);
         let report = waited(py, |signals| self.engine.ended(wait, signals))?;
         Ok(report.map(WorkerReport::from))
     }
 
-    /// What it did so far.
+    /// Give what it did so far.
     fn report(&self) -> WorkerReport {
         self.engine.report().into()
     }

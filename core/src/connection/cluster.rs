@@ -46,6 +46,11 @@ impl Cluster {
         }
     }
 
+    /// Closes the connections to all nodes.
+    pub(super) fn leave(&self) {
+        self.known.all().iter().for_each(|server| server.leave());
+    }
+
     pub(super) async fn find_owner(
         self: &Arc<Self>,
         slot: u16,

@@ -81,6 +81,11 @@ impl Connection {
         })))
     }
 
+    /// Closes all connections, calls under way aside.
+    pub(crate) fn close(&self) {
+        self.0.topology.leave();
+    }
+
     /// Sends the call until it is answered or the deadline is over.
     ///
     /// Errors: `Unreachable` when nothing was ever sent, `Timeout` when an attempt may have been executed, else what

@@ -55,6 +55,14 @@ impl Sentinels {
         }
     }
 
+    /// Closes the connections to all servers that were ever the primary, and stops listening.
+    pub(super) fn leave(&self) {
+        if let Some(watch) = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            watch.abort();
+        }
+        self.known.all().iter().for_each(|server| server.leave());
+    }
+
     pub(super) async fn find_primary(
         self: &Arc<Self>,
         dialer: &Arc<Dialer>,

@@ -77,6 +77,15 @@ impl Topology {
         }
     }
 
+    /// Closes all connections, calls under way aside.
+    pub(super) fn leave(&self) {
+        match self {
+            Self::Single(server) => server.leave(),
+            Self::Sentinel(sentinels) => sentinels.leave(),
+            Self::Cluster(cluster) => cluster.leave(),
+        }
+    }
+
     pub(super) fn as_cluster(&self) -> Option<&Cluster> {
         match self {
             Self::Cluster(cluster) => Some(cluster),

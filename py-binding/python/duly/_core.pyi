@@ -32,6 +32,11 @@ class Client:
     `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability`, of a push that
     does not say its own: `"none"` (if None), `"wait:2"` for two replicas, or `"fsync"` for the server's disk; it is
     confirmed within `command_timeout` (5 s) and `deadline` (15 s), or NotDurableError.
+
+    `deadline`, in seconds: how long a call is tried again while the server is away (if None the environment's
+    `DULY_DEADLINE`, else 15). Set 2 or so where somebody waits for the answer, as in a web request. `fail_fast`: once a
+    call has waited for its whole deadline in vain, the next ones raise UnreachableError at once, and one a second
+    probes whether the server is back; if None, where the deadline is at most 5 s.
     """
 
     def __new__(
@@ -50,11 +55,20 @@ class Client:
         allow_eviction: bool = False,
         max_data_bytes: int = 1048576,
         durability: str | None = None,
+        fail_fast: bool | None = None,
         manual_clock: bool = False,
     ) -> Client: ...
     def ping(self) -> None:
         """Make one round trip to the server."""
 
+    def close(self) -> None:
+        """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
+
+        `with duly.Client() as client:` does it at the end. A worker has connections of its own and goes on.
+        """
+
+    def __enter__(self) -> Client: ...
+    def __exit__(self, *_raised: object) -> None: ...
     def queue(self, name: str) -> Queue:
         """Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`."""
 
@@ -100,12 +114,42 @@ class Queue:
         durability: str | None = None,
         raw: bytes | None = None,
     ) -> str:
-        """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
+        """Put a job in and give its id.
 
-        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
-        of a JSON text instead. Due after `delay`, or at the moment `at`. `durability`: instead of the client's.
-        Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
-        NotDurableError, DulyTimeoutError, UnreachableError.
+        Args:
+            data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
+                whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
+            name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
+            delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+            at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
+                means now.
+            id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+            key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
+                time, until it is done, cancelled or failed for good. Default: none.
+            priority: 0 to 9, and 0 goes first. Default: 5.
+            max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
+            retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
+                interrupted and has failed. Default: none.
+            headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
+                4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
+            result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+                0.001 s to 100 years. Default: it is not kept.
+            on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
+                that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
+            durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
+                (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
+            raw: the bytes of a JSON text, instead of `data`.
+
+        Raises:
+            InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+            TooLargeError: the data is too large. Nothing was sent.
+            DuplicateError: another job has this id or key; its id is in `job_id`.
+            StorageFullError: the server has no room. Nothing was stored.
+            NotDurableError: it is in, but not as safe as `durability` asks for.
+            DulyTimeoutError: no answer came in time; it may be in.
+            UnreachableError: the server cannot be reached; it is not in.
+
         """
 
     def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
@@ -159,7 +203,10 @@ class Queue:
         """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> None:
-        """Set how many failed jobs the queue keeps, and for how long."""
+        """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+
+        The oldest go first, at most 100 whenever another job fails.
+        """
 
     def set_limits(
         self,
@@ -840,11 +887,20 @@ class AsyncClient:
         allow_eviction: bool = False,
         max_data_bytes: int = 1048576,
         durability: str | None = None,
+        fail_fast: bool | None = None,
         manual_clock: bool = False,
     ) -> AsyncClient: ...
     def ping(self) -> Call[None]:
         """Make one round trip to the server."""
 
+    def close(self) -> Call[None]:
+        """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
+
+        `async with duly.aio.Client() as client:` does it at the end.
+        """
+
+    def __aenter__(self) -> Call[AsyncClient]: ...
+    def __aexit__(self, *_raised: object) -> Call[None]: ...
     def queue(self, name: str) -> AsyncQueue:
         """Give the queue of this name."""
 
@@ -890,12 +946,42 @@ class AsyncQueue:
         durability: str | None = None,
         raw: bytes | None = None,
     ) -> Call[str]:
-        """Put a job in and give its id (with `on_duplicate="keep"`, the id of the job that was there).
+        """Put a job in and give its id.
 
-        `data` is None, bool, int of 64 bits, finite float, str, list, tuple or dict with str keys, and `raw` the bytes
-        of a JSON text instead. Due after `delay`, or at the moment `at`. `durability`: instead of the client's.
-        Raises InvalidArgumentError (which names the path in the data), TooLargeError, DuplicateError, StorageFullError,
-        NotDurableError, DulyTimeoutError, UnreachableError.
+        Args:
+            data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
+                whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
+            name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
+            delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+            at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
+                means now.
+            id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+            key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
+                time, until it is done, cancelled or failed for good. Default: none.
+            priority: 0 to 9, and 0 goes first. Default: 5.
+            max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
+            retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
+                interrupted and has failed. Default: none.
+            headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
+                4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
+            result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+                0.001 s to 100 years. Default: it is not kept.
+            on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
+                that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
+            durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
+                (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
+            raw: the bytes of a JSON text, instead of `data`.
+
+        Raises:
+            InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+            TooLargeError: the data is too large. Nothing was sent.
+            DuplicateError: another job has this id or key; its id is in `job_id`.
+            StorageFullError: the server has no room. Nothing was stored.
+            NotDurableError: it is in, but not as safe as `durability` asks for.
+            DulyTimeoutError: no answer came in time; it may be in.
+            UnreachableError: the server cannot be reached; it is not in.
+
         """
 
     def push_many(
@@ -951,7 +1037,10 @@ class AsyncQueue:
         """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> Call[None]:
-        """Set how many failed jobs the queue keeps, and for how long."""
+        """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+
+        The oldest go first, at most 100 whenever another job fails.
+        """
 
     def set_limits(
         self,

@@ -72,6 +72,7 @@ class ClientSettings(TypedDict, total=False):
     allow_eviction: bool
     max_data_bytes: int
     durability: str | None
+    fail_fast: bool | None
     manual_clock: bool
 
 

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use duly::runtime::PerProcess;
 use duly::{ClientBuilder, Error, QueueWeight};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use super::future::start;
 use super::job::AsyncJob;
@@ -15,7 +16,7 @@ use super::queue::{AsyncPartitions, AsyncQueue};
 use super::reserved::Reserved;
 use crate::client::selected;
 use crate::convert::{self, Name, Text};
-use crate::error::{Failure, OrRaise as _};
+use crate::error::{Failure, OrRaise as _, invalid};
 use crate::queue::reserve_options;
 use crate::settings;
 
@@ -24,15 +25,20 @@ use crate::settings;
 pub(super) struct Shared {
     builder: ClientBuilder,
     made: Arc<PerProcess<duly::Client>>,
+    /// A child forks a closed client closed.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Shared {
     pub(super) fn client(&self) -> Result<Arc<duly::Client>, Error> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(invalid("the client was closed: make a new one"));
+        }
         self.made.get(|| self.builder.clone().build())
     }
 }
 
-/// The asyncio twin of `duly.Client`.
+/// The asyncio twin of `Client`.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct AsyncClient {
     shared: Shared,
@@ -45,32 +51,63 @@ impl AsyncClient {
         signature = (url=None, **settings),
         text_signature = "(url=None, *, prefix='duly:', username=None, password=None, ca_file=None, \
             client_cert_file=None, client_key_file=None, connect_timeout=None, command_timeout=None, deadline=None, \
-            allow_eviction=False, max_data_bytes=1048576, durability=None, manual_clock=False)"
+            allow_eviction=False, max_data_bytes=1048576, durability=None, fail_fast=None, \
+            manual_clock=False)"
     )]
     fn new(py: Python<'_>, url: Option<&Bound<'_, PyAny>>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let shared = Shared { builder: settings::builder(py, url, settings)?, made: Arc::new(PerProcess::new()) };
+        let builder = settings::builder(py, url, settings)?;
+        let shared = Shared { builder, made: Arc::new(PerProcess::new()), is_closed: Arc::default() };
         shared.client().or_raise()?;
         Ok(Self { shared })
     }
 
-    /// One round trip to the server.
+    /// Make one round trip to the server.
     fn ping<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let client = self.shared.client().or_raise()?;
         start(py, async move { client.ping().await }, |py, ()| Ok(py.None()))
     }
 
-    /// The queue of this name. Nothing is sent.
+    /// Give the queue of this name.
     fn queue(&self, name: Text<Name>) -> PyResult<AsyncQueue> {
         AsyncQueue::new(self.shared.clone(), name.into_string())
     }
 
-    /// The queue of this name in so many parts. Nothing is sent.
+    /// Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`.
     fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         AsyncPartitions::new(py, self.shared.clone(), name.into_string(), count)
     }
 
-    /// Leases jobs that are ready in any of these queues, up to `max` together.
+    /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.
+    ///
+    /// `async with duly.aio.Client() as client:` does it at the end.
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        let client = self.shared.made.known();
+        let close = async move {
+            if let Some(client) = client {
+                client.close().await;
+            }
+            Ok(())
+        };
+        start(py, close, |py, ()| Ok(py.None()))
+    }
+
+    fn __aenter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        let py = slf.py();
+        let client = slf.unbind().into_any();
+        start(py, async { Ok(()) }, move |_, ()| Ok(client))
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __aexit__<'py>(&self, py: Python<'py>, _raised: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        self.close(py)
+    }
+
+    /// Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+    ///
+    /// A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
+    /// weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
     #[pyo3(
         signature = (queues, *, max=None, wait=None, lease=None),
         text_signature = "($self, queues, *, max=1, wait=None, lease=None)"

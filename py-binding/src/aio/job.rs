@@ -10,7 +10,7 @@ use crate::job::{
     wait_of,
 };
 
-/// A reserved job of an asyncio queue. One verb settles it: ack, fail or release.
+/// The asyncio twin of `Job`.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
 pub(crate) struct AsyncJob {}
 
@@ -44,7 +44,7 @@ fn settle<'py>(
 
 #[pymethods]
 impl AsyncJob {
-    /// Done: the job leaves the queue; its result is kept if the producer asked for it.
+    /// Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`).
     #[pyo3(signature = (result=None))]
     fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let job = slf.as_super().get().job().clone();
@@ -52,7 +52,11 @@ impl AsyncJob {
         start(slf.py(), async move { job.ack_with_data(result).await }, |py, ()| Ok(py.None()))
     }
 
-    /// Failed: the wait in seconds until it runs again, or None when it is in failed now.
+    /// Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+    ///
+    /// The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
+    /// `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
+    /// `max_retries` change the job before that is decided.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -72,13 +76,13 @@ impl AsyncJob {
         settle(slf, failed, error, changed, |py, next| Ok(wait_of(next).into_pyobject(py)?.unbind()))
     }
 
-    /// Gives it back without counting a failure.
+    /// Give it back, at once or after a while, without counting a failure.
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
     }
 
-    /// Notes how far the run has come.
+    /// Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
     #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
     fn progress<'py>(
         slf: &Bound<'py, Self>,
@@ -90,7 +94,7 @@ impl AsyncJob {
         start(slf.py(), async move { job.progress(fraction, &text).await }, |py, ()| Ok(py.None()))
     }
 
-    /// Sets the lease to end this long from now.
+    /// Set the lease to end this long from now (default 10 s).
     #[pyo3(signature = (lease=None))]
     fn extend<'py>(slf: &Bound<'py, Self>, lease: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let lease = extension(lease)?;

@@ -38,7 +38,7 @@ enum Kind {
 /// A queue of this process.
 type Made = Whole<duly::Queue, duly::Partitions>;
 
-/// The asyncio twin of `duly.Queue`.
+/// The asyncio twin of `Queue`: each call gives a `Call`.
 #[pyclass(frozen, subclass, module = "duly._core")]
 pub(crate) struct AsyncQueue {
     shared: Shared,
@@ -91,7 +91,7 @@ impl AsyncQueue {
     }
 }
 
-/// The asyncio twin of `duly.Partitions`.
+/// The asyncio twin of `Partitions`.
 #[pyclass(frozen, extends = AsyncQueue, module = "duly._core")]
 pub(crate) struct AsyncPartitions {}
 
@@ -154,7 +154,41 @@ impl AsyncQueue {
         &self.name
     }
 
-    /// Puts a job in and gives its id.
+    /// Put a job in and give its id.
+    ///
+    /// Args:
+    ///     data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
+    ///         whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
+    ///     name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
+    ///     delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+    ///     at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
+    ///         means now.
+    ///     id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+    ///     key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
+    ///         time, until it is done, cancelled or failed for good. Default: none.
+    ///     priority: 0 to 9, and 0 goes first. Default: 5.
+    ///     max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
+    ///     retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+    ///     timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
+    ///         interrupted and has failed. Default: none.
+    ///     headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
+    ///         4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
+    ///     result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+    ///         0.001 s to 100 years. Default: it is not kept.
+    ///     on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
+    ///         that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
+    ///     durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
+    ///         (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
+    ///     raw: the bytes of a JSON text, instead of `data`.
+    ///
+    /// Raises:
+    ///     InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+    ///     TooLargeError: the data is too large. Nothing was sent.
+    ///     DuplicateError: another job has this id or key; its id is in `job_id`.
+    ///     StorageFullError: the server has no room. Nothing was stored.
+    ///     NotDurableError: it is in, but not as safe as `durability` asks for.
+    ///     DulyTimeoutError: no answer came in time; it may be in.
+    ///     UnreachableError: the server cannot be reached; it is not in.
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
@@ -196,7 +230,7 @@ impl AsyncQueue {
         start(py, push, |py, (summary, ids)| object(py, PushSummary::new(&summary, ids)))
     }
 
-    /// Leases one job, or gives None when there is none until `wait` is over.
+    /// Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over.
     #[pyo3(signature = (*, wait=None, lease=None))]
     fn reserve<'py>(
         slf: &Bound<'py, Self>,
@@ -206,7 +240,7 @@ impl AsyncQueue {
         Self::reserve_up_to(slf, reserve_options(None, wait, lease)?, |py, mut jobs| object(py, jobs.pop()))
     }
 
-    /// Leases up to `max` jobs.
+    /// Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over.
     #[pyo3(signature = (max, *, wait=None, lease=None))]
     fn reserve_many<'py>(
         slf: &Bound<'py, Self>,
@@ -217,13 +251,13 @@ impl AsyncQueue {
         Self::reserve_up_to(slf, reserve_options(Some(max), wait, lease)?, |py, jobs| object(py, jobs))
     }
 
-    /// Acks many jobs; True where the lease was still held.
+    /// Ack many jobs with few calls; True where the lease was still held.
     fn ack_many<'py>(&self, py: Python<'py>, jobs: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let held: Vec<duly::Job> = reserved_jobs(jobs)?.iter().map(|job| job.get().job().clone()).collect();
         call!(self, py, |queue| queue.ack_all(&held), |py, acked| object(py, acked))
     }
 
-    /// Removes a job in whatever state it is.
+    /// Remove a job in whatever state it is; None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn cancel<'py>(
         &self,
@@ -241,7 +275,7 @@ impl AsyncQueue {
         start(py, cancel, |py, cancelled| object(py, cancelled.map(Cancelled::from)))
     }
 
-    /// Gives a waiting job another due time.
+    /// Give a delayed or ready job another due time; gives its id. Raises NotFoundError.
     #[pyo3(signature = (id=None, *, key=None, delay=None, at=None))]
     fn reschedule<'py>(
         &self,
@@ -261,7 +295,7 @@ impl AsyncQueue {
         start(py, reschedule, |py, id| object(py, id))
     }
 
-    /// Sends failed jobs round again, with their failures forgotten.
+    /// Send failed jobs round again, with their failures forgotten.
     #[pyo3(signature = (*ids))]
     fn requeue<'py>(&self, py: Python<'py>, ids: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let (whole, ids) = (self.whole()?, texts(ids)?);
@@ -275,39 +309,41 @@ impl AsyncQueue {
         })
     }
 
-    /// Sends all failed jobs round again.
+    /// Send all failed jobs round again; gives how many.
     fn requeue_all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.requeue_all(), |py, count| object(py, count))
     }
 
-    /// Removes all jobs of a state.
+    /// Remove all jobs that are delayed, ready or failed; gives how many.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn purge<'py>(&self, py: Python<'py>, state: Text<StateWord>) -> PyResult<Bound<'py, PyAny>> {
         let state = parse_state(&state)?;
         call!(self, py, |queue| queue.purge(state), |py, count| object(py, count))
     }
 
-    /// No more jobs are handed out until `resume`.
+    /// Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish.
     fn pause<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.pause(), |py, ()| Ok(py.None()))
     }
 
-    /// Hands out jobs again.
+    /// Hand out jobs again.
     fn resume<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.resume(), |py, ()| Ok(py.None()))
     }
 
-    /// Moves due jobs to ready by hand.
+    /// Move due jobs to ready by hand; gives how many. Every reserve does it by itself.
     fn promote<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.promote(), |py, count| object(py, count))
     }
 
-    /// Takes back leases that are over by hand.
+    /// Take back leases that are over by hand; gives how many. Every reserve does it by itself.
     fn reclaim<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.reclaim(), |py, count| object(py, count))
     }
 
-    /// How many failed jobs the queue keeps, and for how long.
+    /// Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+    ///
+    /// The oldest go first, at most 100 whenever another job fails.
     fn keep_failed<'py>(
         &self,
         py: Python<'py>,
@@ -319,7 +355,13 @@ impl AsyncQueue {
         call!(self, py, |queue| queue.keep_failed(max, age), |py, ()| Ok(py.None()))
     }
 
-    /// Limits how many jobs run at once and how many start in a time, in all workers together.
+    /// Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+    ///
+    /// The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
+    /// set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+    ///
+    /// `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
+    /// those of other names pass by.
     #[pyo3(signature = (*, concurrency=None, rate=None, names=None))]
     fn set_limits<'py>(
         &self,
@@ -332,17 +374,17 @@ impl AsyncQueue {
         call!(self, py, |queue| queue.set_limits(&limits), |py, ()| Ok(py.None()))
     }
 
-    /// The limits that are set.
+    /// Give the limits that are set.
     fn limits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.limits(), |py, limits| object(py, Limits::from(limits)))
     }
 
-    /// How many jobs are in each state, and what comes next.
+    /// Count the jobs in each state, and say what comes next.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.counts(), |py, counts| object(py, Counts::new(py, counts)?))
     }
 
-    /// Jobs of a state, without touching them.
+    /// Look at up to `limit` jobs (1 to 1,000) of a state without touching them.
     #[pyo3(
         signature = (state, *, offset=None, limit=None),
         text_signature = "($self, state, *, offset=0, limit=100)"
@@ -361,7 +403,7 @@ impl AsyncQueue {
         })
     }
 
-    /// Where a job is and why it is not running, or None.
+    /// Say where a job is and why it is not running; None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn find<'py>(&self, py: Python<'py>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Bound<'py, PyAny>> {
         let (whole, job) = (self.whole()?, by(id, key)?);
@@ -374,14 +416,14 @@ impl AsyncQueue {
         start(py, find, |py, found| object(py, found.map(|found| Found::new(py, found)).transpose()?))
     }
 
-    /// The workers that are alive.
+    /// Give the workers that are alive: where, since when, and what each runs.
     fn workers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         call!(self, py, |queue| queue.workers(), |py, workers| {
             object(py, workers.into_iter().map(WorkerInfo::from).collect::<Vec<_>>())
         })
     }
 
-    /// What the job gave, when it is done.
+    /// Give what the job returned, as soon as it is done.
     #[pyo3(signature = (id, *, timeout=None))]
     fn wait_result<'py>(
         &self,
@@ -395,7 +437,7 @@ impl AsyncQueue {
         })
     }
 
-    /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+    /// Check the queue's invariants while it is in use, and mend what is broken if asked to.
     #[pyo3(signature = (*, repair=false))]
     fn audit<'py>(
         &self,
@@ -406,7 +448,7 @@ impl AsyncQueue {
         call!(self, py, |queue| queue.audit(options), |py, report| object(py, AuditReport::new(py, report)?))
     }
 
-    /// For tests: moves the clock of a client made with `manual_clock=True`.
+    /// For tests: move the clock of a client made with `manual_clock=True`.
     fn set_clock<'py>(&self, py: Python<'py>, now: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let now = convert::moment("now", now)?;
         call!(self, py, |queue| queue.set_clock(now), |py, ()| Ok(py.None()))

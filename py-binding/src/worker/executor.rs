@@ -26,6 +26,7 @@ const A_WAIT: Duration = Duration::from_secs(3600);
 
 const BROKE_OFF: &str = "the run broke off";
 
+/// A place of a worker in which one handler at a time runs, in a thread or on an event loop.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct Executor {
     to_engine: Arc<blocking::Executor>,
@@ -51,6 +52,7 @@ type Told = Option<(&'static str, Option<f64>)>;
 
 #[pymethods]
 impl Executor {
+    /// By which events name it.
     #[getter]
     fn number(&self) -> u64 {
         self.to_engine.number()
@@ -62,7 +64,7 @@ impl Executor {
         self.lock().job.as_ref().map(|job| job.clone_ref(py))
     }
 
-    /// The next job, to run in this thread; None when there will be none. A run that nobody ended has failed.
+    /// Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
         if self.is_parents() {
             return Ok(None);
@@ -83,7 +85,7 @@ impl Executor {
         }
     }
 
-    /// Notes what the handler gave, if the producer wants it and the handler has not said itself what becomes of the job.
+    /// Note what the handler gave, if the producer wants it and the job was not settled by its handler.
     fn keep(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<()> {
         let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
         let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
@@ -94,7 +96,7 @@ impl Executor {
         Ok(())
     }
 
-    /// The run is done and this is what the handler gave, or what was noted of it; the next job, as `next`.
+    /// End the run, done with this result or as its job noted, and give the next job as `next` does.
     fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<Option<Py<Job>>> {
         if !self.is_parents() {
             self.keep(py, result)?;
@@ -103,7 +105,7 @@ impl Executor {
         self.next(py)
     }
 
-    /// The run is done, or what was noted of it: gives what became of the job, None when that was decided before.
+    /// End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted.
     fn end(&self, py: Python<'_>) -> PyResult<Told> {
         if self.is_parents() {
             return Ok(None);
@@ -111,7 +113,7 @@ impl Executor {
         Ok(self.finish(py, || Ended::DONE).or_raise()?.and_then(told))
     }
 
-    /// The next job if there is one now, to run on an event loop.
+    /// Give the next job if there is one now, to run on an event loop. A run not ended has failed.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
         if self.is_parents() {
             return Ok(None);
@@ -123,21 +125,21 @@ impl Executor {
         }
     }
 
-    /// This thread may be interrupted from now on; False if the run was interrupted before.
+    /// Let this thread be interrupted from now on; False if the run was interrupted before.
     fn enter(&self, py: Python<'_>) -> bool {
         let mut current = self.lock();
         current.thread = this_thread();
         !current.was_interrupted(py)
     }
 
-    /// The handler has ended, its thread is interrupted no more; False if the run was interrupted.
+    /// Interrupt the thread no more, its handler has ended; False if the run was interrupted.
     fn leave(&self, py: Python<'_>) -> bool {
         let mut current = self.lock();
         current.leave();
         !current.was_interrupted(py)
     }
 
-    /// Why the run was interrupted: `timed_out`, `lease_lost` or `stopped`.
+    /// Why the run was interrupted: timed_out, lease_lost or stopped.
     #[getter]
     fn interrupted(&self, py: Python<'_>) -> Option<&'static str> {
         self.lock()
@@ -147,7 +149,7 @@ impl Executor {
             .map(Interruption::as_str)
     }
 
-    /// Raises the exception in the thread that runs the handler, if it is still this run's; False if there is none.
+    /// Raise the exception in the thread that runs this run; False if there is none.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
     fn interrupt(&self, run: u64, exception: Bound<'_, PyType>) -> PyResult<bool> {
         if !exception.is_subclass_of::<PyBaseException>()? {

@@ -1,0 +1,151 @@
+"""Clients are closed, and give up soon where somebody waits for the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import duly
+import duly.aio
+import pytest
+from support import Program, Server, running, until
+
+Start = Callable[[str], Program]
+CLOSED = "the client was closed: make a new one"
+
+
+def connections(server: Server) -> int:
+    """How many there are beside that of the question; one of an earlier question may be among them."""
+    return len(server.cli("CLIENT", "LIST").splitlines()) - 1
+
+
+def test_with_closes_all_connections(own_server: Server) -> None:
+    with duly.Client(own_server.url) as client:
+        queue = client.queue("q")
+        queue.push(1)
+        assert queue.reserve() is not None
+        assert queue.reserve(wait=0.05) is None  # has a connection to wait on
+        assert connections(own_server) >= 2
+    until(lambda: connections(own_server) == 0, "connections are left")
+    calls: list[Callable[[], Any]] = [client.ping, lambda: client.queue("q").counts(), queue.counts]
+    for call in calls:
+        with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+            call()
+    client.close()
+    duly.Client(own_server.url).close()  # it never had one
+
+
+async def test_async_with_closes_all_connections(own_server: Server) -> None:
+    async with duly.aio.Client(own_server.url) as client:
+        queue = client.queue("q")
+        await queue.push(1)
+        assert await queue.reserve() is not None
+        assert await queue.reserve(wait=0.05) is None
+        assert connections(own_server) >= 2
+    until(lambda: connections(own_server) == 0, "connections are left")
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        await client.ping()
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        await queue.counts()
+    await client.close()
+
+
+def test_an_exception_in_with_goes_on(server: Server) -> None:
+    with pytest.raises(KeyError), duly.Client(server.url):
+        raise KeyError
+
+
+def test_a_call_that_waits_in_another_thread_ends(own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    queue = client.queue("q")
+    ended: list[object] = []
+
+    def wait() -> None:
+        try:
+            ended.append(queue.reserve(wait=60))
+        except duly.DulyError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    until(lambda: "blocked_clients:1" in own_server.cli("INFO", "clients"), "it does not wait")
+    client.close()
+    thread.join(20)
+    (error,) = ended
+    assert isinstance(error, duly.InvalidArgumentError)
+    assert CLOSED in str(error)
+
+
+def test_a_worker_goes_on_when_its_client_is_closed(server: Server, prefix: str) -> None:
+    with duly.Client(server.url, prefix=prefix) as client:
+        worker = duly.Worker(client, ["q"])
+        worker.on(None, lambda _job: None)
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        worker.run()
+    mine, other = (duly.Client(server.url, prefix=prefix) for _ in range(2))
+    worker = duly.Worker(mine, ["q"])
+    worker.on(None, lambda _job: None)
+    queue = other.queue("q")
+    with running(worker):
+        queue.push(1)
+        until(lambda: queue.counts().totals.get("acked") == 1, "it does not run")
+        mine.close()
+        queue.push(1)
+        until(lambda: queue.counts().totals.get("acked") == 2, "it runs no more")
+
+
+def test_a_forked_child_has_the_closed_client_closed(program: Start) -> None:
+    forking = program("""
+        import os
+        client = duly.Client(URL, prefix=PREFIX)
+        client.ping()
+        client.close()
+        if (child := os.fork()) == 0:
+            try:
+                client.ping()
+            except duly.InvalidArgumentError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    """)
+    assert CLOSED in forking.ends_well()
+
+
+def test_behind_a_call_that_waited_in_vain_the_next_fail_at_once(own_server: Server) -> None:
+    patient = duly.Client(own_server.url, deadline=0.5, fail_fast=False)
+    request = duly.Client(own_server.url, deadline=0.5)
+    for client in (patient, request):
+        client.ping()
+    own_server.kill()
+    for client in (patient, request):
+        with pytest.raises(duly.DulyError) as first:
+            client.ping()
+        assert "circuit breaker" not in str(first.value)
+    for _ in range(100):
+        with pytest.raises(duly.UnreachableError, match="circuit breaker open") as next_one:
+            request.ping()
+        assert next_one.value.transient
+    with pytest.raises(duly.DulyError) as still_patient:
+        patient.ping()
+    assert "circuit breaker" not in str(still_patient.value)
+    own_server.start()
+    until(lambda: pings(request), "no probe found it")
+
+
+async def test_asyncio_has_the_breaker_too(own_server: Server) -> None:
+    client = duly.aio.Client(own_server.url, deadline=0.5)
+    await client.ping()
+    own_server.kill()
+    with pytest.raises(duly.DulyError):
+        await client.ping()
+    with pytest.raises(duly.UnreachableError, match="circuit breaker open"):
+        await client.ping()
+
+
+def pings(client: duly.Client) -> bool:
+    try:
+        client.ping()
+    except duly.UnreachableError:
+        return False
+    return True
