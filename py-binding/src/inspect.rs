@@ -159,7 +159,7 @@ impl JobView {
         self.view.at.map(Millis::as_seconds)
     }
 
-    /// How often it came back from a worker: failed, released, or its lease ended.
+    /// How often it came back from a worker that had started it: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.view.returns

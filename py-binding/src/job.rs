@@ -144,7 +144,7 @@ impl ReservedJob {
         self.job().token()
     }
 
-    /// How often it came back from a worker: failed, released, or its lease ended.
+    /// How often it came back from a worker that had started it: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.job().returns
