@@ -283,6 +283,12 @@ impl Link {
         std::future::poll_fn(|context| std::task::Poll::Ready(sending.as_mut().poll(context).is_ready())).await
     }
 
+    /// The same, when there is room. False when the connection is broken.
+    pub(super) async fn tell(&self, mut cmd: Cmd) -> bool {
+        cmd.set_no_response(true);
+        self.connection.clone().send_packed_command(&cmd).await.is_ok()
+    }
+
     async fn script(
         &self,
         call: &Call<'_>,

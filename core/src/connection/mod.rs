@@ -21,6 +21,7 @@ mod sentinel_watch;
 mod server;
 mod settings;
 mod single_flight;
+mod spares;
 mod stream;
 mod tls;
 mod topology;

@@ -1,6 +1,6 @@
 //! One server: its shared link for verbs, and its spare ones for calls that need a connection to themselves.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -9,11 +9,9 @@ use super::address::Address;
 use super::breaker::Breaker;
 use super::link::{Dialer, Link, Purpose};
 use super::single_flight::SingleFlight;
+use super::spares::Spares;
 use super::trouble::Trouble;
 use super::wake_line::{Waited, WakeLine};
-
-/// Idle connections kept for the next one who needs one alone.
-const MOST_SPARE: usize = 4;
 
 /// One server and the connections to it.
 pub(super) struct Server {
@@ -21,10 +19,10 @@ pub(super) struct Server {
     pub(super) breaker: Arc<Breaker>,
     link: RwLock<Option<Arc<Link>>>,
     dialing: SingleFlight,
-    spare_links: Mutex<Vec<Link>>,
-    idle_lines: Mutex<Vec<WakeLine>>,
+    spare_links: Spares<Link>,
+    idle_lines: Spares<WakeLine>,
     /// Tells those who wait here that perhaps nobody wakes them here any more.
-    pub(super) left: Notify,
+    pub(super) left: Arc<Notify>,
 }
 
 impl Server {
@@ -34,9 +32,9 @@ impl Server {
             breaker: Arc::default(),
             link: RwLock::default(),
             dialing: SingleFlight::default(),
-            spare_links: Mutex::default(),
-            idle_lines: Mutex::default(),
-            left: Notify::new(),
+            spare_links: Spares::default(),
+            idle_lines: Spares::default(),
+            left: Arc::default(),
         })
     }
 
@@ -83,27 +81,20 @@ impl Server {
 
     /// A link that nobody else uses; give it back with [`Server::keep_spare`] if it is still good.
     pub(super) async fn spare_link(&self, dialer: &Dialer, deadline: Instant) -> Result<Link, Trouble> {
-        let spare = {
-            let mut links = self.spare_links.lock().unwrap_or_else(PoisonError::into_inner);
-            links.retain(|link| !link.has_ended());
-            links.pop()
-        };
-        match spare {
+        self.spare_links.retain(|link| !link.has_ended());
+        match self.spare_links.take(|_| false) {
             Some(link) => Ok(link),
             None => Box::pin(dialer.link(&self.address, Purpose::Verbs, deadline)).await,
         }
     }
 
     pub(super) fn keep_spare(&self, link: Link) {
-        let mut links = self.spare_links.lock().unwrap_or_else(PoisonError::into_inner);
-        if links.len() < MOST_SPARE {
-            links.push(link);
-        }
+        self.spare_links.keep(link);
     }
 
     /// After one spare link broke, the others are likely broken too.
     pub(super) fn drop_spares(&self) {
-        self.spare_links.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.spare_links.clear();
     }
 
     /// Closes the connections, calls under way aside.
@@ -114,21 +105,16 @@ impl Server {
 
     fn leave_lines(&self) {
         self.drop_spares();
-        self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle_lines.clear();
         self.left.notify_waiters();
     }
 
     /// An idle line, best one that waited for the same key.
     pub(super) fn take_line(&self, key: Waited<'_>) -> Option<WakeLine> {
-        let mut lines = self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = lines.iter().position(|line| line.owes(key)).or_else(|| lines.len().checked_sub(1))?;
-        Some(lines.swap_remove(at))
+        self.idle_lines.take(|line| line.owes(key))
     }
 
     pub(super) fn keep_line(&self, line: WakeLine) {
-        let mut lines = self.idle_lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() < MOST_SPARE {
-            lines.push(line);
-        }
+        self.idle_lines.keep(line);
     }
 }

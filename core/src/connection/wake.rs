@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::link::Link;
 use super::resend::Shared;
 use super::server::Server;
 use super::trouble::{Next, Trouble};
 use super::wake_line::{Waited, WakeLine};
 use crate::error::{Error, ErrorKind};
+
+/// How long a link may have no room for a word before its server counts as one that does not answer.
+const CALLED_BACK: Duration = Duration::from_secs(1);
 
 /// How a wait for a wake-up ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,16 +43,14 @@ impl Shared {
         // Nobody who waits for a minute wants to hear only then that nothing answers.
         let mut give_up = None;
         loop {
-            let trouble = match tokio::time::timeout_at(until, self.try_wait(slot, key, until)).await {
-                Ok(Ok(woken)) => {
+            let trouble = match self.try_wait(slot, key, until).await {
+                Ok(woken) => {
                     if woken != Woken::Perhaps {
                         self.lost_waits.store(0, Ordering::Relaxed);
                     }
                     return Ok(woken);
                 }
-                Ok(Err(trouble)) => self.explain_redirect(trouble),
-                // A short wait ended before its connection was made: for the caller that is an ordinary end.
-                Err(_) => return Ok(Woken::No),
+                Err(trouble) => self.explain_redirect(trouble),
             };
             if trouble.next == Next::GiveUp || self.is_final(&trouble) {
                 return Err(*trouble.error);
@@ -75,66 +75,96 @@ impl Shared {
     }
 
     async fn try_wait(&self, slot: u16, key: Waited<'_>, until: Instant) -> Result<Woken, Trouble> {
-        let server = self.topology.server_for(slot, &self.dialer, until).await?;
-        let result = self.wait_at(&server, key, until).await;
+        let found = async {
+            let server = self.topology.server_for(slot, &self.dialer, until).await?;
+            let left = Arc::clone(&server.left).notified_owned();
+            let line = self.line_to(&server, key, until).await;
+            Ok((server, left, line))
+        };
+        // Only to find a line: one that waits is called back at the end, and must not be dropped by another timer of the same moment.
+        let Ok(found) = tokio::time::timeout_at(until, found).await else {
+            // A short wait ended before its connection was made: for the caller that is an ordinary end.
+            return Ok(Woken::No);
+        };
+        let (server, left, line) = found?;
+        let result = match line {
+            Ok(Some(line)) => wait_at(&server, line, key, until, left).await,
+            Ok(None) => Ok(Woken::Yes),
+            Err(trouble) => Err(trouble),
+        };
         if let Err(trouble) = &result {
             self.learn(trouble, &server);
         }
         result
     }
 
-    async fn wait_at(&self, server: &Arc<Server>, key: Waited<'_>, until: Instant) -> Result<Woken, Trouble> {
-        let left = server.left.notified();
+    /// A line to wait on; none when one that was kept had the element.
+    async fn line_to(
+        &self,
+        server: &Arc<Server>,
+        key: Waited<'_>,
+        until: Instant,
+    ) -> Result<Option<WakeLine>, Trouble> {
         let kept = match server.take_line(key) {
             Some(line) => line.settle(key, until).await,
             None => None,
         };
-        let mut line = match kept {
+        match kept {
             Some((line, true)) => {
                 server.keep_line(line);
-                return Ok(Woken::Yes);
+                Ok(None)
             }
-            Some((line, false)) => line,
+            Some((line, false)) => Ok(Some(line)),
             // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
             None => {
                 server.shared_link(&self.dialer, until).await?;
-                Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await?
-            }
-        };
-        let waited = tokio::select! {
-            waited = tokio::time::timeout_at(until, line.wait(key, until)) => waited,
-            // Whoever pushes now pushes elsewhere: look there.
-            () = left => return Ok(Woken::Perhaps),
-        };
-        match waited {
-            Ok(Ok(woken)) => {
-                server.keep_line(line);
-                Ok(if woken { Woken::Yes } else { Woken::No })
-            }
-            Ok(Err(trouble)) => Err(trouble),
-            Err(_) => {
-                if let Some(link) = server.open_link()
-                    && call_back(&line, &link).await
-                {
-                    server.keep_line(line);
-                }
-                Ok(Woken::No)
+                Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await.map(Some)
             }
         }
     }
 }
 
-/// Tells the server, on the shared link, to end the wait. The answer is not waited for: the caller is in a hurry, for
-/// a job has just come due. What the server then says on the line is read before the line is used again.
-async fn call_back(line: &WakeLine, shared_link: &Link) -> bool {
-    match line.client_id {
-        Some(id) => {
-            let mut cmd = redis::cmd("CLIENT");
-            cmd.arg("UNBLOCK").arg(id);
-            shared_link.try_tell(cmd).await
+async fn wait_at(
+    server: &Arc<Server>,
+    mut line: WakeLine,
+    key: Waited<'_>,
+    until: Instant,
+    left: impl Future<Output = ()>,
+) -> Result<Woken, Trouble> {
+    let waited = tokio::select! {
+        waited = tokio::time::timeout_at(until, line.wait(key, until)) => waited,
+        // Whoever pushes now pushes elsewhere: look there.
+        () = left => return Ok(Woken::Perhaps),
+    };
+    match waited {
+        Ok(Ok(woken)) => {
+            server.keep_line(line);
+            Ok(if woken { Woken::Yes } else { Woken::No })
         }
-        None => false,
+        Ok(Err(trouble)) => Err(trouble),
+        Err(_) => {
+            call_back(server, line).await;
+            Ok(Woken::No)
+        }
     }
+}
+
+/// Tells the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a
+/// hurry, for a job has just come due. What the server then says on the line is read before the line is used again.
+async fn call_back(server: &Arc<Server>, line: WakeLine) {
+    let (Some(id), Some(shared)) = (line.client_id, server.open_link()) else { return };
+    let mut cmd = redis::cmd("CLIENT");
+    cmd.arg("UNBLOCK").arg(id);
+    if shared.try_tell(cmd.clone()).await {
+        return server.keep_line(line);
+    }
+    // Many calls are on their way to the link: behind the caller's back, as soon as there is room.
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        if tokio::time::timeout(CALLED_BACK, shared.tell(cmd)).await.is_ok_and(|told| told) {
+            server.keep_line(line);
+        }
+    });
 }
 
 /// Nothing came in time while the line was being made.

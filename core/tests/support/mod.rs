@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file is a crate of its own and uses a part of it
 
+pub mod meter;
 pub mod process;
 pub mod proxy;
 pub mod slow_line;
