@@ -26,15 +26,24 @@ impl Folder {
         if let Some(wanted) = wanted {
             return make(wanted).map_err(|e| cannot_use(wanted, e)).and_then(checked).and_then(Self::empty_or_ours);
         }
-        // php-fpm's user often has a home it cannot write to: only then the temporary folder.
         let home = default_in_home(std::env::var_os("XDG_STATE_HOME").map(PathBuf::from), std::env::home_dir());
-        if let Some(Ok(home)) = home.as_deref().map(make)
-            && is_writable(&home)
+        Self::by_default(home.as_deref(), &std::env::temp_dir())
+    }
+
+    /// The default folder. Nobody has named it: whoever else can write beside it, as everybody in the temporary folder, must not
+    /// lead us to another one by a link.
+    fn by_default(in_home: Option<&Path>, temporary: &Path) -> Result<Self, Error> {
+        // php-fpm's user often has a home it cannot write to: only then the temporary folder.
+        if let Some(home) = in_home
+            && (home.is_symlink() || make(home).is_ok_and(|made| is_writable(&made)))
         {
-            return checked(home);
+            return no_link(home).and_then(checked);
         }
-        let temp = std::env::temp_dir().join(format!("duly-{}", user_id()));
-        make(&temp).map_err(|e| cannot_use(&temp, e)).and_then(checked)
+        let temp = temporary.join(format!("duly-{}", user_id()));
+        if !temp.is_symlink() {
+            make(&temp).map_err(|e| cannot_use(&temp, e))?;
+        }
+        no_link(&temp).and_then(checked)
     }
 
     /// A folder that was named by mistake (`embedded:/etc`) must not be strewn with files.
@@ -146,14 +155,35 @@ fn make(folder: &Path) -> io::Result<PathBuf> {
     folder.canonicalize()
 }
 
+/// The folder's real path, if its last part is a folder of ours and no link to one. A link that is changed into a folder behind
+/// this look would not be ours.
+fn no_link(folder: &Path) -> Result<PathBuf, Error> {
+    let found = fs::symlink_metadata(folder).map_err(|e| cannot_use(folder, e))?;
+    let name = folder.display();
+    if found.is_symlink() {
+        return Err(refused(format!(
+            "{name} is a symbolic link, which a default folder must not be: remove it, or name a folder: embedded:/a/folder"
+        )));
+    }
+    if found.uid() != user_id() {
+        return Err(not_ours(folder, found.uid()));
+    }
+    let real = match (folder.parent(), folder.file_name()) {
+        (Some(parent), Some(last)) => parent.canonicalize().map(|parent| parent.join(last)),
+        _ => folder.canonicalize(),
+    };
+    real.map_err(|e| cannot_use(folder, e))
+}
+
+fn not_ours(folder: &Path, owner: u32) -> Error {
+    refused(format!("{} belongs to user {owner}; name a folder of your own: embedded:/a/folder", folder.display()))
+}
+
 fn checked(folder: PathBuf) -> Result<Folder, Error> {
     let found = fs::metadata(&folder).map_err(|e| cannot_use(&folder, e))?;
     let name = folder.display();
     if found.uid() != user_id() {
-        return Err(refused(format!(
-            "{name} belongs to user {}; name a folder of your own: embedded:/a/folder",
-            found.uid()
-        )));
+        return Err(not_ours(&folder, found.uid()));
     }
     if found.mode() & 0o022 != 0 {
         return Err(refused(format!("others may write to {name}; close it with: chmod go-w {name}")));
@@ -204,5 +234,54 @@ mod tests {
         assert_eq!(default_in_home(path("state"), path("/home/ann")), path("/home/ann/.local/state/duly"));
         assert_eq!(default_in_home(None, path("/home/ann")), path("/home/ann/.local/state/duly"));
         assert_eq!(default_in_home(None, None), None);
+    }
+
+    #[test]
+    fn a_default_folder_is_ours_and_no_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let temporary = scratch.path().canonicalize().unwrap();
+        let in_temporary = temporary.join(format!("duly-{}", user_id()));
+        assert_eq!(Folder::by_default(None, &temporary).unwrap().path(), in_temporary);
+        assert_eq!(Folder::by_default(None, &temporary).unwrap().path(), in_temporary, "made before");
+
+        // A home without a folder that can be made: the temporary one.
+        fs::write(temporary.join("file"), "").unwrap();
+        let no_home = temporary.join("file/state/duly");
+        assert_eq!(Folder::by_default(Some(&no_home), &temporary).unwrap().path(), in_temporary);
+        let home = temporary.join("state/duly");
+        assert_eq!(Folder::by_default(Some(&home), &temporary).unwrap().path(), home);
+
+        // Links to folders that are ours, to nothing, and from the home.
+        fs::remove_dir(&in_temporary).unwrap();
+        for target in [home.clone(), temporary.join("nothing")] {
+            std::os::unix::fs::symlink(target, &in_temporary).unwrap();
+            for in_home in [None, Some(&*in_temporary)] {
+                let error = Folder::by_default(in_home, &temporary).unwrap_err();
+                assert!(error.to_string().contains("is a symbolic link"), "{error}");
+            }
+            fs::remove_file(&in_temporary).unwrap();
+        }
+        assert!(!temporary.join("nothing").exists(), "a link leads to nothing that is made");
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_default_folder_of_somebody_else_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join(format!("duly-{}", user_id()));
+        // Nobody may give a folder away but root; everybody else finds one of root's.
+        let somebody_elses = if user_id() == 0 {
+            fs::create_dir(&folder).unwrap();
+            std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+            folder
+        } else {
+            PathBuf::from("/usr")
+        };
+        let error = no_link(&somebody_elses).unwrap_err();
+        assert!(error.to_string().contains("belongs to user"), "{error}");
+        if user_id() == 0 {
+            let error = Folder::by_default(None, scratch.path()).unwrap_err();
+            assert!(error.to_string().contains("belongs to user 65534"), "{error}");
+        }
     }
 }
