@@ -46,12 +46,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reserve", "if some_large and live == 0 then", "if false then", "a queue asks for sizes for ever"),
     ("push_unique", "if #record > LARGE then some_large = true end", "", "nobody asks for the sizes of large records"),
     ("fitting", "if left < 0 and k > 1 then return k - 1, most end", "", "large records are read by the hundred"),
-    (
-        "purge",
-        "if seen >= cap or is_cut then break end",
-        "if seen >= cap then break end",
-        "a purge leaves some of a level behind and takes the next",
-    ),
     ("requeue", "bytes = bytes + #record", "", "a requeue reads any number of large records"),
     (
         "settle_acks",
@@ -98,19 +92,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "< tonumber(lease_end)",
         "<= tonumber(lease_end)",
         "each worker that takes a job wakes another for its own lease",
-    ),
-    (
-        "routing",
-        "if tonumber(max_retries) > 4294967295 or first + key_length + name_length > #record + 1 "
-        "then return '5', 5, nil, true end",
-        "",
-        "the scripts read a prefix that no worker can read",
-    ),
-    (
-        "routing",
-        "not string.find(record, '^[ \\t\\r\\n]*{')",
-        "true",
-        "white space before a record makes its job unknown",
     ),
     ("due", "ms = from + ms", "ms = now + ms", "a job starts up to a millisecond early"),
     (
