@@ -1024,11 +1024,16 @@ namespace Duly {
 
         /**
          * What happened since the last call: `level` and `text`; if it is about a job also `queue`, `id`, `name` and
-         * `attempt`.
+         * `attempt`; of a job that failed while no hook was called also the job, `failed`, and its `error`.
          *
-         * @return list<array<string, int|string|null>>
+         * @return list<array<string, int|string|Job|null>>
          */
         public function events(): array
+        {
+        }
+
+        /** The hooks of this failed job, of which `events` told, were called. */
+        public function heard(Job $job): void
         {
         }
 

@@ -82,6 +82,32 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame('failed', $this->queue->find('a')?->state);
     }
 
+    public function testOnFailedHearsOfJobsThatNoRunHereFailed(): void
+    {
+        $this->queue->push('data', id: 'dead', name: 'n', maxRetries: 0);
+        self::assertNotNull($this->queue->reserve(lease: 0.001));
+        $this->queue->push('data', id: 'long', name: 'n', timeout: 0.2, maxRetries: 0);
+        $program = $this->worker('
+            $worker->on("n", fn () => sleep(30));
+            $left = 2;
+            $worker->onFailed(function ($job, $error) use ($worker, &$left) {
+                $text = $error::class . " {$error->getMessage()}";
+                say("told of {$job->id}, {$job->attempt}, {$job->data()}: {$text}");
+                if (--$left === 0) {
+                    $worker->stop();
+                }
+            });
+            $worker->run();
+        ');
+        self::assertSame(0, $program->end(20));
+        $class = \Duly\Exception\JobFailedException::class;
+        $said = $program->said();
+        self::assertStringContainsString("told of dead, 1, data: {$class} lease ended", $said);
+        self::assertStringContainsString('told of long, 1, data: ', $said);
+        self::assertStringContainsString('failed for good: its worker died', $said);
+        self::assertSame(2, substr_count($said, 'told of'));
+    }
+
     public function testALostLeaseInterruptsTheHandler(): void
     {
         $this->queue->push(1, id: 'a', name: 'n');

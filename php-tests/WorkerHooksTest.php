@@ -321,7 +321,7 @@ final class WorkerHooksTest extends ServerTestCase
             }
         })->run();
         $told = 'job a (long, attempt 1) of queue q is interrupted: '
-            . 'it ran longer than its timeout, which counts as a failure';
+            . 'it ran longer than its timeout, which was its last failure: it goes to `failed`';
         $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
         self::assertSame([['warning', $told, $context]], $logger->records);
     }

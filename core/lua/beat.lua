@@ -1,10 +1,14 @@
 -- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
 -- Moves:   nothing.
--- Replies: `ok`; or `format <n>`.
+-- Replies: {how many entered `failed` that no hook has heard of, how many failed jobs were trimmed since a worker was told};
+--          or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
 if format > 1 then return string.format('format %.0f', format) end
 redis.call('HLEN', worker_infos)
+redis.call('ZCARD', unheard)
+local trimmed = redis.pcall('HGET', stats, 'trimmed')
+trimmed = type(trimmed) == 'string' and tonumber(trimmed) or 0
 --- include: clock, room_first
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
@@ -18,4 +22,13 @@ if #dead > 0 then
   redis.call('ZREM', workers, unpack(dead))
   redis.call('HDEL', worker_infos, unpack(dead))
 end
-return 'ok'
+--- include: unheard_line
+-- One worker is told, once: it is a line of a log.
+local told = tonumber(redis.call('HGET', meta, 'trimmed_told') or 0)
+if life_ms > 0 and trimmed ~= told then
+  redis.call('HSET', meta, 'trimmed_told', string.format('%.0f', trimmed))
+  told = math.max(0, trimmed - told)
+else
+  told = 0
+end
+return { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, told }

@@ -88,6 +88,8 @@ pub(crate) enum Key {
     Workers,
     /// hash: id of a worker -> what it says of itself.
     WorkerInfos,
+    /// sorted set: id of a job in `failed` that no hook has heard of, by when any worker may take that up, in ms.
+    Unheard,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
@@ -100,7 +102,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 15] = [
+    pub(crate) const FIXED: [Self; 16] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -116,6 +118,7 @@ impl Key {
         Self::Stats,
         Self::Workers,
         Self::WorkerInfos,
+        Self::Unheard,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -137,6 +140,7 @@ impl Key {
             Self::Call => "call",
             Self::Workers => "workers",
             Self::WorkerInfos => "worker_infos",
+            Self::Unheard => "unheard",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",
@@ -152,7 +156,13 @@ impl Key {
     /// What `TYPE` says of the key when it exists.
     pub(crate) fn redis_type(self) -> &'static str {
         match self {
-            Self::Delayed | Self::Reserved | Self::Failed | Self::Parked | Self::Places | Self::Workers => "zset",
+            Self::Delayed
+            | Self::Reserved
+            | Self::Failed
+            | Self::Parked
+            | Self::Places
+            | Self::Workers
+            | Self::Unheard => "zset",
             Self::Wake | Self::Ready | Self::Done => "list",
             Self::Result | Self::Progress => "string",
             _ => "hash",

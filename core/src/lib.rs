@@ -122,6 +122,7 @@ mod several;
 mod telemetry;
 mod time;
 mod unclaimed;
+mod unheard;
 mod waiting;
 pub mod worker;
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::queue::Queue;
-use crate::script::{Alive, Beat, alive};
+use crate::script::{Alive, Beat, BeatReply, alive};
 use crate::time::Millis;
 
 /// The most runs that a worker tells of.
@@ -63,10 +63,12 @@ impl Queue {
         Ok(workers.into_iter().map(read).collect())
     }
 
-    /// Tells that this worker is alive for so many milliseconds from now; 0: that it leaves.
-    pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<(), Error> {
+    /// Tells that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
+    pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
         let info = serde_json::to_string(worker).unwrap_or_default();
-        self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ()).await.map(|_| ())
+        self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ())
+            .await
+            .and_then(|reply| BeatReply::decode(reply).map_err(|error| error.during("beat").in_queue(self.name())))
     }
 }
 

@@ -273,7 +273,7 @@ impl Queue {
         for job in &granted.jobs {
             match job.of_queue(self, token) {
                 Ok(job) => jobs.push(job),
-                Err(reason) => undecodable.other(Verb::Failed, job.id_bytes(), token, None, 0, &reason, None),
+                Err(reason) => undecodable.other(Verb::Unheard, job.id_bytes(), token, None, 0, &reason, None),
             }
         }
         if undecodable.len() > 0 {

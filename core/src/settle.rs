@@ -188,10 +188,23 @@ impl Decided {
             Next::RetryAfter { after, attempts } => {
                 other(if attempts > attempts_before { Verb::Retry } else { Verb::Again }, after)
             }
-            Next::Failed { .. } => other(Verb::Failed, Millis::ZERO),
+            Next::Failed { .. } => other(Verb::Unheard, Millis::ZERO),
             Next::ReleaseAfter(after) => other(Verb::Release, after),
         };
         Ok(Self { next, row })
+    }
+
+    /// The hooks of its worker were called, should it have failed for good.
+    pub(crate) fn heard(mut self) -> Self {
+        if let Row::Other { verb: verb @ Verb::Unheard, .. } = &mut self.row {
+            *verb = Verb::Failed;
+        }
+        self
+    }
+
+    /// Does the job fail for good without a hook that was called?
+    pub(crate) fn is_unheard(&self) -> bool {
+        matches!(self.row, Row::Other { verb: Verb::Unheard, .. })
     }
 
     /// Writes it down for the next call.
@@ -202,7 +215,7 @@ impl Decided {
             Row::Other { verb, delay, error, rewritten } => {
                 let rewritten = rewritten.as_ref().map(|(failures, record)| (*failures, &**record));
                 outcomes.other(verb, job.id(), job.token(), key, delay.get(), &error, rewritten);
-                if verb == Verb::Failed && job.keeps_result() {
+                if matches!(verb, Verb::Failed | Verb::Unheard) && job.keeps_result() {
                     outcomes.note_awaited();
                 }
             }

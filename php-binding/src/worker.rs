@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking::{self, Engine, Executor, NextRun, Run, process};
-use duly::worker::{AboutJob, Ended, Interruption, WorkerEvent, WorkerSettings};
+use duly::worker::{AboutJob, Ended, FailedJob, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Data, Millis, Next, Outcome};
 use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
@@ -38,6 +38,8 @@ struct Inner {
     executor: Executor,
     watch: Arc<Watch>,
     current: RefCell<Option<Current>>,
+    /// Jobs of which `events` told, and whose hooks have not run yet.
+    failed: RefCell<Vec<Arc<FailedJob>>>,
 }
 
 /// The run that PHP is busy with.
@@ -138,7 +140,13 @@ impl WorkerEngine {
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
             let watch = Watch::start(&engine, patience)?;
             let executor = engine.executor();
-            let inner = ManuallyDrop::new(Inner { engine, executor, watch, current: RefCell::default() });
+            let inner = ManuallyDrop::new(Inner {
+                engine,
+                executor,
+                watch,
+                current: RefCell::default(),
+                failed: RefCell::default(),
+            });
             Ok(Self { pid: std::process::id(), inner })
         };
         Ok(start()?)
@@ -290,10 +298,24 @@ impl WorkerEngine {
         inner.executor.was_interrupted(&current.as_ref()?.run).map(Interruption::as_str)
     }
 
-    /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`.
+    /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`;
+    /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
         let Some(inner) = self.inner() else { return Ok(Vec::new()) };
-        inner.watch.take_events().iter().map(|event| Ok(told(event)?)).collect()
+        inner.watch.take_events().iter().map(|event| Ok(inner.told(event)?)).collect()
+    }
+
+    /// The hooks of this failed job, of which `events` told, were called.
+    pub fn heard(&self, job: &Job) {
+        let Some(inner) = self.inner() else { return };
+        let reserved = job.job.reserved();
+        let is_it = |failed: &Arc<FailedJob>| {
+            failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
+        };
+        let mut failed = inner.failed.borrow_mut();
+        if let Some(place) = failed.iter().position(is_it) {
+            inner.engine.heard(&failed.swap_remove(place));
+        }
     }
 
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
@@ -376,14 +398,30 @@ fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Tex
     Ok(settings)
 }
 
-fn told(event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
-    let level = if event.is_warning() { "warning" } else { "info" };
-    let mut told = BTreeMap::from([("level", level.into_zval(false)?), ("text", event.to_string().into_zval(false)?)]);
-    if let Some(AboutJob { queue, id, name, attempt, .. }) = event.job() {
-        told.insert("queue", queue.as_str().into_zval(false)?);
-        told.insert("id", id.as_str().into_zval(false)?);
-        told.insert("name", name.as_deref().into_zval(false)?);
-        told.insert("attempt", attempt.into_zval(false)?);
+impl Inner {
+    fn told(&self, event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
+        let level = if event.is_error() {
+            "error"
+        } else if event.is_warning() {
+            "warning"
+        } else {
+            "info"
+        };
+        let mut told =
+            BTreeMap::from([("level", level.into_zval(false)?), ("text", event.to_string().into_zval(false)?)]);
+        if let Some(AboutJob { queue, id, name, attempt, .. }) = event.job() {
+            told.insert("queue", queue.as_str().into_zval(false)?);
+            told.insert("id", id.as_str().into_zval(false)?);
+            told.insert("name", name.as_deref().into_zval(false)?);
+            told.insert("attempt", attempt.into_zval(false)?);
+        }
+        if let WorkerEvent::Failed { failed: Some(failed), .. } = event
+            && let Some(job) = self.engine.failed_job(failed)
+        {
+            told.insert("failed", Job::new(job).into_zval(false)?);
+            told.insert("error", failed.error().into_zval(false)?);
+            self.failed.borrow_mut().push(Arc::clone(failed));
+        }
+        Ok(told)
     }
-    Ok(told)
 }

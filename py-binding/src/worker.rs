@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use duly::blocking;
 use duly::blocking::process;
-use duly::worker::{MAX_CONCURRENCY, WorkerSettings};
+use duly::worker::{FailedJob, MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
 use crate::client::{Client, selected};
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
+use crate::job::{Held, Job};
 use crate::queue::Queue;
 use crate::waiting::wait as waited;
 
@@ -125,6 +126,23 @@ impl WorkerEngine {
         Ok(event.map(|event| WorkerEvent::new(&event)))
     }
 
+    /// Give the job that failed while no hook was there to be called, and its error; None for any other event.
+    fn failed(&self, py: Python<'_>, event: &WorkerEvent) -> PyResult<Option<(Py<Job>, String)>> {
+        let Some(failed) = &event.failed else { return Ok(None) };
+        let Some(job) = self.engine.failed_job(failed) else { return Ok(None) };
+        let of_it = |(name, _): &&(String, Py<Queue>)| name == failed.job.queue().name();
+        let Some((_, queue)) = self.queues.iter().find(of_it) else { return Ok(None) };
+        let job = Job::held(py, Held::Blocking(job), queue.clone_ref(py).into_any())?;
+        Ok(Some((job, failed.error().to_owned())))
+    }
+
+    /// Say that the hooks of the job that this event is about were called.
+    fn heard(&self, event: &WorkerEvent) {
+        if let Some(failed) = &event.failed {
+            self.engine.heard(failed);
+        }
+    }
+
     /// Give what it did, when it has ended; None within the wait. Raises what it ended with.
     fn ended(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerReport>> {
         let wait = Duration::from_secs_f64(wait);
@@ -184,19 +202,32 @@ impl WorkerReport {
 }
 
 /// What the engine tells of itself.
-#[pyclass(frozen, get_all, module = "duly._core")]
+#[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEvent {
+    #[pyo3(get)]
     text: String,
+    #[pyo3(get)]
     is_warning: bool,
+    #[pyo3(get)]
+    is_error: bool,
+    #[pyo3(get)]
     queue: Option<String>,
     /// Of the job that it is about.
+    #[pyo3(get)]
     id: Option<String>,
+    #[pyo3(get)]
     name: Option<String>,
+    #[pyo3(get)]
     attempt: Option<u32>,
     /// Of an interruption: which executor, which run of it, and `timed_out`, `lease_lost` or `stopped`.
+    #[pyo3(get)]
     executor: Option<u64>,
+    #[pyo3(get)]
     run: Option<u64>,
+    #[pyo3(get)]
     why: Option<&'static str>,
+    /// Of a failure that no hook has heard of.
+    failed: Option<Arc<FailedJob>>,
 }
 
 impl WorkerEvent {
@@ -206,6 +237,7 @@ impl WorkerEvent {
         let told = Self {
             text: event.to_string(),
             is_warning: event.is_warning(),
+            is_error: event.is_error(),
             queue: job.map(|job| job.queue.clone()),
             id: job.map(|job| job.id.clone()),
             name: job.and_then(|job| job.name.clone()),
@@ -213,12 +245,14 @@ impl WorkerEvent {
             executor: None,
             run: None,
             why: None,
+            failed: None,
         };
         match event {
             Event::Interrupted { executor, run, why, .. } => {
                 Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..told }
             }
-            Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } => {
+            Event::Failed { failed, .. } => Self { failed: failed.clone(), ..told },
+            Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } | Event::Trimmed { queue, .. } => {
                 Self { queue: Some(queue.clone()), ..told }
             }
             _ => told,

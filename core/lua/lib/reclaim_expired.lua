@@ -1,7 +1,7 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
-  --- include: routing, came_back, ahead, lease_ended, failed_set, to_head
+  --- include: routing, came_back, ahead, lease_ended, failed_set, note_unheard, to_head
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
   local tokens = redis.call('HMGET', leases, unpack(expired))
@@ -25,6 +25,7 @@ if #expired > 0 then
       local level, max_retries, key = routing(record)
       if lease_ended(id, tokens[i], max_retries) then
         enter_failed(id, key)
+        note_unheard(id)
         gave_up = gave_up + 1
       else
         to_head(id, level, number)

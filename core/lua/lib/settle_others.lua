@@ -3,8 +3,8 @@
 -- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
 -- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run; failed: counts a failure and
 -- retries no more, and the delay says which of `result_count` jobs it is, 0 if none of them; start: stays reserved, and its run
--- is about to start.
---- include: wake, routing, delayed_member, came_back, failed_set, to_head, start
+-- is about to start; unheard: as failed, and no hook of a worker was called.
+--- include: wake, routing, delayed_member, came_back, failed_set, note_unheard, to_head, start
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
@@ -21,6 +21,8 @@ local released = {}
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
+  local is_unheard = verb == 'unheard'
+  if is_unheard then verb = 'failed' end
   if redis.call('HGET', leases, id) ~= token then
     flags[#flags + 1] = '0'
   elseif verb == 'start' then
@@ -54,6 +56,7 @@ for at = next_item, #ARGV, 7 do
       if verb == 'failed' then
         -- The record's key: who could not decode the record does not know it.
         enter_failed(id, own_key)
+        if is_unheard then note_unheard(id) end
         entered_failed = entered_failed + 1
         if delay > 0 then
           --- include: waiters

@@ -7,7 +7,7 @@ use super::{Client, Interrupt, Job, Queue};
 use crate::error::Error;
 use crate::retry::Next;
 use crate::time::LONGEST_WAIT;
-use crate::worker::{self, Ended, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
+use crate::worker::{self, Ended, FailedJob, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
 
 /// How often a waiting call asks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -109,6 +109,17 @@ impl Engine {
         Ok(event.flatten())
     }
 
+    /// See [`worker::Engine::heard`].
+    pub fn heard(&self, failed: &FailedJob) {
+        self.engine.heard(failed);
+    }
+
+    /// A job of which [`WorkerEvent::Failed`] told, with the verbs of a thread.
+    pub fn failed_job(&self, failed: &FailedJob) -> Option<Job> {
+        let queue = self.queues.iter().find(|queue| queue.name() == failed.job.queue().name())?;
+        Some(Job { job: Arc::clone(&failed.job), queue: queue.clone() })
+    }
+
     /// See [`worker::Engine::unread_for`].
     pub fn unread_for(&self) -> Duration {
         self.engine.unread_for()
@@ -151,6 +162,11 @@ impl Executor {
     /// See [`worker::Executor::finish`]: no I/O.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.executor.finish(&run.run, ended)
+    }
+
+    /// See [`worker::Executor::finish_unheard`]: no I/O.
+    pub fn finish_unheard(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        self.executor.finish_unheard(&run.run, ended)
     }
 
     /// Was this run interrupted?

@@ -1,7 +1,11 @@
 //! The calls of the scripts as data, and the way from such a call to a step of the model.
 
 use crate::keys::Levels;
-use crate::script::{AwaitedReply, By, CountsReply, Due, FoundReply, IfHeld, PeekedReply, Renewal, ReserveReply, Verb};
+use crate::script::{
+    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfHeld, PeekedReply, Renewal, ReserveReply,
+    Verb,
+};
+use crate::unheard::Claim;
 
 use super::limits::Limits;
 use super::state::{Record, Returned, State};
@@ -42,7 +46,7 @@ pub(super) struct Outcome {
 impl Outcome {
     /// Does its caller say that somebody may wait for the result? In these tests, of every job that failed for good with a text.
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(&self.became, Became::Back { verb: Verb::Failed, error, .. } if !error.is_empty())
+        matches!(&self.became, Became::Back { verb: Verb::Failed | Verb::Unheard, error, .. } if !error.is_empty())
     }
 
     /// It ends nothing.
@@ -89,6 +93,7 @@ pub(super) enum Command {
     Awaited { id: String },
     WakeWaiters { ids: Vec<String> },
     Beat { worker: String, life_ms: u64, info: String },
+    Hear { claim_ms: u64, most: usize, max_bytes: usize, claims: Vec<Claim> },
     Alive,
     Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
     ProgressOf { ids: Vec<String> },
@@ -151,6 +156,8 @@ pub(super) enum Answer {
     Text(String),
     Count(u64),
     Reserved(ReserveReply),
+    Beat(BeatReply),
+    Heard(HearReply),
     Counts(CountsReply),
     Page(Vec<PeekedReply>),
     Found(Option<FoundReply>),
@@ -198,6 +205,7 @@ impl State {
             Command::Beat { worker, life_ms, info } => self.beat(worker, *life_ms, info),
             Command::Progress { id, token, fraction, text } => self.note_progress(id, *token, fraction, text),
             Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
+            Command::Hear { claim_ms, most, max_bytes, claims } => self.hear(*claim_ms, *most, *max_bytes, claims),
             Command::Alive => Ok(Answer::Alive(self.alive())),
             Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
             Command::WakeWaiters { ids } => self.wake_waiters(ids),

@@ -81,6 +81,9 @@ impl State {
             ("failed_max", meta.failed_max),
             ("failed_age_ms", meta.failed_age_ms),
             ("parked", meta.parked),
+            ("unheard_last", meta.unheard_last),
+            ("heard_to", meta.heard_to),
+            ("trimmed_told", meta.trimmed_told),
             ("stale_entries", (stale_total > 0).then_some(stale_total as u64)),
         ];
         let fields = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())));
@@ -90,7 +93,9 @@ impl State {
         let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
         let name_rates = meta.name_rates.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
         let clock = [("clock".to_owned(), self.clock_text())];
-        let texts = clock.into_iter().chain(levels).chain(limits).chain(names).chain(rate_at).chain(name_rates);
+        let line = meta.unheard.iter().map(|(number, id)| (format!("unheard:{number}"), id.clone()));
+        let texts = clock.into_iter().chain(levels).chain(limits).chain(names);
+        let texts = texts.chain(rate_at).chain(name_rates).chain(line);
         add_hash(&mut dump, "meta", fields.chain(texts).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {
@@ -98,6 +103,7 @@ impl State {
         }
         let workers = self.workers.iter().map(|(id, (until, _))| (id.clone(), *until));
         add_sorted(&mut dump, "workers", workers);
+        add_sorted(&mut dump, "unheard", self.unheard.iter().map(|(id, &until)| (id.clone(), until)));
         let infos = self.workers.iter().map(|(id, (_, info))| (id.clone(), info.clone()));
         add_hash(&mut dump, "worker_infos", infos.collect());
         for (id, (_, noted)) in &self.progress {

@@ -171,6 +171,7 @@ impl Stage {
             Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), most(1))] },
             Command::Limit { call: self.call(), limits: None, names: Vec::new() },
             Command::Beat { worker: "w1".to_owned(), life_ms: 500, info: "{}".to_owned() },
+            Command::Hear { claim_ms: 100, most: 10, max_bytes: 1000, claims: Vec::new() },
         ]
     }
 

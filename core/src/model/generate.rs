@@ -193,6 +193,13 @@ pub(super) enum Step {
         worker: usize,
         life_ms: u64,
     },
+    /// Of the claims that were ever made, so also with old ones: which were heard of, which are kept.
+    Hear {
+        most: usize,
+        max_bytes: usize,
+        heard: Vec<usize>,
+        kept: Vec<usize>,
+    },
     Alive,
     Progress {
         lease: usize,
@@ -286,7 +293,15 @@ fn by_key() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    let verb = select(vec![Verb::Retry, Verb::Again, Verb::Release, Verb::Failed, Verb::Unstarted, Verb::Start]);
+    let verb = select(vec![
+        Verb::Retry,
+        Verb::Again,
+        Verb::Release,
+        Verb::Failed,
+        Verb::Unheard,
+        Verb::Unstarted,
+        Verb::Start,
+    ]);
     let delay_ms = select(vec![0, 0, 1, 10, 100]);
     let back = (verb, delay_ms, select(vec!["", "boom", "7;8;odd"]), prop::bool::weighted(0.2));
     prop_oneof![
@@ -588,6 +603,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (select(vec![1, 100]), prop::collection::vec((lease(), token()), 1..4))
             .prop_map(|(lease_ms, leases)| Step::Extend { lease_ms, leases }),
     ];
+    let picks = || prop::collection::vec(0..8_usize, 0..3);
     let operating = prop_oneof![
         7 => (who(), names()).prop_map(|(who, names)| Step::Cancel { who, names }),
         6 => (who(), by_key(), 0..8_usize, when())
@@ -603,6 +619,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
         4 => (who(), limits(), names_limits()).prop_map(|(who, limits, names)| Step::Limit { who, limits, names }),
         4 => (who(), names_limits()).prop_map(|(who, names)| Step::Limit { who, limits: None, names }),
+        6 => (select(vec![0, 1, 2, 100]), select(vec![1, 4000]), picks(), picks())
+            .prop_map(|(most, max_bytes, heard, kept)| Step::Hear { most, max_bytes, heard, kept }),
         4 => (0..3_usize, select(vec![0, 1, 50, 1000])).prop_map(|(worker, life_ms)| Step::Beat { worker, life_ms }),
     ];
     let looking = prop_oneof![

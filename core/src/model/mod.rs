@@ -24,4 +24,5 @@ mod step_operate;
 mod step_push;
 mod step_reserve;
 mod step_settle;
+mod unheard;
 mod world;

@@ -9,10 +9,10 @@ use redis::{Connection, Value};
 use crate::data::Data;
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
-    Alive, Awaited, AwaitedReply, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared,
-    Digits, Extend, Find, FoundReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek, PeekedReply, ProgressOf,
-    Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply, Settle, Verb, WakeWaiters,
-    alive, noted,
+    Alive, Awaited, AwaitedReply, Beat, BeatReply, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply,
+    Declared, Digits, Extend, Find, FoundReply, Hear, HearReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek,
+    PeekedReply, ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply,
+    Settle, Verb, WakeWaiters, alive, noted,
 };
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
@@ -92,6 +92,8 @@ impl Server {
             (Command::Reserve(_), reply) => Answer::Reserved(ReserveReply::decode(reply).map_err(read)?),
             (Command::Peek { .. }, reply) => Answer::Page(PeekedReply::decode(reply).map_err(read)?),
             (Command::ProgressOf { .. }, reply) => Answer::Progress(noted(reply).map_err(read)?),
+            (Command::Beat { .. }, reply) => Answer::Beat(BeatReply::decode(reply).map_err(read)?),
+            (Command::Hear { .. }, reply) => Answer::Heard(HearReply::decode(reply).map_err(read)?),
             (Command::Alive, reply) => Answer::Alive(alive(reply).map_err(read)?),
             (Command::Awaited { .. }, reply) => Answer::Awaited(AwaitedReply::decode(reply).map_err(read)?),
             (Command::Find { .. }, reply) => Answer::Found(FoundReply::decode(reply).map_err(read)?),
@@ -134,7 +136,7 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
                     rewritten.as_ref().map(|(failures, record)| (u32::try_from(*failures).unwrap(), record.bytes()));
                 let rewritten = record.as_ref().map(|(failures, record)| (*failures, record.as_slice()));
                 // Of a failure for good that column says something else.
-                let delay_ms = if *verb == Verb::Failed { 0 } else { *delay_ms };
+                let delay_ms = if matches!(verb, Verb::Failed | Verb::Unheard) { 0 } else { *delay_ms };
                 outcomes.other(*verb, &one.id, one.token, key, delay_ms, error, rewritten);
                 if one.is_awaited() {
                     outcomes.note_awaited();
@@ -247,6 +249,15 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         }
         Command::Beat { worker, life_ms, info } => {
             call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }, |_| ())
+        }
+        Command::Hear { claim_ms, most, max_bytes, claims } => {
+            call!(Hear { claim_ms: *claim_ms, most: *most, max_bytes: *max_bytes }, |out| {
+                for claim in claims {
+                    out.push(&claim.id);
+                    out.push_display(claim.until);
+                    out.push(if claim.is_heard { b"1" } else { b"0" });
+                }
+            })
         }
         Command::Alive => call!(Alive {}, |_| ()),
         Command::Progress { id, token, fraction, text } => {

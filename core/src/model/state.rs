@@ -103,6 +103,12 @@ pub(super) struct Meta {
     pub(super) large: bool,
     /// How often a job was parked.
     pub(super) parked: Option<u64>,
+    /// The line of those that failed unheard: the number of the last, up to which they were taken, and who waits.
+    pub(super) unheard_last: Option<u64>,
+    pub(super) heard_to: Option<u64>,
+    pub(super) unheard: BTreeMap<u64, String>,
+    /// How many trimmed jobs workers were told of.
+    pub(super) trimmed_told: Option<u64>,
 }
 
 /// A client's remembered calls: slot -> number and answer.
@@ -161,6 +167,8 @@ pub(super) struct State {
     pub(super) progress: BTreeMap<String, (u64, String)>,
     /// Until when a worker is alive, and what it says of itself.
     pub(super) workers: BTreeMap<String, (u64, String)>,
+    /// Failed jobs of which no hook has heard, by when any worker may take that up.
+    pub(super) unheard: BTreeMap<String, u64>,
 }
 
 /// The member of `delayed` that stands for this job.
@@ -313,6 +321,13 @@ impl State {
     pub(super) fn enter_failed(&mut self, id: &str, key: Option<&str>) {
         self.failed.insert(id.to_owned(), self.clock);
         self.free_key(key, id);
+    }
+
+    /// Nobody has heard of its failure: it waits in line.
+    pub(super) fn note_unheard(&mut self, id: &str) {
+        let last = self.meta.unheard_last.unwrap_or(0) + 1;
+        self.meta.unheard_last = Some(last);
+        self.meta.unheard.insert(last, id.to_owned());
     }
 
     /// Lets the oldest failed jobs go: those above the limit, then those that are too old; of each a hundred at the most, or

@@ -1,7 +1,7 @@
 //! What operators do, and the scripts that only look.
 
 use crate::keys::Levels;
-use crate::script::{By, CountsReply, Due, FoundReply, PeekedReply};
+use crate::script::{BeatReply, By, CountsReply, Due, FoundReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
 use super::names::Names;
@@ -20,7 +20,16 @@ impl State {
         }
         let now = self.clock;
         self.workers.retain(|_, (until, _)| *until > now);
-        Ok(Answer::Text("ok".to_owned()))
+        let trimmed = self.stats.get("trimmed").copied().unwrap_or(0);
+        let told = self.meta.trimmed_told.unwrap_or(0);
+        let is_told = life_ms > 0 && trimmed != told;
+        if is_told {
+            self.meta.trimmed_told = Some(trimmed);
+        }
+        let free = self.unheard.values().filter(|&&at| at <= now).count();
+        let unheard = (free + self.meta.unheard.len()) as u64;
+        let trimmed = if is_told { trimmed.saturating_sub(told) } else { 0 };
+        Ok(Answer::Beat(BeatReply { unheard, trimmed }))
     }
 
     pub(super) fn alive(&self) -> Vec<(String, Vec<u8>)> {

@@ -331,6 +331,7 @@ impl State {
             let Some(record) = self.records.get(id).cloned() else { continue };
             if self.lease_ended(id, lease.token, record.max_retries) {
                 self.enter_failed(id, record.key.as_deref());
+                self.note_unheard(id);
                 gave_up += 1;
             } else {
                 self.put_back(id, record.level, place);

@@ -63,7 +63,7 @@ impl State {
                             self.returned.entry(outcome.id.clone()).or_default().attempts = *failures;
                         }
                     }
-                    let is_failure = matches!(verb, Verb::Retry | Verb::Failed);
+                    let is_failure = matches!(verb, Verb::Retry | Verb::Failed | Verb::Unheard);
                     if matches!(verb, Verb::Unstarted) {
                         // It has not come back from anywhere.
                         if let Some(note) = self.returned.get_mut(&outcome.id) {
@@ -72,9 +72,12 @@ impl State {
                     } else {
                         self.came_back(&outcome.id, is_failure, error);
                     }
-                    if matches!(verb, Verb::Failed) {
+                    if matches!(verb, Verb::Failed | Verb::Unheard) {
                         let key = self.records.get(&outcome.id).and_then(|record| record.key.clone());
                         self.enter_failed(&outcome.id, key.as_deref());
+                        if *verb == Verb::Unheard {
+                            self.note_unheard(&outcome.id);
+                        }
                         if outcome.is_awaited() {
                             self.woken.insert(outcome.id.clone());
                         }
@@ -92,7 +95,7 @@ impl State {
                     }
                     let counter = match verb {
                         Verb::Retry => "retried",
-                        Verb::Failed => "failed",
+                        Verb::Failed | Verb::Unheard => "failed",
                         Verb::Again | Verb::Release | Verb::Unstarted | Verb::Start => "released",
                     };
                     self.count(counter, 1);

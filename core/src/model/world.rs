@@ -7,6 +7,8 @@ use crate::keys::{Key, Levels, QueueKeys};
 use crate::script::{AwaitedReply, By, Due, IfHeld, Renewal, ReserveReply, ReserveStatus};
 use crate::session::{CallNumber, Session};
 
+use crate::unheard::Claim;
+
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
@@ -17,6 +19,7 @@ use super::orders::Orders;
 use super::server::{QUEUE, Server, queue_keys};
 use super::state::{Meta, RESULT_TTL, Record, Returned, State};
 use super::step_reserve::promote_cap;
+use super::unheard;
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
 const USERS_IDS: [&str; 3] = ["a", "b", "c"];
@@ -63,6 +66,7 @@ pub(super) struct World<'a> {
     seen: &'a mut Seen,
     sent: Vec<Sent>,
     granted: Vec<Granted>,
+    claims: Vec<Claim>,
     last_batch: usize,
     last_pushed: Vec<String>,
     learnt: [Levels; 2],
@@ -89,6 +93,7 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
         seen,
         sent: Vec::new(),
         granted: Vec::new(),
+        claims: Vec::new(),
         last_batch: 0,
         last_pushed: Vec::new(),
         learnt: [Levels::one(5); 2],
@@ -258,11 +263,7 @@ impl World<'_> {
                 let (by, name) = self.name(*by_key, *pick);
                 (nobody, Command::Find { by, name })
             }
-            Step::Beat { worker, life_ms } => {
-                self.next_id += 1;
-                let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
-                (nobody, Command::Beat { worker, life_ms: *life_ms, info })
-            }
+            Step::Beat { .. } | Step::Hear { .. } => (nobody, self.command_of_worker(step)),
             Step::Progress { lease, token, fraction, text } => {
                 let (id, granted, _) = self.lease(*lease);
                 (nobody, Command::Progress { id, token: token.of(granted), fraction, text })
@@ -274,6 +275,22 @@ impl World<'_> {
             Step::Await { pick } => (nobody, Command::Awaited { id: self.pick(*pick) }),
             Step::WakeWaiters { pick } => (nobody, Command::WakeWaiters { ids: vec![self.pick(*pick)] }),
             _ => (nobody, Command::Counts),
+        }
+    }
+
+    /// What a worker's engine says beside its jobs.
+    fn command_of_worker(&mut self, step: &Step) -> Command {
+        match step {
+            Step::Hear { most, max_bytes, heard, kept } => {
+                let claims = unheard::picked(&self.claims, heard, kept);
+                Command::Hear { claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
+            }
+            Step::Beat { worker, life_ms } => {
+                self.next_id += 1;
+                let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
+                Command::Beat { worker, life_ms: *life_ms, info }
+            }
+            _ => Command::Alive,
         }
     }
 
@@ -421,10 +438,8 @@ impl World<'_> {
         events.push(("a result was kept", !was_answered && after.results != before.results));
         events.extend(woken_waiters(sent, text, settled, was_answered));
         events.push(("a lost lease left no result", acks.clone().any(|(o, flag)| flag == '0' && gives(o))));
-        if let (Command::Beat { worker, .. }, true) = (&sent.command, text == "ok") {
-            let left = before.workers.keys().filter(|known| !after.workers.contains_key(*known));
-            events.push(("a dead worker was forgotten", left.into_iter().any(|known| known != worker)));
-        }
+        events.extend(unheard::events(before, after, sent, answer));
+        self.claims.extend(unheard::claims(answer));
         let is_progress = matches!(sent.command, Command::Progress { .. });
         events.push(("progress was noted", is_progress && text == "1"));
         events.push(("progress of a lost lease was refused", is_progress && text == "0"));
@@ -542,6 +557,7 @@ impl World<'_> {
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
             Step::Limit { who, limits: None, names: vec![("mail", Limits { concurrency: 1, ..Limits::default() })] },
             Step::Beat { worker: 0, life_ms: 10 },
+            Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1] },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
         for step in &steps {

@@ -185,6 +185,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("keep_results", include_str!("../../lua/lib/keep_results.lua")),
     ("keeps_result", include_str!("../../lua/lib/keeps_result.lua")),
     ("waiters", include_str!("../../lua/lib/waiters.lua")),
+    ("note_unheard", include_str!("../../lua/lib/note_unheard.lua")),
+    ("unheard_line", include_str!("../../lua/lib/unheard_line.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
@@ -351,7 +353,7 @@ pub(crate) use script;
 pub(super) mod tests {
     use super::*;
     use crate::script::{
-        Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Limit, NoteProgress, Pause, Peek,
+        Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Hear, Limit, NoteProgress, Pause, Peek,
         ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
         WakeWaiters,
     };
@@ -378,6 +380,7 @@ pub(super) mod tests {
             Awaited::DECLARATION,
             WakeWaiters::DECLARATION,
             Beat::DECLARATION,
+            Hear::DECLARATION,
             Alive::DECLARATION,
             NoteProgress::DECLARATION,
             ProgressOf::DECLARATION,

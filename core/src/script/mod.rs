@@ -33,4 +33,4 @@ pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
 pub(crate) use reply::{count, is_refusal, text, wanted_levels};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};
-pub(crate) use workers::{Alive, Beat, alive};
+pub(crate) use workers::{Alive, Beat, BeatReply, Hear, HearReply, alive};

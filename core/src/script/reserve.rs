@@ -35,6 +35,14 @@ pub(crate) struct GrantedJob {
 }
 
 impl GrantedJob {
+    pub(crate) fn new(id: Vec<u8>, record: Vec<u8>, came_back: Vec<u8>) -> Self {
+        let (id, foreign_id) = match String::from_utf8(id) {
+            Ok(id) => (id, None),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(error.into_bytes())),
+        };
+        Self { id, foreign_id, record, came_back }
+    }
+
     /// The id as it is stored.
     pub(crate) fn id_bytes(&self) -> &[u8] {
         self.foreign_id.as_deref().unwrap_or(self.id.as_bytes())
@@ -86,19 +94,12 @@ impl ReserveReply {
                 _ => Vec::new().into_iter(), // none of this queue's jobs came back
             };
             for id in ids {
-                let (id, foreign_id) = match String::from_utf8(bytes(id)?) {
-                    Ok(id) => (id, None),
-                    Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(error.into_bytes())),
+                let record = bytes(next(&mut records, "a record")?)?;
+                let came_back = match notes.next() {
+                    None | Some(Value::Nil) => Vec::new(),
+                    Some(note) => bytes(note)?,
                 };
-                jobs.push(GrantedJob {
-                    id,
-                    foreign_id,
-                    record: bytes(next(&mut records, "a record")?)?,
-                    came_back: match notes.next() {
-                        None | Some(Value::Nil) => Vec::new(),
-                        Some(note) => bytes(note)?,
-                    },
-                });
+                jobs.push(GrantedJob::new(bytes(id)?, record, came_back));
             }
         }
         Ok(Self { status, settled, token, next_in, promised, limited, jobs })

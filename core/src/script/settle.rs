@@ -40,8 +40,10 @@ pub(crate) enum Verb {
     Unstarted,
     /// No outcome yet: it stays reserved, and its run is about to start.
     Start,
-    /// Counts a failure and is retried no more.
+    /// Counts a failure and is retried no more; the hooks of its worker were called.
     Failed,
+    /// The same, and no hook was called: some worker is to hear of it.
+    Unheard,
 }
 
 impl Verb {
@@ -53,6 +55,7 @@ impl Verb {
             Self::Unstarted => "unstarted",
             Self::Start => "start",
             Self::Failed => "failed",
+            Self::Unheard => "unheard",
         }
     }
 }

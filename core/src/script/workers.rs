@@ -1,16 +1,25 @@
-//! `beat.lua` and `workers.lua`: who works on a queue.
+//! `beat.lua` and `workers.lua`: who works on a queue; `hear.lua`: what its workers hear of.
 
 use redis::Value;
 
 use super::declare::script;
-use super::reply::{array, bytes, lossy, next};
+use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
+use super::reserve::GrantedJob;
 use crate::error::Error;
 
 script! {
     /// A worker is alive, or leaves.
     Beat = "beat",
-    keys: [Meta, Workers, WorkerInfos],
+    keys: [Meta, Workers, WorkerInfos, Stats, Unheard],
     arguments: { worker: String, life_ms: u64, info: String }
+}
+
+script! {
+    /// Hears of jobs that failed while no hook was there to be called. Items: (id, claimed until, `1` if it is heard or `0` if it
+    /// is not yet) each.
+    Hear = "hear",
+    keys: [Meta, Jobs, Failed, Returned, Unheard],
+    arguments: { claim_ms: u64, most: usize, max_bytes: usize }
 }
 
 script! {
@@ -28,4 +37,53 @@ pub(crate) fn alive(reply: Value) -> Result<Vec<(String, Vec<u8>)>, Error> {
         workers.push((lossy(id)?, bytes(next(&mut items, "what a worker says of itself")?)?));
     }
     Ok(workers)
+}
+
+/// What a worker is told when it says that it is alive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BeatReply {
+    /// How many jobs entered `failed` that no hook has heard of, and no worker has taken up.
+    pub(crate) unheard: u64,
+    /// How many failed jobs were trimmed since a worker was told.
+    pub(crate) trimmed: u64,
+}
+
+impl BeatReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = items(reply)?.into_iter();
+        let mut count = |what| Ok(u64::try_from(number(next(&mut items, what)?)?).unwrap_or(0));
+        Ok(Self { unheard: count("how many nobody heard of")?, trimmed: count("how many were trimmed")? })
+    }
+}
+
+/// Jobs that failed while no hook was there to be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HearReply {
+    /// Until then they are this worker's to tell of.
+    pub(crate) claimed_until: u64,
+    /// How many more there are.
+    pub(crate) more: u64,
+    pub(crate) jobs: Vec<GrantedJob>,
+}
+
+impl HearReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = items(reply)?.into_iter();
+        let claimed_until = utf8(next(&mut items, "the end of a claim")?)?;
+        let claimed_until = claimed_until.parse().map_err(|_| unexpected("the end of a claim"))?;
+        let more = u64::try_from(number(next(&mut items, "how many more there are")?)?).unwrap_or(0);
+        let mut jobs = Vec::new();
+        while let Some(id) = items.next() {
+            let record = bytes(next(&mut items, "a record")?)?;
+            jobs.push(GrantedJob::new(bytes(id)?, record, bytes(next(&mut items, "what came back")?)?));
+        }
+        Ok(Self { claimed_until, more, jobs })
+    }
+}
+
+fn items(reply: Value) -> Result<Vec<Value>, Error> {
+    match reply {
+        Value::Array(items) => Ok(items),
+        other => Err(refuse(&utf8(other)?).err().unwrap_or_else(|| unexpected("a list"))),
+    }
 }

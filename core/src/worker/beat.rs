@@ -1,4 +1,4 @@
-//! Tells each queue that this worker is alive, and what it runs.
+//! Tells each queue that this worker is alive, and what it runs; and hears of jobs that failed while no hook was called.
 //!
 //! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is told by the
 //! loop. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::WorkerSettings;
 use super::desk::Desk;
@@ -30,12 +31,18 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) struct Presence {
     queues: Vec<Queue>,
+    /// The same with the user's client, for the jobs of which is told.
+    queues_of_jobs: Vec<Queue>,
     every: Duration,
     worker: WorkerInfo,
 }
 
 impl Presence {
-    pub(super) fn new(queues: Vec<Queue>, settings: &WorkerSettings) -> Result<Self, Error> {
+    pub(super) fn new(
+        queues: Vec<Queue>,
+        queues_of_jobs: Vec<Queue>,
+        settings: &WorkerSettings,
+    ) -> Result<Self, Error> {
         let now = host::now();
         let worker = WorkerInfo {
             id: IdGenerator::new().next(now)?.into(),
@@ -49,7 +56,7 @@ impl Presence {
             started_at: now,
             running: Vec::new(),
         };
-        Ok(Self { queues, every: settings.lease.clamp(SHORTEST, LONGEST), worker })
+        Ok(Self { queues, queues_of_jobs, every: settings.lease.clamp(SHORTEST, LONGEST), worker })
     }
 
     /// Never ends.
@@ -67,20 +74,56 @@ impl Presence {
 
     async fn show_to(self: Arc<Self>, lane: usize, desk: Arc<Desk>) -> Infallible {
         let life_ms = whole_ms(self.every * PERIODS_OF_LIFE);
+        let mut next = Instant::now();
+        let mut is_news = false;
         loop {
-            let running = desk.running(lane, MOST_RUNNING, host::now());
-            // An outage is told by the fetch loop, and the next beat comes by itself.
-            let _ = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
-            tokio::time::sleep(self.every.mul_f64(0.9 + 0.2 * host::random_fraction())).await;
+            if Instant::now() >= next {
+                let running = desk.running(lane, MOST_RUNNING, host::now());
+                // An outage is told by the fetch loop, and the next beat comes by itself.
+                let told = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
+                next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
+                if let Ok(told) = told {
+                    desk.beat_answered(&self.queues[lane], told);
+                    // What is claimed is claimed anew.
+                    is_news |= told.unheard > 0 || desk.has_claims(lane);
+                }
+            }
+            if is_news {
+                self.hear(lane, &desk).await;
+            }
+            is_news = tokio::select! {
+                () = tokio::time::sleep_until(next) => false,
+                () = desk.has_news(lane) => true,
+            };
+        }
+    }
+
+    /// Says which failed jobs were heard of, and hears of more.
+    async fn hear(&self, lane: usize, desk: &Desk) {
+        loop {
+            let (claims, most) = desk.claims(lane);
+            if claims.is_empty() && most == 0 {
+                return;
+            }
+            let Ok(reply) = self.queues[lane].hear(&claims, most).await else { return };
+            desk.heard_of(lane, &claims, &self.queues_of_jobs[lane], &reply);
+            if reply.more == 0 || desk.claims(lane).1 == 0 {
+                return;
+            }
         }
     }
 
     /// The worker has stopped.
-    pub(super) async fn leave(self: Arc<Self>) {
+    pub(super) async fn leave(self: Arc<Self>, desk: &Arc<Desk>) {
         let mut leaving = JoinSet::new();
         for lane in 0..self.queues.len() {
-            let presence = Arc::clone(&self);
-            leaving.spawn(async move { presence.queues[lane].beat(&presence.worker, 0).await });
+            let (presence, desk) = (Arc::clone(&self), Arc::clone(desk));
+            leaving.spawn(async move {
+                if desk.has_claims(lane) {
+                    presence.hear(lane, &desk).await;
+                }
+                presence.queues[lane].beat(&presence.worker, 0).await
+            });
         }
         let all = async { while leaving.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(FAREWELL, all).await;
@@ -111,7 +154,8 @@ mod tests {
             Client::builder().url(&url).build().unwrap().queue(name).unwrap()
         };
         let settings = WorkerSettings::new(vec![("a".to_owned(), 1), ("b".to_owned(), 1)]);
-        let presence = Arc::new(Presence::new(vec![queue(&silent, "a"), queue(&other, "b")], &settings).unwrap());
+        let queues = vec![queue(&silent, "a"), queue(&other, "b")];
+        let presence = Arc::new(Presence::new(queues.clone(), queues, &settings).unwrap());
         let desk = Arc::new(Desk::new(&settings));
         tokio::select! {
             never = presence.show(&desk) => match never {},

@@ -146,7 +146,9 @@ fn log(event: &WorkerEvent) {
     let job = event.job();
     let (queue, id) = (job.map(|job| &*job.queue), job.map(|job| &*job.id));
     let (name, attempt) = (job.and_then(|job| job.name.as_deref()), job.map(|job| job.attempt));
-    if event.is_warning() {
+    if event.is_error() {
+        tracing::error!(queue, id, name, attempt, "{event}");
+    } else if event.is_warning() {
         tracing::warn!(queue, id, name, attempt, "{event}");
     } else {
         tracing::info!(queue, id, name, attempt, "{event}");

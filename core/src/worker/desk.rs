@@ -10,6 +10,7 @@
 //! | `starts.rs` | jobs of which the server must know before they start |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
+//! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `events.rs` | what is told of it all |
 
 mod calls;
@@ -19,6 +20,7 @@ mod leases;
 mod outcomes;
 mod runs;
 mod starts;
+mod unheard;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,6 +34,7 @@ pub(super) use events::Outage;
 pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
+use unheard::Claimed;
 
 use self::starts::{Start, Starts};
 use super::event::WorkerEvent;
@@ -48,6 +51,8 @@ pub(super) struct Desk {
     for_timer: Notify,
     /// One a queue: wakes who renews its leases, because one of them may be over.
     for_renewal: Vec<Notify>,
+    /// One a queue: wakes who tells it that this worker is alive.
+    news: Vec<Notify>,
     lease: Duration,
     job_there: Condvar,
     job_there_async: Notify,
@@ -90,6 +95,8 @@ struct State {
     waiting_threads: usize,
     waiting_tasks: usize,
     events: VecDeque<(Instant, WorkerEvent)>,
+    /// Jobs that failed unheard, and are this worker's to tell of.
+    claimed: Vec<Claimed>,
     /// How many of the loop's calls and waits get no answer, and since when one does not.
     in_trouble: usize,
     trouble_since: Option<Instant>,
@@ -157,6 +164,7 @@ impl Desk {
                 waiting_threads: 0,
                 waiting_tasks: 0,
                 events: VecDeque::new(),
+                claimed: Vec::new(),
                 in_trouble: 0,
                 trouble_since: None,
                 recovered_at: None,
@@ -165,6 +173,7 @@ impl Desk {
             for_fetcher: Notify::new(),
             for_timer: Notify::new(),
             for_renewal: settings.queues.iter().map(|_| Notify::new()).collect(),
+            news: settings.queues.iter().map(|_| Notify::new()).collect(),
             lease: settings.lease,
             job_there: Condvar::new(),
             job_there_async: Notify::new(),

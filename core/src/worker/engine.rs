@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 
 use super::beat::Presence;
 use super::desk::Desk;
-use super::event::WorkerEvent;
+use super::event::{FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
 use super::{WorkerReport, WorkerSettings, renew, timer};
@@ -60,7 +60,7 @@ impl Engine {
         let thread = std::thread::Builder::new().name("duly-worker".to_owned());
         let of_thread = Arc::clone(&desk);
         let lease = settings.lease;
-        let presence = Arc::new(Presence::new(fetcher.queues(), &settings)?);
+        let presence = Arc::new(Presence::new(fetcher.queues(), fetcher.queues_of_jobs(), &settings)?);
         let run = move || {
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let _over = Over(Arc::clone(&desk));
@@ -72,7 +72,7 @@ impl Engine {
                     never = timer::watch(&desk) => match never {},
                 };
                 if ended.is_ok() {
-                    presence.leave().await;
+                    presence.leave(&desk).await;
                 }
                 ended
             })
@@ -161,6 +161,11 @@ impl Engine {
     /// The same for a task, which never gets one when there is none.
     pub async fn event(&self) -> WorkerEvent {
         self.desk.event().await
+    }
+
+    /// The hooks have run for a job of which [`WorkerEvent::Failed`] told: nobody else hears of it any more.
+    pub fn heard(&self, failed: &FailedJob) {
+        self.desk.heard(failed);
     }
 
     fn join(&self) -> Result<WorkerReport, Error> {

@@ -1,10 +1,21 @@
 //! What a worker tells of itself, once per change.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::Job;
+use crate::time::Millis;
+
+/// What the scripts write as the error of a job whose lease ended.
+const LEASE_ENDED: [&str; 2] =
+    ["lease ended: the worker died, hung or lost the server", "lease ended: worker died, outcome unknown"];
+
+/// What the engine writes as the error of a run that was longer than its timeout.
+pub(super) fn timeout_error(timeout: Millis) -> String {
+    format!("ran longer than its timeout of {timeout} s")
+}
 
 /// Something that the user of a worker may want to log or act on.
 #[non_exhaustive]
@@ -44,6 +55,26 @@ pub enum WorkerEvent {
         why: Interruption,
         /// Had its handler settled the job itself? Then nothing more becomes of it.
         was_settled: bool,
+        /// Has the job no retries left? Then it goes to `failed`, of which another event tells.
+        is_last: bool,
+    },
+    /// A job is in `failed`, and no hook of a worker was called for it: a worker died with it, it ran longer than its timeout, its
+    /// record cannot be read, or whoever held it said so with the job's own verbs. It may have been another worker's.
+    ///
+    /// Call [`Engine::heard`](super::Engine::heard) when the hooks have run: until then, and if this process dies before, it is
+    /// told again, here or elsewhere. So each is told at least once, and as a rule once.
+    Failed {
+        /// Which job.
+        job: AboutJob,
+        /// The job itself; nothing if its record cannot be read.
+        failed: Option<Arc<FailedJob>>,
+    },
+    /// Jobs in `failed` were forgotten, because they were too many or too old. One worker of the queue is told.
+    Trimmed {
+        /// The queue's name.
+        queue: String,
+        /// How many.
+        jobs: u64,
     },
     /// Jobs that waited in this worker while all its handlers were busy were given back, uncounted, for others to run.
     GivenBack {
@@ -59,6 +90,34 @@ pub enum WorkerEvent {
         /// How long they may run on.
         grace: Duration,
     },
+}
+
+/// A job in `failed` of which no hook has heard.
+#[derive(Debug)]
+pub struct FailedJob {
+    /// As its last run had it, but for the error, which is its last: the failures in it are those before that run. Nobody holds its
+    /// lease any more.
+    pub job: Arc<Job>,
+    pub(super) lane: usize,
+}
+
+impl FailedJob {
+    /// The text of its last error, which may hold data.
+    pub fn error(&self) -> &str {
+        &self.job.envelope.error
+    }
+
+    /// Why it failed, for a log.
+    fn why(&self) -> &'static str {
+        let error = self.error();
+        if LEASE_ENDED.contains(&error) {
+            "its worker died, hung or lost the server"
+        } else if self.job.envelope.timeout.is_some_and(|timeout| timeout_error(timeout) == error) {
+            "it ran longer than its timeout"
+        } else {
+            "whoever held it said so, and its record has the error"
+        }
+    }
 }
 
 /// The job that an event is about.
@@ -100,9 +159,14 @@ impl WorkerEvent {
     /// The job that it is about, if it is about one.
     pub fn job(&self) -> Option<&AboutJob> {
         match self {
-            Self::LeaseLost { job } | Self::Interrupted { job, .. } => Some(job),
+            Self::LeaseLost { job } | Self::Interrupted { job, .. } | Self::Failed { job, .. } => Some(job),
             _ => None,
         }
+    }
+
+    /// Is a job lost unless somebody cares for it?
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Failed { .. })
     }
 
     /// Should somebody look at it, or is it just good to know? The end of a trouble is told as loudly as its beginning.
@@ -122,8 +186,18 @@ impl fmt::Display for WorkerEvent {
             Self::LeasesLost { queue, jobs } => {
                 write!(f, "so were the leases of {jobs} more jobs of queue {queue}: was the server emptied?")
             }
-            Self::Interrupted { job, why, was_settled, .. } => {
+            Self::Failed { job, failed } => {
+                let why = failed.as_ref().map_or("its record cannot be read", |failed| failed.why());
+                write!(f, "{job} failed for good: {why}; look at it, and requeue or cancel it")
+            }
+            Self::Trimmed { queue, jobs } => {
+                write!(f, "{jobs} failed jobs of queue {queue} were forgotten: they were too many or too old")
+            }
+            Self::Interrupted { job, why, was_settled, is_last, .. } => {
                 let why = match (why, was_settled) {
+                    (Interruption::TimedOut, false) if *is_last => {
+                        "it ran longer than its timeout, which was its last failure: it goes to `failed`"
+                    }
                     (Interruption::TimedOut, false) => "it ran longer than its timeout, which counts as a failure",
                     (Interruption::TimedOut, true) => "it ran longer than its timeout, but had settled its job",
                     (Interruption::LeaseLost, _) => {

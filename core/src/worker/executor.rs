@@ -115,14 +115,20 @@ impl Executor {
         }
     }
 
-    /// Notes how the run ended, without I/O: the engine tells the server with its next call, at once when it is idle.
+    /// Notes how the run ended, with its hooks called, without I/O: the engine tells the server with its next call, at once when it is idle.
     ///
     /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted.
     ///
     /// Errors: `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain
     /// failure.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
-        self.desk.finish(run, ended)
+        self.desk.finish(run, ended, true)
+    }
+
+    /// The same where no hook was called, because the handler said so itself or its language gave up: if the job fails for good,
+    /// [`WorkerEvent::Failed`](super::WorkerEvent::Failed) tells some worker of the queue.
+    pub fn finish_unheard(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+        self.desk.finish(run, ended, false)
     }
 
     /// By which events name it.

@@ -120,6 +120,11 @@ impl Fetcher {
         self.lanes.iter().map(|lane| lane.queue.clone()).collect()
     }
 
+    /// The same queues as jobs carry them.
+    pub(super) fn queues_of_jobs(&self) -> Vec<Queue> {
+        self.lanes.iter().map(|lane| lane.for_jobs.clone()).collect()
+    }
+
     /// Runs until the desk says that it is over. Errors: those that waiting does not cure.
     pub(super) async fn run(mut self) -> Result<(), Error> {
         let ended = self.work().await;
@@ -264,6 +269,9 @@ impl Fetcher {
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.told(lane.queue.name(), &batch, &flags);
+        if batch.has_unheard {
+            self.desk.tell_news(place);
+        }
         let granted = reply.jobs.len();
         if want > 0 {
             lane.has_plenty = granted == want;

@@ -10,8 +10,13 @@ use crate::job::Job;
 /// the opposite order, `after` hooks if it worked, also if it acked the job itself. If it did not: `on_failure` hooks, then the
 /// decision (retry or `failed`), then `on_failed` hooks if it was `failed`. A `before` that gives a failure ends the run as if
 /// the handler had failed; the handler and the `before` hooks behind it do not run. A run that was interrupted (timeout, lost
-/// lease, end of the grace) calls no hook after its handler: the job is settled by then. Nor does one whose handler gave the job
-/// back or failed it with the job's own verbs.
+/// lease, end of the grace) calls neither `after` nor `on_failure`: the job is settled by then. Nor does one whose handler gave the
+/// job back or failed it with the job's own verbs.
+///
+/// `on_failed` is called for every job that enters `failed`, whatever sent it there: at least once, and as a rule once. For those
+/// whose worker died, whose time was over or that were failed with their own verbs it is called within seconds, by any worker of
+/// the queue, beside its runs: give all workers of a queue the same hooks. The job is then as its last run had it, but that nobody
+/// holds its lease.
 pub trait Middleware: Send + Sync {
     /// The handler is about to run.
     fn before(&self, job: &Job) -> Result<(), Failure> {
@@ -30,7 +35,7 @@ pub trait Middleware: Send + Sync {
         let _ = (job, failure, changed);
     }
 
-    /// The job has no retries left, or was told to fail now: it is about to go to `failed`.
+    /// The job has no retries left, or was told to fail now: it is about to go to `failed`, or is there already.
     fn on_failed(&self, job: &Job, error: &str) {
         let _ = (job, error);
     }

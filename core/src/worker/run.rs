@@ -119,7 +119,7 @@ impl Worker {
         }
         let events = async {
             loop {
-                self.shared.tell(&engine.event().await);
+                self.shared.tell(&engine, &engine.event().await);
             }
         };
         // The stop may be a large future.
@@ -128,7 +128,7 @@ impl Worker {
             report = engine.ended() => {
                 executors.shutdown().await;
                 while let Some(event) = engine.event_within(Duration::ZERO) {
-                    self.shared.tell(&event);
+                    self.shared.tell(&engine, &event);
                 }
                 report
             }
@@ -139,7 +139,11 @@ impl Worker {
 }
 
 impl Shared {
-    fn tell(&self, event: &WorkerEvent) {
+    fn tell(&self, engine: &Engine, event: &WorkerEvent) {
+        if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
+            self.hooks("on_failed", |middleware| middleware.on_failed(&failed.job, failed.error()));
+            engine.heard(failed);
+        }
         if handler::guarded(|| (self.on_event)(event)).is_err() {
             tracing::error!("on_event panicked; the worker goes on");
         }

@@ -350,7 +350,9 @@ async fn a_job_that_outlives_its_timeout_fails_and_its_handler_is_dropped() {
     dropped.notified().await;
     let failed = queue.find(&id).await.unwrap().unwrap().job;
     assert!(failed.envelope.error.contains("timeout of 0.03 s"), "{}", failed.envelope.error);
-    assert_eq!(worker.notes.about(), [("orders".to_owned(), id, Some("slow".to_owned()), 1)]);
+    // That its time is over; and perhaps already that it failed for good.
+    let about = ("orders".to_owned(), id, Some("slow".to_owned()), 1);
+    assert!(!worker.notes.about().is_empty() && worker.notes.about().iter().all(|one| *one == about));
     assert_eq!(worker.stop().await.failed, 1);
 }
 

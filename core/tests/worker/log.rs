@@ -63,11 +63,12 @@ async fn warnings_name_the_job_and_never_its_data() {
         .handler("fails", |job: Job<Value>, _: Context| async move { Err::<(), Failure>(job.data.to_string().into()) })
         .handler("long", |_: Job<Value>, _: Context| std::future::pending::<Result<(), Failure>>());
     let both = support::eventually("both failed", || async {
-        queue.counts().await.unwrap().failed == 2 && lines.0.lock().unwrap().len() == 2
+        queue.counts().await.unwrap().failed == 2 && lines.0.lock().unwrap().len() == 3
     });
     worker.run_until(both).await.unwrap();
     let lines = lines.0.lock().unwrap();
-    for (line, (id, name)) in lines.iter().zip([(&fails, "fails"), (&long, "long")]) {
+    assert_eq!(lines.len(), 3, "that its time is over, and that this was its last failure, are two lines: {lines:?}");
+    for (line, (id, name)) in lines.iter().zip([(&fails, "fails"), (&long, "long"), (&long, "long")]) {
         for field in [format!("id=\"{id}\""), format!("name=\"{name}\""), "queue=\"orders\"".to_owned()] {
             assert!(line.contains(&field), "{field}: {line}");
         }

@@ -14,6 +14,7 @@ mod run;
 mod settles;
 #[cfg(feature = "opentelemetry")]
 mod traces;
+mod unheard;
 
 use std::sync::LazyLock;
 

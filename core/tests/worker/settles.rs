@@ -76,7 +76,7 @@ async fn its_lease_is_over_but_not_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_ends_its_run_and_changes_nothing() {
     let it = Working::new();
-    let run = it.run(0, job(1).timeout(Duration::from_millis(200))).await;
+    let run = it.run(0, job(1).timeout(Duration::from_secs(1))).await;
     run.job.release(A_WHILE).await.unwrap();
     assert_eq!(it.interrupted(&run).await, Interruption::TimedOut);
     it.executors[0].finish(&run, Ended::SettledByHandler).unwrap();

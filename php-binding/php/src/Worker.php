@@ -6,6 +6,7 @@ namespace Duly;
 
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\JobFailedException;
 use Duly\Exception\JobInterruptedException;
 use Duly\Exception\TooLargeException;
 
@@ -40,9 +41,12 @@ if (extension_loaded('duly')) {
  * Hooks run around every run, in an order that is the same in every language: `before` hooks in the order in which they
  * were added; the handler; then, in the opposite order, `after` hooks if it worked, also if it acked the job itself. If
  * it threw: `onFailure` hooks, then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A
- * `before` hook that throws ends the run as if the handler had thrown. A run that was interrupted calls no hook after
- * its handler, as the job is settled by then, but `onFailed` if that was its last timeout. Nor does one whose handler
- * gave the job back or failed it itself.
+ * `before` hook that throws ends the run as if the handler had thrown. A run that was interrupted calls neither `after`
+ * nor `onFailure`: the job is settled by then. Nor does one whose handler gave the job back or failed it itself.
+ *
+ * `onFailed` is called for every job that enters `failed`, also for one whose worker died, whose time was over, or that
+ * was failed with its own verb: by any worker of the queue, between two runs, at least once, and as a rule once. It
+ * gets a `JobFailedException` then. Give all workers of a queue the same hooks. A last timeout is heard of at once.
  *
  * What a handler sets for the worker's signals, or blocks, lasts until the next job at the longest.
  */
@@ -59,6 +63,7 @@ final class Worker
     private const FAREWELL_S = 2.0;
     /** What may be used to say that all memory was used up. */
     private const LAST_BYTES = 16 << 20;
+    private const MOST_HEARD = 100;
     private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     /** @var array<string, callable> */
@@ -71,6 +76,8 @@ final class Worker
     private array $onFailure = [];
     /** @var list<callable> */
     private array $onFailed = [];
+    /** @var array<string, true> queue and id of jobs whose hooks were called before the server told of them */
+    private array $heard = [];
     /** @var list<class-string> */
     private array $restartOn = [];
     private Log $log;
@@ -174,8 +181,9 @@ final class Worker
     }
 
     /**
-     * Adds what is called when a job is about to go to `failed`; also behind the last timeout, and when the handler has
-     * ended the process by `exit` or a fatal error, which is a `\RuntimeException` or an `\ErrorException` then.
+     * Adds what is called for a job that goes to `failed`, or is there already; also behind the last timeout, and when
+     * the handler has ended the process by `exit` or a fatal error, which is a `\RuntimeException` or an
+     * `\ErrorException` then.
      *
      * @param callable(Job, \Throwable): mixed $hook
      */
@@ -340,6 +348,9 @@ final class Worker
     {
         $this->arm();
         $this->job = $job;
+        if (count($this->heard) > self::MOST_HEARD) {
+            $this->heard = []; // of these the server told another worker
+        }
         $goesOn = $this->handle($engine, $job);
         $this->job = null;
         return $goesOn;
@@ -388,6 +399,7 @@ final class Worker
             $this->cutShort = $why === 'stopped';
             if ($why === 'timed_out' && !$job->settled && $engine->isLast($thrown)) {
                 $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
+                $this->heard["{$job->queue->name} {$job->id}"] = true;
             }
             $engine->done();
             return true;
@@ -556,7 +568,19 @@ final class Worker
     private function tell(WorkerEngine $engine): void
     {
         foreach ($engine->events() as $event) {
-            ($this->log)($event['level'], $event['text'], array_diff_key($event, ['level' => 0, 'text' => 0]));
+            $left = ['level' => 0, 'text' => 0, 'failed' => 0, 'error' => 0];
+            ($this->log)($event['level'], $event['text'], array_diff_key($event, $left));
+            if (($event['failed'] ?? null) instanceof Job) {
+                // Its worker died, its time was over, or whoever held it said so.
+                $job = $event['failed'];
+                $named = "{$job->queue->name} {$job->id}";
+                if (!isset($this->heard[$named])) {
+                    $error = new JobFailedException((string) ($event['error'] ?? ''));
+                    $this->callHooks('onFailed', $this->onFailed, $job, $error);
+                }
+                unset($this->heard[$named]);
+                $engine->heard($job);
+            }
         }
     }
 

@@ -785,6 +785,12 @@ class WorkerEngine:
     def event(self, wait: float) -> WorkerEvent | None:
         """Give the next event; None within the wait, or when the engine has ended."""
 
+    def failed(self, event: WorkerEvent) -> tuple[Job, str] | None:
+        """Give the job that failed while no hook was there to be called, and its error; None for any other event."""
+
+    def heard(self, event: WorkerEvent) -> None:
+        """Say that the hooks of the job that this event is about were called."""
+
     def ended(self, wait: float) -> WorkerReport | None:
         """Give what it did, when it has ended; None within the wait. Raises what it ended with."""
 
@@ -816,8 +822,11 @@ class Executor:
     def done(self, result: _Json) -> Job | None:
         """End the run, done with this result or as its job noted, and give the next job as `next` does."""
 
-    def end(self) -> tuple[str, float | None] | None:
-        """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted."""
+    def end(self, heard: bool = False) -> tuple[str, float | None] | None:
+        """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted.
+
+        `heard`: should the job have failed for good, its hooks were called.
+        """
 
     def take(self) -> Job | None:
         """Give the next job if there is one now, to run on an event loop. A run not ended has failed."""
@@ -840,6 +849,10 @@ class WorkerEvent:
     @property
     def is_warning(self) -> bool:
         """Whether somebody should look at it, or it is just good to know."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a job is lost unless somebody cares for it."""
 
     @property
     def queue(self) -> str | None: ...

@@ -71,6 +71,8 @@ class Runs:
         self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
         self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]
         self._on_failed: list[Callable[[Job, str], None]] = _overridden(middleware, "on_failed")[::-1]
+        # The runs whose job fails for good with these hooks called.
+        self._heard: set[int] = set()
         # A program that has not imported it has no spans.
         self._traced = "opentelemetry.trace" in sys.modules
 
@@ -115,7 +117,8 @@ class Runs:
             text = failure.error
             self._call(self._on_failure, job, failure)
             if not job.settled and self._fail(job, failure, text) is None:
-                self._call(self._on_failed, job, str(failure.error))
+                self.failed_for_good(job, str(failure.error))
+                self._heard.add(id(job))
         except LeaseLostError:
             pass  # it was interrupted meanwhile, and is settled
         except (TypeError, DulyError) as error:
@@ -147,9 +150,15 @@ class Runs:
             failure.error = text
             return job.fail(text)
 
+    def failed_for_good(self, job: Job, error: str) -> None:
+        """Call the hooks of a job that goes to `failed`, or is there already."""
+        self._call(self._on_failed, job, error)
+
     def settle(self, place: Executor, job: Job, why: str = "its handler said so") -> None:
         """End the run, and log what becomes of the job, and why it failed."""
-        told = place.end()
+        heard = id(job) in self._heard
+        self._heard.discard(id(job))
+        told = place.end(heard)
         if told is None:
             return
         what, after = told

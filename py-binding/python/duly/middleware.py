@@ -74,7 +74,9 @@ class Middleware:
     or `failed`), then `on_failed` hooks if it was `failed`. A `before` that raises ends the run as if the handler had
     raised; the handler and the `before` hooks behind it do not run. What the other hooks raise is logged and changes
     nothing. A job that its handler gives back (`duly.Release`) calls none of them, and neither does a run that was
-    interrupted: its job is settled by then.
+    interrupted: its job is settled by then. But `on_failed` is called for every job that enters `failed`, also for one
+    whose worker died, whose time was over, or that was failed with its own verb: by any worker of the queue, within
+    about ten seconds, in a thread of its own, at least once, and as a rule once. Give all workers of a queue the same.
 
     Hooks are plain functions. Around a coroutine they run on the event loop, so they must not wait for long.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import signal
 import threading
 import time
@@ -227,7 +229,8 @@ class Worker:
             threads.give(place)
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
         # not even then when the system gave the signal to another thread, as it does when two come together.
-        watch = _Watch(engine, places, loop, self._ending, self._patience)
+        failures = _Failures(engine, runs)
+        watch = _Watch(engine, places, loop, failures, self._ending, self._patience)
         watch.start()
         try:
             while watch.is_alive():
@@ -239,6 +242,7 @@ class Worker:
             if loop is not None:
                 loop.end(_LAST_STEPS_S)
             threads.end(_LAST_STEPS_S)
+            failures.end(_LAST_STEPS_S)
         return watch.report()
 
     def _missed(self, heeded: int | None) -> int:
@@ -303,6 +307,7 @@ class _Watch(threading.Thread):
         engine: WorkerEngine,
         places: Mapping[int, Executor],
         loop: EventLoop | None,
+        failures: _Failures,
         ending: Ending,
         patience: float | None,
     ) -> None:
@@ -310,6 +315,7 @@ class _Watch(threading.Thread):
         self._engine = engine
         self._places = places
         self._loop = loop
+        self._failures = failures
         self._ending = ending
         self._patience = patience
         self._interrupted: dict[int, tuple[Job, float]] = {}
@@ -346,7 +352,9 @@ class _Watch(threading.Thread):
         fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
         place = None if event.executor is None else self._places[event.executor]
         job = None if place is None else place.job
-        (log.warning if event.is_warning else log.info)("%s", event.text, extra=fields)
+        level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
+        log.log(level, "%s", event.text, extra=fields)
+        self._failures.hear(event)
         self._ending.cut_short |= event.why == "stopped"
         if place is not None and job is not None and self._patience is not None:
             self._interrupted[place.number] = (job, time.monotonic() + self._patience)
@@ -370,6 +378,38 @@ class _Watch(threading.Thread):
             place.job is None or (place.number in self._interrupted) for place in self._places.values()
         ):
             self._engine.stop()
+
+
+class _Failures:
+    """Calls the hooks of jobs that failed while none was called, in a thread: a slow one holds up nothing."""
+
+    def __init__(self, engine: WorkerEngine, runs: Runs) -> None:
+        self._engine = engine
+        self._runs = runs
+        self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def hear(self, event: WorkerEvent) -> None:
+        """Take the event if it is about such a job."""
+        if not event.is_error:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="duly-worker-failures", daemon=True)
+            self._thread.start()
+        self._events.put(event)
+
+    def end(self, wait: float) -> None:
+        """Wait for the hooks that are called; what they leave is told of by another worker."""
+        if self._thread is not None:
+            self._events.put(None)
+            self._thread.join(wait)
+
+    def _run(self) -> None:
+        while (event := self._events.get()) is not None:
+            failed = self._engine.failed(event)
+            if failed is not None:
+                self._runs.failed_for_good(*failed)
+                self._engine.heard(event)
 
 
 class _OnFailure(Middleware):

@@ -70,7 +70,7 @@ impl Executor {
             return Ok(None);
         }
         // It raised where no handler runs; an interrupted run is settled.
-        let _ = self.finish(py, || Ended::failed(BROKE_OFF));
+        let _ = self.finish(py, false, || Ended::failed(BROKE_OFF));
         loop {
             // While jobs are there, others wait for the GIL no shorter than in any Python program.
             let mut next = self.now();
@@ -100,17 +100,20 @@ impl Executor {
     fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<Option<Py<Job>>> {
         if !self.is_parents() {
             self.keep(py, result)?;
-            self.finish(py, || Ended::DONE).or_raise()?;
+            self.finish(py, false, || Ended::DONE).or_raise()?;
         }
         self.next(py)
     }
 
     /// End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted.
-    fn end(&self, py: Python<'_>) -> PyResult<Told> {
+    ///
+    /// `heard`: should the job have failed for good, its hooks were called.
+    #[pyo3(signature = (heard=false))]
+    fn end(&self, py: Python<'_>, heard: bool) -> PyResult<Told> {
         if self.is_parents() {
             return Ok(None);
         }
-        Ok(self.finish(py, || Ended::DONE).or_raise()?.and_then(told))
+        Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.and_then(told))
     }
 
     /// Give the next job if there is one now, to run on an event loop. A run not ended has failed.
@@ -118,7 +121,7 @@ impl Executor {
         if self.is_parents() {
             return Ok(None);
         }
-        let _ = self.finish(py, || Ended::failed(BROKE_OFF));
+        let _ = self.finish(py, false, || Ended::failed(BROKE_OFF));
         match self.now() {
             NextRun::Run(run) => self.begin(py, run, None).map(Some),
             _ => Ok(None),
@@ -193,7 +196,7 @@ impl Executor {
     }
 
     /// Ends the run, if there is one. Behind this nothing of it interrupts the thread.
-    fn finish(&self, py: Python<'_>, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
+    fn finish(&self, py: Python<'_>, heard: bool, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
         let job = {
             let mut current = self.lock();
             current.leave();
@@ -201,7 +204,8 @@ impl Executor {
         };
         let Some(job) = job else { return Ok(None) };
         let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
-        self.to_engine.finish(run.run(), run.close().unwrap_or_else(otherwise))
+        let ended = run.close().unwrap_or_else(otherwise);
+        if heard { self.to_engine.finish(run.run(), ended) } else { self.to_engine.finish_unheard(run.run(), ended) }
     }
 }
 

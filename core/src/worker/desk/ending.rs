@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::{Batch, Told, failure, give_back};
 use super::{Desk, Held, Phase, State};
+use crate::retry::Next;
 use crate::script::Verb;
 use crate::time::{LONGEST_WAIT, Millis};
-use crate::worker::event::{AboutJob, Interruption, WorkerEvent};
+use crate::worker::event::{AboutJob, Interruption, WorkerEvent, timeout_error};
 
 /// Jobs that waited this long while all executors are busy are given back.
 const HOARDED_AFTER: Duration = Duration::from_millis(500);
@@ -187,19 +188,21 @@ impl State {
         run.executor.interrupt(run.number, why);
         let (executor, number) = (run.executor.tag, run.number);
         let was_settled = job.is_settled();
+        let mut is_last = false;
         match why {
             _ if was_settled => {}
             Interruption::TimedOut => {
-                let timeout = job.envelope.timeout.unwrap_or(Millis::ZERO);
-                let error = format!("ran longer than its timeout of {timeout} s");
-                let _ = self.note(lane, &job, &failure(&job, &error));
+                let error = timeout_error(job.envelope.timeout.unwrap_or(Millis::ZERO));
+                let next = self.note(lane, &job, &failure(&job, &error));
+                is_last = matches!(next, Ok(Next::Failed { .. }));
             }
             Interruption::Stopped => {
                 let _ = self.note(lane, &job, &give_back(&job));
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
-        self.tell(WorkerEvent::Interrupted { job: AboutJob::of(&job), executor, run: number, why, was_settled }, desk);
+        let job = AboutJob::of(&job);
+        self.tell(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {

@@ -112,8 +112,10 @@ impl Desk {
 
 impl State {
     pub(super) fn tell(&mut self, event: WorkerEvent, desk: &Desk) {
-        if self.events.len() == MOST_EVENTS {
-            self.events.pop_front();
+        if self.events.len() == MOST_EVENTS
+            && let Some((_, unread)) = self.events.pop_front()
+        {
+            self.unclaim(&unread);
         }
         self.events.push_back((Instant::now(), event));
         desk.event_there.notify_all();

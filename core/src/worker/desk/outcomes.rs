@@ -28,6 +28,8 @@ pub(in crate::worker) struct Batch {
     /// What the outcomes are of, in order; undecodable jobs are none.
     acked: Vec<Arc<Job>>,
     others: Vec<(Told, Option<Arc<Job>>)>,
+    /// A job among them fails unheard.
+    pub(in crate::worker) has_unheard: bool,
 }
 
 impl Batch {
@@ -104,6 +106,7 @@ impl State {
     pub(super) fn note_decided(&mut self, lane: usize, job: &Arc<Job>, decided: Decided) -> Next {
         let batch = self.open_batch(lane);
         let next = decided.next;
+        batch.has_unheard |= decided.is_unheard();
         decided.add_to(&mut batch.outcomes, job);
         match next {
             Next::Ack => batch.acked.push(Arc::clone(job)),
@@ -125,8 +128,9 @@ impl State {
     /// Notes a job whose record cannot be decoded as failed.
     pub(super) fn note_undecodable(&mut self, lane: usize, id: &[u8], token: u64, reason: &str) {
         let batch = self.open_batch(lane);
-        batch.outcomes.other(Verb::Failed, id, token, None, 0, reason, None);
+        batch.outcomes.other(Verb::Unheard, id, token, None, 0, reason, None);
         batch.others.push((Told::Failed, None));
+        batch.has_unheard = true;
         self.count_outcome(Instant::now());
     }
 

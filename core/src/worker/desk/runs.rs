@@ -105,10 +105,10 @@ impl Desk {
 
     /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
     /// is noted as a plain failure, and given as the error.
-    pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
+    pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended, is_heard: bool) -> Result<Option<Next>, Error> {
         let now = Instant::now();
         // Before the lock is taken: what a stranger wrote into a record must not hold up the other executors.
-        let (decided, refused) = decide(&run.job, ended);
+        let (decided, refused) = decide(&run.job, ended, is_heard);
         let mut state = self.lock();
         state.prefetch.learn(now - run.started);
         let Some(held) = state.release_place(run.place) else { return Ok(None) };
@@ -157,11 +157,11 @@ impl Desk {
 }
 
 /// What becomes of the job after this run, if its end says anything: a plain failure, and the error, if that makes no sense.
-fn decide(job: &Job, ended: Ended) -> (Option<Decided>, Option<Error>) {
+fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<Error>) {
     let Ended::Outcome { outcome, error, rewritten, result } = ended else { return (None, None) };
     let rewritten = rewritten.map(|changed| *changed);
     match Decided::of(&Settlement { job, outcome, error: &error, rewritten, result }) {
-        Ok(decided) => (Some(decided), None),
+        Ok(decided) => (Some(if is_heard { decided.heard() } else { decided }), None),
         Err(refused) => {
             let error = if error.is_empty() { refused.to_string() } else { error };
             (Decided::of(&failure(job, &error)).ok(), Some(refused))

@@ -1,0 +1,63 @@
+-- Takes back what a worker has heard, and hands out jobs that entered `failed` while no hook heard of it, each to one worker for `claim_ms`.
+-- Moves:   nothing.
+-- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
+-- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
+local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+if format > 1 then return string.format('format %.0f', format) end
+redis.call('HLEN', jobs)
+redis.call('ZCARD', failed)
+redis.call('HLEN', returned)
+redis.call('ZCARD', unheard)
+--- include: clock, room_first
+
+-- ARGV from first_item: (id, claimed until, `1` if it is heard or `0` if its hook still runs) each. Sent twice, or behind the end
+-- of the claim: then the entry says another moment, and is another's.
+local until_text = string.format('%.0f', now + claim_ms)
+for at = first_item, #ARGV, 3 do
+  local id = ARGV[at]
+  if redis.call('ZSCORE', unheard, id) == ARGV[at + 1] then
+    if ARGV[at + 2] == '1' then
+      redis.call('ZREM', unheard, id)
+    else
+      redis.call('ZADD', unheard, until_text, id)
+    end
+  end
+end
+
+--- include: unheard_line
+if last > heard_to then
+  local to = math.min(last, heard_to + 100)
+  for number = heard_to + 1, to do
+    local field = string.format('unheard:%.0f', number)
+    local id = redis.call('HGET', meta, field)
+    if id then
+      redis.call('HDEL', meta, field)
+      redis.call('ZADD', unheard, now_text, id)
+    end
+  end
+  heard_to = to
+  if to == last then
+    redis.call('HDEL', meta, 'unheard_last', 'heard_to')
+  else
+    redis.call('HSET', meta, 'heard_to', string.format('%.0f', to))
+  end
+end
+
+local reply = { until_text, 0 }
+local bytes = 0
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', now_text, 'LIMIT', 0, most)) do
+  local record = redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
+  if record then
+    bytes = bytes + #record
+    if bytes > max_bytes and #reply > 2 then break end
+    redis.call('ZADD', unheard, until_text, id)
+    reply[#reply + 1] = id
+    reply[#reply + 1] = record
+    reply[#reply + 1] = redis.call('HGET', returned, id) or ''
+  else
+    -- It has left `failed` meanwhile, and whoever took it away knows of it.
+    redis.call('ZREM', unheard, id)
+  end
+end
+reply[2] = redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to
+return reply

@@ -1,0 +1,204 @@
+//! `on_failed` and the log hear of every job that enters `failed`, whatever sent it there.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::support::{self, Server};
+use duly::worker::{Context, Engine, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
+use duly::{NewJob, Queue, ReserveOptions, State};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// Each call of `on_failed`: id, data, attempt, error.
+type Told = Arc<Mutex<Vec<(String, String, u32, String)>>>;
+
+struct Telling(Told);
+
+impl Middleware for Telling {
+    fn on_failed(&self, job: &duly::Job, error: &str) {
+        let data = job.envelope.data.as_str().to_owned();
+        self.0.lock().unwrap().push((job.id().to_owned(), data, job.attempt(), error.to_owned()));
+    }
+}
+
+/// A worker with the hook, whose handler `long` never ends by itself.
+struct Working {
+    told: Told,
+    events: Arc<Mutex<Vec<WorkerEvent>>>,
+    stop: Arc<Notify>,
+    running: JoinHandle<()>,
+}
+
+impl Working {
+    fn start(server: &Server) -> Self {
+        let (told, events, stop) = (Told::default(), Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let heard = Arc::clone(&events);
+        let worker = Worker::builder(server.client())
+            .queue("orders", 1)
+            .lease(Duration::from_secs(1))
+            .middleware(Telling(Arc::clone(&told)))
+            .on_event(move |event| heard.lock().unwrap().push(event.clone()))
+            .handler("long", |_: Job<Value>, _: Context| std::future::pending::<Result<(), Failure>>())
+            .handler("bad", |_: Job<Value>, _: Context| async { Err::<(), _>("bad luck") })
+            .handler("own", |job: Job<Value>, _: Context| async move { job.fail("its own verb").await.map(drop) })
+            .build()
+            .unwrap();
+        let stopped = Arc::clone(&stop);
+        let running = tokio::spawn(async move {
+            worker.run_until(stopped.notified()).await.unwrap();
+        });
+        Self { told, events, stop, running }
+    }
+
+    async fn told_of(&self, ids: &[&str]) -> Vec<(String, String, u32, String)> {
+        support::eventually("the hook is called", || async {
+            let told = self.told.lock().unwrap();
+            ids.iter().all(|id| told.iter().any(|(of, ..)| of == id))
+        })
+        .await;
+        self.told.lock().unwrap().clone()
+    }
+
+    async fn until_event(&self, what: &str, is_it: impl Fn(&WorkerEvent) -> bool) {
+        support::eventually(what, || async { self.events.lock().unwrap().iter().any(&is_it) }).await;
+    }
+
+    async fn stop(self) {
+        self.stop.notify_one();
+        self.running.await.unwrap();
+    }
+}
+
+fn job(name: &str) -> NewJob {
+    NewJob::new(&name).unwrap().name(name).max_retries(0)
+}
+
+/// What the server keeps of failures that nobody has heard of.
+fn line(server: &Server) -> (String, String) {
+    let in_line = server.redis_cli(&["HGET", "duly:{orders}:meta", "unheard_last"]).trim().to_owned();
+    (server.redis_cli(&["ZCARD", "duly:{orders}:unheard"]).trim().to_owned(), in_line)
+}
+
+async fn nobody_waits(server: &Server) {
+    let nobody = ("0".to_owned(), String::new());
+    support::eventually("all were heard of", || async { line(server) == nobody }).await;
+}
+
+#[tokio::test]
+async fn each_way_into_failed_is_heard_of_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let push = async |queue: &Queue, job: NewJob| queue.push(job).await.unwrap().id().to_owned();
+    // A worker that dies with it, before there is another; and one who fails it by hand.
+    let dead = push(&queue, job("dead")).await;
+    drop(queue.reserve(&ReserveOptions::new().lease(Duration::from_millis(1))).await.unwrap());
+    let by_hand = push(&queue, job("by hand")).await;
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+
+    let worker = Working::start(&server);
+    let timed_out = push(&queue, job("long").timeout(Duration::from_millis(20))).await;
+    let bad = push(&queue, job("bad")).await;
+    let own = push(&queue, job("own")).await;
+    let told = worker.told_of(&[&dead, &by_hand, &timed_out, &bad, &own]).await;
+    for (id, data, error) in [
+        (&dead, "\"dead\"", "lease ended"),
+        (&by_hand, "\"by hand\"", "by hand"),
+        (&timed_out, "\"long\"", "ran longer than its timeout of 0.02 s"),
+        (&bad, "\"bad\"", "bad luck"),
+        (&own, "\"own\"", "its own verb"),
+    ] {
+        let of_it: Vec<_> = told.iter().filter(|(of, ..)| of == id).collect();
+        assert_eq!(of_it.len(), 1, "{told:?}");
+        assert!(of_it[0].1 == data && of_it[0].2 == 1 && of_it[0].3.contains(error), "{of_it:?}");
+    }
+    nobody_waits(&server).await;
+    let was_last = |event: &WorkerEvent| matches!(event, WorkerEvent::Interrupted { job, is_last: true, .. } if job.id == timed_out);
+    worker.until_event("the timeout says that it was the last", was_last).await;
+    for (id, why) in
+        [(&dead, "its worker died"), (&timed_out, "longer than its timeout"), (&own, "its record has the error")]
+    {
+        let is_it = |event: &WorkerEvent| {
+            let about = matches!(event, WorkerEvent::Failed { job, .. } if job.id == *id);
+            about && event.is_error() && event.to_string().contains(why)
+        };
+        worker.until_event(why, is_it).await;
+    }
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_whose_hook_died_is_told_of_again() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let id = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+
+    // This one is told, and ends before it says that its hooks have run.
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is told");
+    assert!(matches!(&event, WorkerEvent::Failed { failed: Some(_), .. }), "{event}");
+    drop(engine);
+    assert_eq!(line(&server).0, "1");
+
+    // Its claim is over.
+    server.redis_cli(&["ZADD", "duly:{orders}:unheard", "1", &id]);
+    let worker = Working::start(&server);
+    assert_eq!(worker.told_of(&[&id]).await.len(), 1);
+    nobody_waits(&server).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_of_by_its_id() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let id = queue.push(job("any")).await.unwrap().id().to_owned();
+    server.redis_cli(&["HSET", "duly:{orders}:jobs", &id, "nonsense"]);
+    let worker = Working::start(&server);
+    let is_it = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, failed: None } if job.id == id);
+    worker.until_event("it is told", is_it).await;
+    nobody_waits(&server).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_has_left_failed_is_told_of_no_more_and_the_line_is_bounded() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let id = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+    queue.cancel(&id).await.unwrap();
+    // As if ten thousand more had failed before the next one does.
+    server.redis_cli(&["HSET", "duly:{orders}:meta", "unheard_last", "10000"]);
+    let next = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+    let field = |number: &str| server.redis_cli(&["HGET", "duly:{orders}:meta", &format!("unheard:{number}")]);
+    assert_eq!((field("1").trim(), field("10001").trim()), ("", &*next), "the oldest made room");
+
+    server.redis_cli(&["ZADD", "duly:{orders}:unheard", "1", &id]);
+    let worker = Working::start(&server);
+    let told = worker.told_of(&[&next]).await;
+    nobody_waits(&server).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn one_worker_tells_of_trimmed_jobs_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.keep_failed(2, Duration::from_secs(3600)).await.unwrap();
+    for _ in 0..5 {
+        queue.push(job("by hand")).await.unwrap();
+        queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+    }
+    assert_eq!(queue.peek(State::Failed, 0, 10).await.unwrap().len(), 2);
+    let first = Working::start(&server);
+    first.until_event("it is told", |event| matches!(event, WorkerEvent::Trimmed { jobs: 3, .. })).await;
+    let second = Working::start(&server);
+    support::eventually("the second is there", || async { queue.workers().await.unwrap().len() == 2 }).await;
+    assert!(!second.events.lock().unwrap().iter().any(|event| matches!(event, WorkerEvent::Trimmed { .. })));
+    first.stop().await;
+    second.stop().await;
+}
