@@ -257,7 +257,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "an old client writes into a queue of a newer format",
     ),
     ("beat", "redis.call('HLEN', worker_infos)", "", "a foreign type leaves a worker without what it says of itself"),
-    ("beat", "redis.call('ZCARD', unheard)", "", "a foreign type lets a worker be listed of which its caller hears an error"),
+    ("beat", "redis.call('ZCARD', unheard)", "", "a foreign type lets a worker be listed behind an error"),
     ("beat", "life_ms > 0 and trimmed ~= told", "life_ms > 0", "each beat writes"),
     ("beat", "math.max(0, trimmed - told)", "trimmed", "trimmed jobs are told again and again"),
     (
@@ -275,7 +275,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("hear", "if ARGV[at + 2] == '1' then", "do", "a job whose hook died is never told of"),
     ("hear", "redis.call('ZSCORE', failed, id) and", "", "a job that was requeued is told of as failed"),
     ("hear", "if bytes > max_bytes and #reply > 2 then break end", "", "a hundred large records make one reply"),
-    ("hear", "redis.call('ZREM', unheard, id)\n  end\nend\nreply", "end\nend\nreply", "what has left `failed` is looked at for ever"),
+    (
+        "hear",
+        "redis.call('ZREM', unheard, id)\n  end\nend\nreply",
+        "end\nend\nreply",
+        "what has left `failed` stays for ever",
+    ),
     ("reclaim_expired", "note_unheard(id)", "", "a job that killed its last worker fails in silence"),
     ("settle_others", "if is_unheard then note_unheard(id) end", "", "a job whose time was over fails in silence"),
     ("settle_others", "if is_unheard then note_unheard(id) end", "note_unheard(id)", "hooks are called twice"),
