@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::connection::{self, Connection, Secret, Settings, Woken};
+use crate::connection::{self, Connection, Enough, Secret, Settings, Woken};
 use crate::data::DEFAULT_MAX_DATA_BYTES;
 use crate::durability::Durability;
 use crate::embedded::{self, Attached};
@@ -206,14 +206,24 @@ impl Client {
         }
     }
 
-    /// Waits on the list for a wake-up; see [`Connection::wait_for_wake`].
-    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
-        let waited = self.backend("reserve").await?.connection.wait_for_wake(slot, wake_key, wait).await;
-        waited.map_err(|error| match error.kind() {
-            // It is the only key of the wait.
-            ErrorKind::Corrupt => foreign_key(&String::from_utf8_lossy(wake_key), None, "list").during("reserve"),
+    /// Waits on these lists for a wake-up; see [`Connection::wait_for_wakes`].
+    pub(crate) async fn wait_for_wakes(
+        &self,
+        slot: u16,
+        wake_keys: &[&[u8]],
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
+        let waited = self.backend("reserve").await?.connection.wait_for_wakes(slot, wake_keys, wait, enough).await;
+        waited.map_err(|error| match (error.kind(), wake_keys) {
+            (ErrorKind::Corrupt, [key]) => foreign_key(&String::from_utf8_lossy(key), None, "list").during("reserve"),
             _ => error,
         })
+    }
+
+    /// May one wait be for several queues? Only where that is known: a client that was never called says no.
+    pub(crate) fn waits_together(&self) -> bool {
+        self.shared.backend.get().is_some_and(|backend| backend.connection.waits_together())
     }
 
     /// Waits until a list has an element, and leaves it there.

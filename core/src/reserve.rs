@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::connection::{Enough, Woken};
 use crate::durability::Durability;
 use crate::envelope::{Envelope, cut_error};
 use crate::error::Error;
@@ -253,16 +254,8 @@ impl Queue {
     /// Waits for a wake-up, and for `pause` at most. A wake-up is a hint: where waiting for it is not possible just now (a
     /// lost connection, a slot on the move), time alone ends the pause, and the reserve that follows says what is wrong.
     pub(crate) async fn wait_for_wake(&self, pause: Duration) -> Result<(), Error> {
-        let until = tokio::time::Instant::now() + pause;
-        let keys = &self.shared.keys;
-        let wake = keys.spell(Key::Wake);
-        match self.client.wait_for_wake(keys.slot(), wake.as_bytes(), pause).await {
-            Err(error) if error.is_transient() => {
-                tokio::time::sleep_until(until).await;
-                Ok(())
-            }
-            waited => waited.map(|_| ()).map_err(|error| error.during("reserve").in_queue(self.name())),
-        }
+        let waited = wait_for_wakes(&[self], pause, None).await;
+        waited.map(drop).map_err(|error| error.in_queue(self.name()))
     }
 
     /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.
@@ -281,6 +274,28 @@ impl Queue {
         }
         granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)
+    }
+}
+
+/// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the place of the
+/// one that took a wake-up.
+pub(crate) async fn wait_for_wakes(
+    queues: &[&Queue],
+    pause: Duration,
+    enough: Option<&Enough>,
+) -> Result<Option<usize>, Error> {
+    let Some(first) = queues.first() else { return Ok(None) };
+    let until = tokio::time::Instant::now() + pause;
+    let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
+    let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
+    match first.client.wait_for_wakes(first.shared.keys.slot(), &keys, pause, enough).await {
+        Ok(Woken::Yes(place)) => Ok(Some(place)),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_transient() => {
+            tokio::time::sleep_until(until).await;
+            Ok(None)
+        }
+        Err(error) => Err(error.during("reserve")),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client::Client;
@@ -14,7 +15,7 @@ use crate::job::Job;
 use crate::keys::Key;
 use crate::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::queue::Queue;
-use crate::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions};
+use crate::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions, wait_for_wakes};
 use crate::script::{Outcomes, ReserveStatus};
 use crate::unclaimed::{Granted, Unclaimed};
 use crate::waiting::Waiting;
@@ -56,8 +57,8 @@ pub enum Selection {
 impl Client {
     /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
     ///
-    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection per queue. When a
-    /// queue cannot be read and another gave jobs, the jobs are what counts: the error shows at the next call. Errors: those
+    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection, in a cluster one per
+    /// queue. When a queue cannot be read and another gave jobs, the jobs are what counts: the error shows at the next call. Errors: those
     /// of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or another client's queue.
     ///
     /// ```no_run
@@ -238,25 +239,38 @@ async fn pass_on(turns: &mut [Turn<'_>]) {
     calls.detach_all();
 }
 
-type Wait<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
+type Wait<'a> = Pin<Box<dyn Future<Output = Result<Option<usize>, Error>> + Send + 'a>>;
 
 /// Waits until one of the queues is woken, at most `pause`.
 async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Error> {
     if pause.is_zero() {
         return Ok(());
     }
-    let mut waits: Vec<Wait<'_>> = Vec::with_capacity(turns.len());
-    for turn in turns.iter() {
-        waits.push(Box::pin(turn.queue.wait_for_wake(pause)));
-    }
-    let ended = poll_fn(|context| {
-        let mut ended = Vec::new();
-        for (place, wait) in waits.iter_mut().enumerate() {
-            if let Poll::Ready(result) = wait.as_mut().poll(context) {
-                ended.push((place, result));
+    let queues: Vec<&Queue> = turns.iter().map(|turn| turn.queue).collect();
+    if turns.len() > 1 && turns[0].queue.client.waits_together() {
+        // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
+        if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {
+            if let Some(place) = woken {
+                turns[place].woken = true;
             }
+            return Ok(());
         }
-        if ended.is_empty() { Poll::Pending } else { Poll::Ready(ended) }
+    }
+    let (tell_enough, enough) = watch::channel(false);
+    let mut waits: Vec<Option<Wait<'_>>> = Vec::with_capacity(turns.len());
+    for at in 0..queues.len() {
+        let (queues, enough) = (&queues[at..=at], &enough);
+        waits.push(Some(Box::pin(async move {
+            wait_for_wakes(queues, pause, Some(enough)).await.map_err(|error| error.in_queue(queues[0].name()))
+        })));
+    }
+    let mut ended = Vec::new();
+    poll_fn(|context| poll_each(&mut waits, context, &mut ended)).await;
+    // The others end here and now, and keep their connections.
+    tell_enough.send_replace(true);
+    poll_fn(|context| {
+        let _ = poll_each(&mut waits, context, &mut ended);
+        Poll::Ready(())
     })
     .await;
     drop(waits);
@@ -264,11 +278,26 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     let mut outcome = Ok(());
     for (place, result) in ended {
         match result {
-            Ok(()) => turns[place].woken = true,
+            Ok(woken) => turns[place].woken |= woken.is_some(),
             Err(error) => outcome = Err(error),
         }
     }
     outcome
+}
+
+/// Polls what has not ended yet.
+fn poll_each(
+    waits: &mut [Option<Wait<'_>>],
+    context: &mut Context<'_>,
+    ended: &mut Vec<(usize, Result<Option<usize>, Error>)>,
+) -> Poll<()> {
+    for (place, wait) in waits.iter_mut().enumerate() {
+        if let Some(Poll::Ready(result)) = wait.as_mut().map(|wait| wait.as_mut().poll(context)) {
+            ended.push((place, result));
+            *wait = None;
+        }
+    }
+    if ended.is_empty() { Poll::Pending } else { Poll::Ready(()) }
 }
 
 /// A new order, in which each place goes to one of those left with a chance in proportion to its weight.

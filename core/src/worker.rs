@@ -32,6 +32,7 @@ mod renew;
 mod run;
 mod span;
 mod timer;
+mod wakes;
 
 use std::time::Duration;
 

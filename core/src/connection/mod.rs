@@ -44,7 +44,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use durability::Durability;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
-pub(crate) use wake::Woken;
+pub(crate) use wake::{Enough, Woken};
 
 use self::link::{Dialer, Request};
 use self::resend::Shared;
@@ -110,21 +110,39 @@ impl Connection {
         sent.map_err(|error| error.during(operation).in_queue(call.queue))
     }
 
-    /// Waits until the list has an element, and takes it, or until `wait` is over.
+    /// Waits until one of these lists has an element, and takes it, or until `wait` is over, or it is `enough`.
     ///
     /// Runs on a connection of its own, and its timer is ours: the server looks at its own only every 100 ms. A wait
     /// that ends without an element is called back from the server, so it takes nothing that comes later; a future
-    /// that is dropped closes its connection and gives back what had already come. Keep it and poll on rather than
-    /// drop and wait again: that saves the connection.
+    /// that is dropped closes its connection and gives back what had already come. Keep it and poll on, or say that it is
+    /// enough, rather than drop it and wait again: that saves the connection.
     ///
-    /// Errors: those of `run`, with `wait` as the deadline.
-    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
-        self.0.wait_for(slot, Waited::Take(wake_key), wait).await.map_err(|error| error.during("reserve"))
+    /// More than one list only where [`Connection::waits_together`] says so. Errors: those of `run`, with `wait` as the deadline.
+    pub(crate) async fn wait_for_wakes(
+        &self,
+        slot: u16,
+        wake_keys: &[&[u8]],
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
+        let waited = self.0.wait_for(slot, Waited::Take(wake_keys), wait, enough).await;
+        waited.map_err(|error| error.during("reserve"))
     }
 
-    /// The same for a list whose element stays where it is, so that everybody who waits sees it.
+    /// The same for one list.
+    #[cfg(test)]
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
+        self.wait_for_wakes(slot, &[wake_key], wait, None).await
+    }
+
+    /// May one wait be for lists of several queues? Not in a cluster, where they are in several slots.
+    pub(crate) fn waits_together(&self) -> bool {
+        self.0.topology.as_cluster().is_none()
+    }
+
+    /// Waits for a list whose element stays where it is, so that everybody who waits sees it.
     pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<Woken, Error> {
-        self.0.wait_for(slot, Waited::See(key), wait).await.map_err(|error| error.during("wait_result"))
+        self.0.wait_for(slot, Waited::See(key), wait, None).await.map_err(|error| error.during("wait_result"))
     }
 
     /// Sends a plain command. It may be sent more than once, so it must be one that only reads.

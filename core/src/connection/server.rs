@@ -109,9 +109,9 @@ impl Server {
         self.left.notify_waiters();
     }
 
-    /// An idle line, best one that waited for the same key.
-    pub(super) fn take_line(&self, key: Waited<'_>) -> Option<WakeLine> {
-        self.idle_lines.take(|line| line.owes(key))
+    /// An idle line, best one that waited for the same.
+    pub(super) fn take_line(&self, waited: Waited<'_>) -> Option<WakeLine> {
+        self.idle_lines.take(|line| line.owes(waited))
     }
 
     pub(super) fn keep_line(&self, line: WakeLine) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
@@ -19,8 +20,8 @@ const CALLED_BACK: Duration = Duration::from_secs(1);
 /// How a wait for a wake-up ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// It took the element, or saw it.
-    Yes,
+    /// It took the element, or saw it: in the list at this place of those that it waits for.
+    Yes(usize),
     /// A connection was lost or left, and perhaps an element with it: look.
     Perhaps,
     /// The time is over.
@@ -34,8 +35,17 @@ impl Woken {
     }
 }
 
+/// Says to a wait that it is to end now, as if its time were over.
+pub(crate) type Enough = watch::Receiver<bool>;
+
 impl Shared {
-    pub(super) async fn wait_for(&self, slot: u16, key: Waited<'_>, wait: Duration) -> Result<Woken, Error> {
+    pub(super) async fn wait_for(
+        &self,
+        slot: u16,
+        waited: Waited<'_>,
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
         let until = Instant::now() + wait;
         // A line that is lost again and again must not make its waiters look again and again without a pause.
         let mut backoff = Backoff::after(self.lost_waits.load(Ordering::Relaxed));
@@ -43,7 +53,7 @@ impl Shared {
         // Nobody who waits for a minute wants to hear only then that nothing answers.
         let mut give_up = None;
         loop {
-            let trouble = match self.try_wait(slot, key, until).await {
+            let trouble = match self.try_wait(slot, waited, until, enough).await {
                 Ok(woken) => {
                     if woken != Woken::Perhaps {
                         self.lost_waits.store(0, Ordering::Relaxed);
@@ -74,11 +84,17 @@ impl Shared {
         }
     }
 
-    async fn try_wait(&self, slot: u16, key: Waited<'_>, until: Instant) -> Result<Woken, Trouble> {
+    async fn try_wait(
+        &self,
+        slot: u16,
+        waited: Waited<'_>,
+        until: Instant,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Trouble> {
         let found = async {
             let server = self.topology.server_for(slot, &self.dialer, until).await?;
             let left = Arc::clone(&server.left).notified_owned();
-            let line = self.line_to(&server, key, until).await;
+            let line = self.line_to(&server, waited, until).await;
             Ok((server, left, line))
         };
         // Only to find a line: one that waits is called back at the end, and must not be dropped by another timer of the same moment.
@@ -88,8 +104,11 @@ impl Shared {
         };
         let (server, left, line) = found?;
         let result = match line {
-            Ok(Some(line)) => wait_at(&server, line, key, until, left).await,
-            Ok(None) => Ok(Woken::Yes),
+            Ok((line, None)) => wait_at(&server, line, waited, until, enough, left).await,
+            Ok((line, Some(place))) => {
+                server.keep_line(line);
+                Ok(Woken::Yes(place))
+            }
             Err(trouble) => Err(trouble),
         };
         if let Err(trouble) = &result {
@@ -98,55 +117,53 @@ impl Shared {
         result
     }
 
-    /// A line to wait on; none when one that was kept had the element.
+    /// A line to wait on, and the place of the element if one that was kept had it already.
     async fn line_to(
         &self,
         server: &Arc<Server>,
-        key: Waited<'_>,
+        waited: Waited<'_>,
         until: Instant,
-    ) -> Result<Option<WakeLine>, Trouble> {
-        let kept = match server.take_line(key) {
-            Some(line) => line.settle(key, until).await,
+    ) -> Result<(WakeLine, Option<usize>), Trouble> {
+        let kept = match server.take_line(waited) {
+            Some(line) => line.settle(waited, until).await,
             None => None,
         };
-        match kept {
-            Some((line, true)) => {
-                server.keep_line(line);
-                Ok(None)
-            }
-            Some((line, false)) => Ok(Some(line)),
-            // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
-            None => {
-                server.shared_link(&self.dialer, until).await?;
-                Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await.map(Some)
-            }
+        if let Some(settled) = kept {
+            return Ok(settled);
         }
+        // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
+        server.shared_link(&self.dialer, until).await?;
+        Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await.map(|line| (line, None))
     }
 }
 
+/// Until the element comes or the wait is over.
 async fn wait_at(
     server: &Arc<Server>,
     mut line: WakeLine,
-    key: Waited<'_>,
+    waited: Waited<'_>,
     until: Instant,
+    enough: Option<&Enough>,
     left: impl Future<Output = ()>,
 ) -> Result<Woken, Trouble> {
-    let waited = tokio::select! {
-        waited = tokio::time::timeout_at(until, line.wait(key, until)) => waited,
+    let told = async {
+        match enough {
+            Some(enough) => enough.clone().wait_for(|is_enough| *is_enough).await.is_ok(),
+            None => std::future::pending().await,
+        }
+    };
+    let place = tokio::select! {
+        biased; // what has come counts
+        place = line.wait(waited, until) => place?,
         // Whoever pushes now pushes elsewhere: look there.
         () = left => return Ok(Woken::Perhaps),
-    };
-    match waited {
-        Ok(Ok(woken)) => {
-            server.keep_line(line);
-            Ok(if woken { Woken::Yes } else { Woken::No })
-        }
-        Ok(Err(trouble)) => Err(trouble),
-        Err(_) => {
+        _ = tokio::time::timeout_at(until, told) => {
             call_back(server, line).await;
-            Ok(Woken::No)
+            return Ok(Woken::No);
         }
-    }
+    };
+    server.keep_line(line);
+    Ok(place.map_or(Woken::No, Woken::Yes))
 }
 
 /// Tells the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a

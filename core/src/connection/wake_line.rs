@@ -25,11 +25,11 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A reply to BLPOP is the key and a token; more than this is not one.
 const LONGEST_REPLY: usize = 64 * 1024;
 
-/// The list that is waited for, and what becomes of its element.
+/// What is waited for, and what becomes of the element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waited<'a> {
-    /// It is taken: one waiter gets it.
-    Take(&'a [u8]),
+    /// The first element in any of these lists. It is taken: one waiter gets it.
+    Take(&'a [&'a [u8]]),
     /// It stays: all waiters see it, and the list keeps its lifetime.
     See(&'a [u8]),
 }
@@ -37,7 +37,7 @@ pub(super) enum Waited<'a> {
 impl Waited<'_> {
     fn command(self, seconds: u64) -> Cmd {
         match self {
-            Self::Take(key) => redis::Cmd::new().arg("BLPOP").arg(key).arg(seconds).clone(),
+            Self::Take(keys) => redis::Cmd::new().arg("BLPOP").arg(keys).arg(seconds).clone(),
             // The list is never empty in between, as it would be if the element were taken and given back.
             Self::See(key) => redis::Cmd::new().arg("BRPOPLPUSH").arg(key).arg(key).arg(seconds).clone(),
         }
@@ -45,16 +45,52 @@ impl Waited<'_> {
 
     fn owed(self) -> Owed {
         match self {
-            Self::Take(key) => Owed::Taken(key.to_vec()),
+            Self::Take(keys) => Owed::Taken(keys.iter().map(|key| key.to_vec()).collect()),
             Self::See(key) => Owed::Seen(key.to_vec()),
         }
+    }
+
+    /// The place of the list in which this element was, if it is one of those that are waited for.
+    fn place(self, element: &Element<'_>) -> Option<usize> {
+        match (self, element.list) {
+            (Self::Take(keys), Some(list)) => keys.iter().position(|key| *key == list),
+            (Self::See(_), None) => Some(0),
+            _ => None,
+        }
+    }
+}
+
+/// An element that came.
+struct Element<'a> {
+    /// The list from which it was taken; none for one that is still there.
+    list: Option<&'a [u8]>,
+    token: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    fn of(reply: &'a Value) -> Option<Self> {
+        match reply {
+            Value::BulkString(token) => Some(Self { list: None, token }),
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::BulkString(list), Value::BulkString(token)] => Some(Self { list: Some(list), token }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The command that puts it back at the front, for the next waiter; none for one that was not taken.
+    fn give_back(&self) -> Option<Vec<u8>> {
+        let mut cmd = redis::cmd("LPUSH");
+        cmd.arg(self.list?).arg(self.token);
+        Some(cmd.get_packed_command())
     }
 }
 
 /// A wait whose reply has not been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owed {
-    Taken(Vec<u8>),
+    Taken(Vec<Vec<u8>>),
     Seen(Vec<u8>),
 }
 
@@ -111,52 +147,60 @@ impl WakeLine {
         Ok(())
     }
 
-    /// Does the reply to a wait for this key still have to be read?
-    pub(super) fn owes(&self, key: Waited<'_>) -> bool {
-        self.owed == Some(key.owed())
-    }
-
-    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and whether `key` was woken.
-    pub(super) async fn settle(mut self, key: Waited<'_>, until: Instant) -> Option<(Self, bool)> {
-        let until = until.min(Instant::now() + SETTLE);
-        let Some(owed) = self.owed.clone() else {
-            // An idle line has nothing to read, unless it was closed.
-            return self.read_what_is_there().is_ok_and(|()| self.unread.is_empty()).then_some((self, false));
-        };
-        let same_key = self.owes(key);
-        let value = tokio::time::timeout_at(until, self.read_reply()).await.ok()?.ok()?;
-        self.owed = None;
-        match (element(&value), owed) {
-            (Some(_), _) if same_key => Some((self, true)),
-            (Some(_), Owed::Seen(_)) => Some((self, false)),
-            (Some(token), Owed::Taken(owed)) => {
-                let bytes = give_back(&owed, token).get_packed_command();
-                self.write(&bytes).await.ok()?;
-                tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
-                Some((self, false))
-            }
-            (None, _) => matches!(value, Value::Nil).then_some((self, false)),
+    /// Does the reply to the same wait still have to be read?
+    pub(super) fn owes(&self, waited: Waited<'_>) -> bool {
+        match (&self.owed, waited) {
+            (Some(Owed::Taken(owed)), Waited::Take(keys)) => owed.iter().map(Vec::as_slice).eq(keys.iter().copied()),
+            (Some(Owed::Seen(owed)), Waited::See(key)) => owed == key,
+            _ => false,
         }
     }
 
-    /// Waits for the element; false when the server ended the wait. A future dropped half-way leaves a line that
-    /// still [owes](WakeLine::owes) the reply: what was read stays with it.
-    pub(super) async fn wait(&mut self, key: Waited<'_>, until: Instant) -> Result<bool, Trouble> {
+    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and the place of what was woken if it is
+    /// among what is waited for now.
+    pub(super) async fn settle(mut self, waited: Waited<'_>, until: Instant) -> Option<(Self, Option<usize>)> {
+        let until = until.min(Instant::now() + SETTLE);
+        if self.owed.is_none() {
+            // An idle line has nothing to read, unless it was closed.
+            return self.read_what_is_there().is_ok_and(|()| self.unread.is_empty()).then_some((self, None));
+        }
+        let is_same = self.owes(waited);
+        let value = tokio::time::timeout_at(until, self.read_reply()).await.ok()?.ok()?;
+        self.owed = None;
+        let Some(element) = Element::of(&value) else {
+            return matches!(value, Value::Nil).then_some((self, None));
+        };
+        // Who takes gets what is in the reply; what was only seen is ours if it was the same list.
+        let place = waited.place(&element).filter(|_| is_same || element.list.is_some());
+        if place.is_none()
+            && let Some(bytes) = element.give_back()
+        {
+            self.write(&bytes).await.ok()?;
+            tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
+        }
+        Some((self, place))
+    }
+
+    /// Waits for the element and gives its place; none when the server ended the wait. A future dropped half-way leaves a line
+    /// that still [owes](WakeLine::owes) the reply: what was read stays with it.
+    pub(super) async fn wait(&mut self, waited: Waited<'_>, until: Instant) -> Result<Option<usize>, Trouble> {
         // Whole seconds, for servers before 6.0. This timeout only clears up after a client that vanished.
         let seconds = until.saturating_duration_since(Instant::now()).as_secs() + 1;
-        let bytes = key.command(seconds).get_packed_command();
-        self.owed = Some(key.owed());
+        let bytes = waited.command(seconds).get_packed_command();
+        self.owed = Some(waited.owed());
         self.write(&bytes).await?;
         let value = self.read_reply().await?;
         self.owed = None;
         match &value {
             Value::ServerError(said) => Err(classify::server_error(said, &self.address)),
-            Value::Nil => Ok(false),
-            value if element(value).is_some() => Ok(true),
-            _ => Err(Trouble::no_answer(Error::new(
-                ErrorKind::Protocol,
-                format!("{} answered a wait with something that is not a valid reply", self.address),
-            ))),
+            Value::Nil => Ok(None),
+            value => match Element::of(value).and_then(|element| waited.place(&element)) {
+                Some(place) => Ok(Some(place)),
+                None => Err(Trouble::no_answer(Error::new(
+                    ErrorKind::Protocol,
+                    format!("{} answered a wait with something that is not a valid reply", self.address),
+                ))),
+            },
         }
     }
 
@@ -228,32 +272,14 @@ impl WakeLine {
 /// front for the next waiter, wherever that one is.
 impl Drop for WakeLine {
     fn drop(&mut self) {
-        let Some(Owed::Taken(owed)) = self.owed.take() else { return };
+        let Some(Owed::Taken(_)) = self.owed.take() else { return };
         if self.read_what_is_there().is_err() {
             return;
         }
         let Ok(value) = redis::parse_redis_value(&self.unread) else { return };
-        if let Some(token) = element(&value) {
-            let bytes = give_back(&owed, token).get_packed_command();
+        if let Some(bytes) = Element::of(&value).and_then(|element| element.give_back()) {
             // Best effort: a socket that has been idle has room for a hundred bytes.
             let _ = self.stream.write_now(&bytes);
         }
     }
-}
-
-fn element(reply: &Value) -> Option<&[u8]> {
-    match reply {
-        Value::BulkString(element) => Some(element),
-        Value::Array(parts) => match parts.as_slice() {
-            [_, Value::BulkString(token)] => Some(token),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn give_back(key: &[u8], token: &[u8]) -> Cmd {
-    let mut cmd = redis::cmd("LPUSH");
-    cmd.arg(key).arg(token);
-    cmd
 }

@@ -1,11 +1,7 @@
 //! The fetch loop: one script call settles what ended, promotes what is due, takes back what dead workers held, and fetches
 //! the next jobs. Between calls it sleeps until something is due, a push wakes it, or a handler ends.
 
-use std::future::{Future, poll_fn};
-use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
@@ -14,9 +10,9 @@ use super::WorkerSettings;
 use super::appetite::Appetite;
 use super::desk::{Batch, Desk, Outage, Step, Want};
 use super::past::Past;
+use super::wakes::Wakes;
 use crate::alarm;
 use crate::client::Client;
-use crate::connection::{Backoff, Woken};
 use crate::error::{Error, ErrorKind};
 use crate::host;
 use crate::keys::Key;
@@ -30,13 +26,12 @@ use crate::waiting::Trust;
 /// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(3200);
 const SPREAD: Duration = Duration::from_millis(600);
+/// A worker of many queues leaves them so much time each, and up to the half of it less: some eleven looks a second at those
+/// that are idle, however many they are.
+const LOOK_OF_EACH: Duration = Duration::from_millis(120);
 /// A queue that gave fewer jobs than asked is looked at again this much later: to learn when its next job is due, but in
 /// the same call as the first outcome if that comes as soon.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// How long one wait for a wake-up lasts before it is begun anew.
-const WAKE_WAIT: Duration = Duration::from_secs(60);
-/// The same after a wait that failed, to see whether waiting is possible again.
-const PROBE: Duration = Duration::from_millis(500);
 /// How long the last outcomes are tried to be told after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
@@ -44,16 +39,17 @@ const LOOK_UP: Duration = Duration::from_millis(200);
 /// How many calls to a queue that has plenty are under way at once: the server works on one while we unpack the other.
 const CALLS_AT_ONCE: usize = 2;
 
-type Wait = Pin<Box<dyn Future<Output = Result<Woken, Error>> + Send>>;
-
 /// The loop's own state.
 pub(super) struct Fetcher {
     desk: Arc<Desk>,
     lanes: Vec<Lane>,
     selection: Selection,
     lease: Duration,
+    /// When to look again at a queue that is idle: at the earliest, and at the latest.
+    look_again: (Duration, Duration),
     /// Calls under way: tasks of their own, so that none depends on what the loop waits for.
     calls: JoinSet<Answered>,
+    wakes: Wakes,
 }
 
 /// A call and its answer; no answer when the worker gave up meanwhile.
@@ -87,8 +83,8 @@ struct Lane {
     calls: usize,
     appetite: Appetite,
     past: Arc<Past>,
-    /// A wait for a wake-up under way; kept over calls, because to end it costs a command.
-    wait: Option<Wait>,
+    /// When it was woken, if it was not called since: a call that was under way may not have seen for what.
+    woken_at: Option<Instant>,
 }
 
 impl Fetcher {
@@ -110,10 +106,13 @@ impl Fetcher {
                 calls: 0,
                 appetite: Appetite::default(),
                 past: Arc::default(),
-                wait: None,
+                woken_at: None,
             });
         }
-        Ok(Self { desk, lanes, selection: settings.selection, lease: settings.lease, calls: JoinSet::new() })
+        let wakes = Wakes::new(Arc::clone(&desk), lanes.len());
+        let (selection, lease) = (settings.selection, settings.lease);
+        let look_again = look_again(lanes.len());
+        Ok(Self { desk, lanes, selection, lease, look_again, calls: JoinSet::new(), wakes })
     }
 
     pub(super) fn queues(&self) -> Vec<Queue> {
@@ -241,10 +240,11 @@ impl Fetcher {
         let batch = self.desk.begin_call(place, want);
         let lane = &mut self.lanes[place];
         lane.calls += 1;
+        lane.woken_at.take_if(|_| want > 0);
         let call = ReserveCall {
             want,
             lease: self.lease,
-            wait: if want > 0 { LOOK_AGAIN } else { Duration::ZERO },
+            wait: if want > 0 { self.look_again.1 } else { Duration::ZERO },
             promise: lane.promise,
             max_bytes: lane.appetite.bytes(),
             ahead: true,
@@ -281,8 +281,11 @@ impl Fetcher {
         if reply.promised > 0 || promise == lane.promise {
             lane.promise = reply.promised;
             if want > 0 {
-                lane.look_at = Instant::now() + next_look(&reply, want, &mut lane.trust);
+                lane.look_at = Instant::now() + next_look(&reply, want, self.look_again, &mut lane.trust);
             }
+        }
+        if let Some(woken_at) = lane.woken_at.filter(|_| want > 0) {
+            lane.look_at = woken_at;
         }
         if granted > 0 {
             lane.appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), took);
@@ -313,34 +316,13 @@ impl Fetcher {
     async fn sleep(&mut self, looked: Instant, until: Option<Instant>, want: Want) -> Result<(), Error> {
         // Even if a reason to wake were forgotten here, that would cost seconds and not for ever.
         let mut until = until.unwrap_or(looked + LOOK_AGAIN).min(looked + LOOK_AGAIN);
-        for lane in &mut self.lanes {
-            // What was due then waits for a call to be answered, or for executors to want more. What has become due since
-            // has nobody else to wait for.
-            if lane.wants(want) > 0 && lane.look_at > looked {
+        for lane in &self.lanes {
+            if lane.sleeps(want, looked) {
                 until = until.min(lane.look_at);
-                if lane.wait.is_none() {
-                    let (queue, desk, past) = (lane.queue.clone(), Arc::clone(&self.desk), Arc::clone(&lane.past));
-                    lane.wait = Some(Box::pin(wait_for_wake(queue, desk, past)));
-                }
             }
         }
-        let lanes = &mut self.lanes;
-        let mut ended = Ok(Woken::Perhaps);
-        let woken = poll_fn(|context| {
-            let place = lanes.iter_mut().position(|lane| match &mut lane.wait {
-                Some(for_wake) => match for_wake.as_mut().poll(context) {
-                    Poll::Ready(waited) => {
-                        ended = waited;
-                        lane.wait = None;
-                        lane.look_at = Instant::now();
-                        true
-                    }
-                    Poll::Pending => false,
-                },
-                None => false,
-            });
-            place.map_or(Poll::Pending, |place| Poll::Ready((place, mem::replace(&mut ended, Ok(Woken::Perhaps)))))
-        });
+        let lanes = &self.lanes;
+        self.wakes.cover(|place| lanes[place].sleeps(want, looked), |place| (&lanes[place].queue, &lanes[place].past));
         let mut answered = None;
         let woken = tokio::select! {
             () = self.desk.called() => None,
@@ -348,14 +330,19 @@ impl Fetcher {
                 answered = Some(answer);
                 None
             }
-            (place, waited) = woken => (waited? == Woken::Yes).then_some(place),
+            wake = self.wakes.next() => Some(wake?),
             () = alarm::at(until) => None,
         };
         self.desk.awake();
         if let Some(answer) = answered {
             self.take_answer(answer)?;
         }
-        if let Some(place) = woken
+        let Some(wake) = woken else { return Ok(()) };
+        for place in wake.places {
+            self.lanes[place].look_at = Instant::now();
+            self.lanes[place].woken_at = Some(self.lanes[place].look_at);
+        }
+        if let Some(place) = wake.took
             && self.lanes[place].wants(want) == 0
         {
             // Beside the loop, which has more to do than to wait for a server that does not answer.
@@ -379,6 +366,12 @@ impl Lane {
     /// It is to be looked at, as soon as an executor is free.
     fn waits_for_executor(&self, now: Instant) -> bool {
         self.limited && self.look_at <= now
+    }
+
+    /// Is there nothing to do here until it is due or woken? What was due when the loop `looked` waits for a call to be answered,
+    /// or for executors to want more. What has become due since has nobody else to wait for.
+    fn sleeps(&self, want: Want, looked: Instant) -> bool {
+        self.wants(want) > 0 && self.look_at > looked
     }
 
     fn takes_a_call(&self) -> bool {
@@ -419,13 +412,24 @@ async fn ask(
     }
 }
 
+/// When a worker of so many queues looks again at one that is idle: at the earliest, and at the latest.
+fn look_again(queues: usize) -> (Duration, Duration) {
+    let of_all = LOOK_OF_EACH.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX));
+    (LOOK_AGAIN.saturating_sub(SPREAD).max(of_all / 2), LOOK_AGAIN.max(of_all))
+}
+
 /// When to look at a queue again.
-fn next_look(reply: &ReserveReply, want: usize, trust: &mut Trust) -> Duration {
+fn next_look(
+    reply: &ReserveReply,
+    want: usize,
+    (earliest, latest): (Duration, Duration),
+    trust: &mut Trust,
+) -> Duration {
     let granted = reply.jobs.len();
     if granted > 0 {
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
     }
-    let again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
+    let again = latest.saturating_sub(latest.saturating_sub(earliest).mul_f64(host::random_fraction()));
     if is_unfinished(reply) {
         return Duration::ZERO;
     }
@@ -441,34 +445,6 @@ fn is_unfinished(reply: &ReserveReply) -> bool {
     matches!((&reply.status, reply.next_in), (ReserveStatus::None, Some(Duration::ZERO)))
 }
 
-/// Waits for a wake-up. Errors: those that waiting does not cure.
-async fn wait_for_wake(queue: Queue, desk: Arc<Desk>, past: Arc<Past>) -> Result<Woken, Error> {
-    let keys = &queue.shared.keys;
-    let wake = keys.spell(Key::Wake);
-    let mut outage = Outage::of_call(&desk);
-    let mut backoff = Backoff::default();
-    loop {
-        let wait = if outage.has_failed() { PROBE } else { WAKE_WAIT };
-        match queue.client.wait_for_wake(keys.slot(), wake.as_bytes(), wait).await {
-            Ok(woken) => {
-                if woken != Woken::Perhaps {
-                    past.has_waited();
-                }
-                if woken == Woken::No && !outage.has_failed() {
-                    outage = Outage::of_call(&desk);
-                } else {
-                    return Ok(woken);
-                }
-            }
-            Err(error) if !past.waits_again(&error) => return Err(error.during("reserve").in_queue(queue.name())),
-            Err(error) => {
-                outage.failed(&error);
-                backoff.rest().await;
-            }
-        }
-    }
-}
-
 /// A wake-up that came while no executor is free is for another worker.
 async fn pass_on(queue: Queue) {
     let keys = &queue.shared.keys;
@@ -481,6 +457,45 @@ async fn pass_on(queue: Queue) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_idle_queues_are_looked_at_a_few_times_a_second_together() {
+        let seconds = |queues| {
+            let (earliest, latest) = look_again(queues);
+            (earliest.as_secs_f64(), latest.as_secs_f64())
+        };
+        assert_eq!(seconds(1), (2.6, 3.2));
+        assert_eq!(seconds(26), (2.6, 3.2));
+        assert_eq!(seconds(50), (3.0, 6.0));
+        assert_eq!(seconds(300), (18.0, 36.0));
+    }
+
+    #[tokio::test]
+    async fn a_wake_up_that_comes_during_a_call_is_looked_after() {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let mut fetcher = Fetcher::new(&client, &settings, Arc::new(Desk::new(&settings))).unwrap();
+        for (is_woken, looks_again) in [(false, false), (true, true)] {
+            let batch = fetcher.desk.begin_call(0, 1);
+            fetcher.lanes[0].calls = 1;
+            fetcher.lanes[0].woken_at = is_woken.then(Instant::now);
+            let nothing = ReserveReply {
+                status: ReserveStatus::None,
+                settled: String::new(),
+                token: 0,
+                next_in: None,
+                promised: 0,
+                limited: false,
+                jobs: Vec::new(),
+            };
+            let took = Duration::from_millis(1);
+            let answered = Answered { place: 0, want: 1, promise: 0, batch, took, reply: Ok(Some(nothing)) };
+            fetcher.take_answer(Ok(answered)).unwrap();
+            assert_eq!(fetcher.lanes[0].look_at <= Instant::now(), looks_again);
+        }
+        fetcher.start(0, 1);
+        assert!(fetcher.lanes[0].woken_at.is_none(), "the next call sees for what");
+    }
 
     #[tokio::test]
     async fn what_becomes_due_between_the_look_and_the_sleep_is_not_slept_over() {

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::support::Server;
 use crate::support::meter::Meter;
-use duly::{NewJob, ReserveOptions};
+use duly::{NewJob, QueueWeight, ReserveOptions, Selection};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_who_wait_keep_their_connections() {
@@ -33,4 +33,28 @@ async fn many_who_wait_keep_their_connections() {
         assert_eq!(result.unwrap().unwrap().deserialize::<u32>().unwrap(), 7);
     }
     meter.until("connections that nobody needs are closed", |meter| meter.connected() <= 5).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_several_queues_waits_with_one_connection() {
+    let server = Server::start();
+    let client = server.client();
+    let queues: Vec<_> = (0..8).map(|n| QueueWeight::new(client.queue(&format!("q{n}")).unwrap(), 1)).collect();
+    let mut meter = Meter::of(&server);
+    let before = meter.dialed();
+    let options = ReserveOptions::new().wait(Duration::from_secs(60));
+    for round in 0..24 {
+        let pushed = &queues[round * 3 % 8].queue;
+        let push = async {
+            meter.until("it waits", |meter| meter.blocked() > 0).await;
+            assert_eq!(meter.blocked(), 1);
+            pushed.push(NewJob::new(&round).unwrap()).await.unwrap();
+        };
+        let (jobs, ()) = tokio::join!(client.reserve_from(&queues, Selection::Strict, &options), push);
+        let jobs = jobs.unwrap();
+        assert_eq!((jobs.len(), jobs[0].queue().name()), (1, pushed.name()));
+        jobs[0].ack().await.unwrap();
+    }
+    let dialed = meter.dialed() - before;
+    assert!(dialed <= 4, "{dialed} connections for 24 jobs");
 }

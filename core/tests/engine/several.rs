@@ -94,7 +94,7 @@ async fn a_wait_ends_with_a_push_to_any_queue() {
         let options = wait(5);
         let waits = client.reserve_from(&queues, Selection::Strict, &options);
         let push = async {
-            until_somebody_waits(&server, 3).await;
+            until_somebody_waits(&server, 1).await;
             producer.push(job()).await.unwrap();
             Instant::now()
         };
@@ -114,7 +114,7 @@ async fn a_promise_is_given_up_when_another_queue_answers_first() {
     let waits = client.reserve_from(&queues, Selection::Strict, &options);
     let producer = server.queue("b");
     let push = async {
-        until_somebody_waits(&server, 2).await;
+        until_somebody_waits(&server, 1).await;
         assert_ne!(server.redis_cli(&["HGET", "duly:{a}:meta", "timer"]).trim(), "");
         producer.push(job()).await.unwrap();
     };

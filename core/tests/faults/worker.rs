@@ -258,6 +258,16 @@ async fn a_foreign_key_in_place_of_the_wake_ups_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_many_queues_that_are_waited_for_together_the_one_with_a_foreign_key_is_named() {
+    let server = Server::start();
+    server.redis_cli(&["set", "duly:{third}:wake", "x"]);
+    let worker = start(&server.client(), |worker| worker.queue("second", 1).queue("third", 1).queue("fourth", 1));
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("duly:{third}:wake"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_asks_hears_with_which_error_an_engine_ended() {
     let server = Server::start();
     let client = Client::builder().url(&server.url()).password("wrong").build().unwrap();

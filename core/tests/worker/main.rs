@@ -15,6 +15,7 @@ mod settles;
 #[cfg(feature = "opentelemetry")]
 mod traces;
 mod unheard;
+mod wakes;
 
 use std::sync::LazyLock;
 

@@ -202,12 +202,16 @@ async fn frozen_nodes_cut_nobody_off_from_a_living_owner() {
     }
     for _ in 0..2 {
         // A call without an answer puts the map in doubt.
-        nodes.iter().for_each(|node| node.signal("-STOP"));
+        for node in &nodes {
+            node.signal("-STOP");
+        }
         run_set_once(&connection, "{a}", "v").await.unwrap_err();
         nodes[owner].signal("-CONT");
         assert_eq!(run_set_once(&connection, "{a}", "v").await.unwrap(), bulk("v"));
     }
-    nodes.iter().for_each(|node| node.signal("-CONT"));
+    for node in &nodes {
+        node.signal("-CONT");
+    }
 }
 
 #[tokio::test]

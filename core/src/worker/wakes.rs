@@ -1,0 +1,210 @@
+//! The waits of a worker for wake-ups: one for all its queues where one server has them, else one for each queue.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::desk::{Desk, Outage};
+use super::past::Past;
+use crate::connection::{Backoff, Enough, Woken};
+use crate::error::Error;
+use crate::keys::Key;
+use crate::queue::Queue;
+
+/// How long one wait for a wake-up lasts before it is begun anew.
+const WAKE_WAIT: Duration = Duration::from_secs(60);
+/// The same after a wait that failed, to see whether waiting is possible again.
+const PROBE: Duration = Duration::from_millis(500);
+/// A queue that was woken is waited for anew only when it was looked at, and the others meanwhile: so waits come to be for fewer
+/// and fewer queues. When there are so many, one takes the place of all.
+const MOST_WAITS: usize = 4;
+
+/// The waits under way. They are kept over calls, because to end one costs a command.
+pub(super) struct Wakes {
+    desk: Arc<Desk>,
+    waits: Vec<Wait>,
+    /// By place: is it waited for?
+    covered: Vec<bool>,
+    /// A wait for several queues was refused, be it by a proxy or because of one of them: each by itself says why.
+    apart: bool,
+    /// Who was woken last. The server looks at the lists in the order in which they are named, and this one's turn is last.
+    last: usize,
+}
+
+struct Wait {
+    places: Vec<usize>,
+    /// Another one takes its place.
+    is_ending: bool,
+    enough: watch::Sender<bool>,
+    ends: Pin<Box<dyn Future<Output = Result<Woken, Error>> + Send>>,
+}
+
+/// There is a reason to look.
+pub(super) struct Wake {
+    /// At these queues.
+    pub(super) places: Vec<usize>,
+    /// A wake-up was taken here, which somebody else may need.
+    pub(super) took: Option<usize>,
+}
+
+impl Wakes {
+    pub(super) fn new(desk: Arc<Desk>, queues: usize) -> Self {
+        Self { desk, waits: Vec::new(), covered: vec![false; queues], apart: false, last: 0 }
+    }
+
+    /// Sees to it that all queues that are `wanted` are waited for.
+    pub(super) fn cover<'a>(
+        &mut self,
+        wanted: impl Fn(usize) -> bool,
+        queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>),
+    ) {
+        let mut missing = self.missing(&wanted);
+        let Some(&first) = missing.first() else { return };
+        if self.apart || !queue(first).0.client.waits_together() {
+            for place in missing {
+                self.begin(vec![place], &queue);
+            }
+            return;
+        }
+        if self.waits.iter().filter(|wait| !wait.is_ending).count() >= MOST_WAITS {
+            for wait in &mut self.waits {
+                wait.is_ending = true;
+                wait.enough.send_replace(true);
+            }
+            self.covered.fill(false);
+            missing = self.missing(&wanted);
+        }
+        self.begin(missing, &queue);
+    }
+
+    fn missing(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let behind_last = (self.last + 1..self.covered.len()).chain(0..=self.last);
+        behind_last.filter(|&place| !self.covered[place] && wanted(place)).collect()
+    }
+
+    fn begin<'a>(&mut self, places: Vec<usize>, queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>)) {
+        let waited = places.iter().map(|&place| queue(place));
+        let waited: Vec<_> = waited.map(|(queue, past)| (queue.clone(), Arc::clone(past))).collect();
+        for &place in &places {
+            self.covered[place] = true;
+        }
+        let (enough, is_enough) = watch::channel(false);
+        let ends = Box::pin(wait_for_wake(waited, Arc::clone(&self.desk), is_enough));
+        self.waits.push(Wait { places, is_ending: false, enough, ends });
+    }
+
+    /// The next reason to look. Errors: those that waiting does not cure.
+    pub(super) async fn next(&mut self) -> Result<Wake, Error> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Wake, Error>> {
+        let mut at = 0;
+        while at < self.waits.len() {
+            let Poll::Ready(woken) = self.waits[at].ends.as_mut().poll(context) else {
+                at += 1;
+                continue;
+            };
+            // In their order: those that end give their connections to the one that takes their place.
+            let ended = self.waits.remove(at);
+            if !ended.is_ending {
+                for &place in &ended.places {
+                    self.covered[place] = false;
+                }
+            }
+            match woken {
+                Ok(Woken::Yes(which)) => {
+                    self.last = ended.places[which];
+                    return Poll::Ready(Ok(Wake { places: vec![self.last], took: Some(self.last) }));
+                }
+                Ok(Woken::No) | Err(_) if ended.is_ending => {}
+                Ok(_) => return Poll::Ready(Ok(Wake { places: ended.places, took: None })),
+                Err(_) if ended.places.len() > 1 => {
+                    self.apart = true;
+                    return Poll::Ready(Ok(Wake { places: ended.places, took: None }));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Waits for a wake-up. Errors: those that waiting does not cure.
+async fn wait_for_wake(waited: Vec<(Queue, Arc<Past>)>, desk: Arc<Desk>, enough: Enough) -> Result<Woken, Error> {
+    let Some((queue, _)) = waited.first() else { return Ok(Woken::No) };
+    let spelled: Vec<_> = waited.iter().map(|(queue, _)| queue.shared.keys.spell(Key::Wake)).collect();
+    let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
+    let mut outage = Outage::of_call(&desk);
+    let mut backoff = Backoff::default();
+    loop {
+        let wait = if outage.has_failed() { PROBE } else { WAKE_WAIT };
+        match queue.client.wait_for_wakes(queue.shared.keys.slot(), &keys, wait, Some(&enough)).await {
+            Ok(woken) => {
+                if woken != Woken::Perhaps {
+                    for (_, past) in &waited {
+                        past.has_waited();
+                    }
+                }
+                if woken == Woken::No && !outage.has_failed() && !*enough.borrow() {
+                    outage = Outage::of_call(&desk);
+                } else {
+                    return Ok(woken);
+                }
+            }
+            Err(error) if *enough.borrow() || !waited.iter().all(|(_, past)| past.waits_again(&error)) => {
+                return Err(error.during("reserve").in_queue(queue.name()));
+            }
+            Err(error) => {
+                outage.failed(&error);
+                backoff.rest().await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::worker::WorkerSettings;
+
+    /// The places of the waits under way, those that are ending aside.
+    fn under_way(wakes: &Wakes) -> Vec<Vec<usize>> {
+        wakes.waits.iter().filter(|wait| !wait.is_ending).map(|wait| wait.places.clone()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_few_waits_become_one_and_whoever_was_woken_comes_last() {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let settings = WorkerSettings::new((0..6).map(|n| (format!("queue{n}"), 1)).collect());
+        let desk = Arc::new(Desk::new(&settings));
+        let queues: Vec<_> = (0..6).map(|n| client.queue(&format!("queue{n}")).unwrap()).collect();
+        let past = Arc::new(Past::default());
+        let queue = |place: usize| (&queues[place], &past);
+
+        let mut unknown = Wakes::new(Arc::clone(&desk), 6);
+        unknown.cover(|place| place < 2, queue);
+        assert_eq!(under_way(&unknown), [[1], [0]], "nobody knows yet whether it is a cluster");
+
+        client.ping().await.unwrap_err(); // nobody listens there, and nothing but that matters
+        let mut wakes = Wakes::new(desk, 6);
+        wakes.cover(|_| false, queue);
+        assert!(under_way(&wakes).is_empty());
+        wakes.cover(|place| place < 2, queue);
+        assert_eq!(under_way(&wakes), [[1, 0]]);
+        for place in 2..5 {
+            wakes.cover(|wanted| wanted <= place, queue);
+        }
+        assert_eq!(under_way(&wakes), [vec![1, 0], vec![2], vec![3], vec![4]]);
+        wakes.last = 4;
+        wakes.cover(|wanted| wanted != 3, queue);
+        assert_eq!(under_way(&wakes), [[5, 0, 1, 2, 4]]);
+        wakes.cover(|_| true, queue);
+        assert_eq!(under_way(&wakes), [vec![5, 0, 1, 2, 4], vec![3]]);
+    }
+}
