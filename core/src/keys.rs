@@ -2,6 +2,7 @@
 //!
 //! All keys of a queue share one hash tag, so that every script is legal in a cluster, and all are passed in `KEYS`.
 
+use crate::crc16::crc16;
 use crate::script::ByteStrings;
 
 /// For the check of permissions, which leaves nothing there. A name that nobody else has: what it holds is deleted.
@@ -180,10 +181,7 @@ pub(crate) struct QueueKeys {
 
 impl QueueKeys {
     pub(crate) fn new(prefix: &str, queue: &str) -> Self {
-        Self {
-            start: format!("{prefix}{{{queue}}}:"),
-            slot: crc16::State::<crc16::XMODEM>::calculate(queue.as_bytes()) % 16384,
-        }
+        Self { start: format!("{prefix}{{{queue}}}:"), slot: crc16(queue.as_bytes()) % 16384 }
     }
 
     /// The cluster slot of all of them.

@@ -79,6 +79,7 @@ pub mod blocking;
 mod client;
 mod combine;
 mod connection;
+mod crc16;
 mod data;
 mod durability;
 mod embedded;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::audit::{AuditOptions, AuditReport};
 use crate::client::Client;
+use crate::crc16::crc16;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind};
 use crate::host;
@@ -86,7 +87,7 @@ impl Partitions {
     }
 
     fn place_of(&self, text: &str) -> usize {
-        usize::from(crc16::State::<crc16::XMODEM>::calculate(text.as_bytes())) % self.parts.len()
+        usize::from(crc16(text.as_bytes())) % self.parts.len()
     }
 
     fn part_of(&self, text: &str) -> &Queue {

@@ -174,7 +174,7 @@ pub(super) fn set_once() -> Script {
 
 pub(super) fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
-    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % 16_384
+    crate::crc16::crc16(tag.as_bytes()) % 16_384
 }
 
 pub(super) async fn run_set_once(connection: &Connection, key: &str, value: &str) -> Result<Value, Error> {
