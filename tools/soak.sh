@@ -24,6 +24,8 @@ steps() {
         cargo test "${shape[@]}" --lib -- --nocapture model::differential
     tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${shape[@]}" --lib -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
+    tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
+        cargo test "${shape[@]}" --lib -- --nocapture properties make_it_panic makes_it_panic
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
     needs skins tests 'random kills on a machine that stalls' env DULY_KILL_JOBS=$((50000 * times)) \
         ./tools/stalling.py "${kills[@]}"

@@ -143,7 +143,7 @@ impl Queue {
     /// How many jobs are in each state, and what comes next.
     pub async fn counts(&self) -> Result<Counts, Error> {
         let reply = self.counts_now("counts").await?;
-        let until = |at: i64| Millis::new(u64::try_from(at - reply.now).unwrap_or(0));
+        let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
         let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
         let oldest = oldest.map(|(envelope, _)| envelope.time).filter(|&time| time > 0).min();

@@ -105,6 +105,8 @@ mod new_job;
 mod operate;
 mod partitions;
 mod progress;
+#[cfg(test)]
+mod properties;
 mod queue;
 mod rate;
 mod record;

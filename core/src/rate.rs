@@ -44,7 +44,7 @@ impl Rate {
     /// How long until the next job may start, by what the rate has seen (`<µs>;<rest>`); nothing if one may start now.
     pub(crate) fn next_start_in(self, seen: &str, now_ms: i64) -> Option<Millis> {
         let (at, rest) = seen.split_once(';')?;
-        let (at, rest) = (at.parse::<i128>().ok()?, rest.parse::<i128>().ok()?);
+        let (at, rest) = (i128::from(at.parse::<i64>().ok()?), i128::from(rest.parse::<i64>().ok()?));
         let (jobs, per) = (i128::from(self.jobs), i128::try_from(self.per.as_micros()).ok()?);
         let clock_us = i128::from(now_ms) * 1000;
         let left_us = at.min(clock_us + per) + (rest + per + jobs - 1) / jobs - per - clock_us;
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(next(10_500), None);
         // What a slower rate left means no more than a burst.
         assert_eq!(next(0).as_deref(), Some("0.5"));
-        for foreign in ["", "x", "1", "1;x"] {
+        for foreign in ["", "x", "1", "1;x", "1;170141183460469231731687303715884105727"] {
             assert_eq!(rate.next_start_in(foreign, 0), None);
         }
     }

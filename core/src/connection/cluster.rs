@@ -270,4 +270,35 @@ mod tests {
         cluster.take_map(Map { ranges: vec![(0, 19, at(3))], replicas: vec![at(5)] });
         assert_eq!(sorted(ports(&cluster, 0)), [1, 3, 5]);
     }
+
+    #[test]
+    fn no_map_makes_it_panic_or_lose_the_servers_of_the_url() {
+        use proptest::{collection::vec, prelude::*, sample::select};
+
+        use crate::properties::{holds_in_batches, note};
+
+        let number = || select(&[0, 1, 9, 16_383, 16_384, -1, 6379, 65_536, i64::MAX, i64::MIN]).prop_map(Value::Int);
+        let host = select(&["h", "", "?", "::1", "[", "\0"]).prop_map(|host| Value::BulkString(host.into()));
+        let other = || prop_oneof![Just(Value::Nil), Just(Value::Okay), Just(Value::Array(Vec::new())), number()];
+        let name = prop_oneof![6 => host, 1 => other()];
+        let node =
+            prop_oneof![9 => (name, number()).prop_map(|(host, port)| Value::Array(vec![host, port])), 1 => other()];
+        let range = (number(), number(), vec(node, 0..4)).prop_map(|(first, last, nodes)| {
+            let mut parts = vec![first, last];
+            parts.extend(nodes);
+            Value::Array(parts)
+        });
+        let answer = vec(prop_oneof![9 => range, 1 => other()], 8..12).prop_map(Value::Array);
+        holds_in_batches(8, &answer, &["a map"], |answer, seen| {
+            let cluster = Cluster::new(vec![at(1)]);
+            if let Some(map) = Map::read(&answer, &at(1)) {
+                note(seen, "a map");
+                cluster.take_map(map);
+            }
+            for slot in [0, 9, 16_383] {
+                prop_assert!(ports(&cluster, slot).contains(&1));
+            }
+            Ok(())
+        });
+    }
 }

@@ -584,37 +584,3 @@ fn an_ack_that_frees_a_place_is_done_whatever_is_parked() {
     let call = stage.call();
     assert_eq!(stage.send(Command::Settle { call, outcomes: vec![done] }), Ok(Answer::Text("1".to_owned())));
 }
-
-#[test]
-fn lua_and_rust_read_the_same_routing_prefix() {
-    let mut stage = Stage::new();
-    let text = format!(
-        "{}\nlocal level, max_retries, key, unreadable, name = routing(ARGV[1])\n\
-         return {{ level, string.format('%.0f', max_retries), key or '', name or '', unreadable and '1' or '0' }}",
-        include_str!("../../lua/lib/routing.lua")
-    );
-    let numbers = ["", "0", "1", "5", "05", "9", "10", "+1", "4294967295", "4294967296", "99999999999999999999"];
-    let mut records: Vec<String> = ["{}", " {}", "\n{}", "", "5", "k", ";", "5;5;0;0", "5;5;0;0;", "5;5;1;1;kn{}"]
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
-    for place in 0..4 {
-        for number in numbers {
-            let mut parts = ["5", "5", "1", "2"];
-            parts[place] = number;
-            records.extend(["knn{}", "kn", "knn", "{}"].map(|rest| format!("{};{rest}", parts.join(";"))));
-        }
-    }
-    for record in records {
-        let reply = stage.server.command(&["EVAL", &text, "0", &record]);
-        let lua: Vec<String> = redis::from_redis_value(reply).unwrap();
-        let rust = crate::record::routed(record.as_bytes());
-        let is_prefixed = record.starts_with(|first: char| first.is_ascii_digit());
-        let is_readable = if is_prefixed { rust.is_some() } else { record.trim_start().starts_with('{') };
-        assert_eq!(lua[4] == "0", is_readable, "{record:?}: {lua:?}");
-        if let (Some((level, max_retries, key, name)), "0") = (rust, lua[4].as_str()) {
-            let texts = [level.to_string(), max_retries.to_string(), key.unwrap_or_default(), name.unwrap_or_default()];
-            assert_eq!(lua[..4], texts, "{record:?}");
-        }
-    }
-}

@@ -18,6 +18,7 @@ mod orders;
 mod rate;
 mod real_clock;
 mod regressions;
+mod routing_properties;
 mod server;
 mod state;
 mod step_operate;

@@ -7,6 +7,7 @@ mod fixture;
 mod outage;
 mod refusal;
 mod secure;
+mod url_properties;
 mod url_table;
 mod wait;
 mod wrong_kind;
