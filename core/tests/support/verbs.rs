@@ -56,7 +56,6 @@ impl Verb {
             self,
             Reserve
                 | Ack
-                | AckWithResult
                 | Fail
                 | FailAtOnce
                 | FailForGood
