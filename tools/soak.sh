@@ -27,6 +27,8 @@ steps() {
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${shape[@]}" --lib -- --nocapture properties make_it_panic makes_it_panic
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
+    tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
+        cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
     needs skins tests 'random kills on a machine that stalls' env DULY_KILL_JOBS=$((50000 * times)) \
         ./tools/stalling.py "${kills[@]}"
     needs skins tests 'histories' python python-tests/record_history.py --seed "$seed" --seconds $((300 * times))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs a command on a machine that stalls: tools/stalling.py command [argument ...]
 
-Again and again all its processes, servers included, are frozen at once for up to three seconds, as a virtual machine
-is that moves to another host. Ends as the command ends. `DULY_SEED` repeats the same pauses.
+Again and again all its processes, servers included, are frozen at once for up to half a second, as a virtual machine
+is whose host is busy; the leases of the tests are made for that. Ends as the command ends. `DULY_SEED` repeats the same
+pauses.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ def main() -> int:
     stalls = 0
     while True:
         try:
-            status = command.wait(timeout=chance.uniform(1, 10))
+            status = command.wait(timeout=chance.uniform(0.5, 5))
             break
         except subprocess.TimeoutExpired:
             pass
@@ -46,7 +47,7 @@ def main() -> int:
             frozen = [one for one in [root, *root.children(recursive=True)] if freeze(one)]
         except psutil.NoSuchProcess:
             continue
-        time.sleep(chance.uniform(0.2, 3))
+        time.sleep(chance.uniform(0.05, 0.5))
         for one in reversed(frozen):
             thaw(one)
         stalls += 1

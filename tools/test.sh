@@ -22,7 +22,8 @@ shape=(--workspace --features duly/opentelemetry) # of every build: see tools/bu
 static() {
     check 'runner: a failing check fails' ./tools/test.sh --self-check
     check 'rust: format' cargo fmt --all --check
-    check 'rust: lint' cargo clippy "${shape[@]}" --all-targets --test soak -- -D warnings
+    check 'rust: lint' cargo clippy "${shape[@]}" --all-targets -- -D warnings
+    check 'rust: lint of the long runs' cargo clippy "${shape[@]}" --test soak -- -D warnings
     check 'rust: without traces' cargo check --workspace --lib --examples
     check 'python: format' ruff format --check .
     check 'python: lint' ruff check .

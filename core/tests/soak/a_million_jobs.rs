@@ -32,5 +32,5 @@ async fn a_million_jobs_run_once_each_in_their_order() {
     }
     let counts = queue.counts().await.unwrap();
     assert_eq!((counts.delayed, counts.ready, counts.reserved, counts.failed), (0, 0, 0, 0));
-    assert_eq!(counts.totals["acked"], jobs as u64);
+    assert!(counts.totals.contains(&("acked".to_owned(), jobs as u64)), "{:?}", counts.totals);
 }

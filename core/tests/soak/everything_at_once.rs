@@ -94,9 +94,9 @@ async fn work(queue: duly::Queue, jobs: usize, seen: Arc<Seen>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     let started = Instant::now();
-    let (jobs, seed) = (crate::number_from("DULY_SOAK_JOBS", 5000), crate::number_from("DULY_SOAK_SEED", 77));
-    let jobs = jobs / CLIENTS * CLIENTS;
-    println!("DULY_SOAK_SEED={seed} DULY_SOAK_JOBS={jobs}");
+    let jobs = crate::number_from("DULY_SOAK_JOBS", 5000) / CLIENTS * CLIENTS;
+    let random = crate::number_from("DULY_SOAK_SEED", 77);
+    println!("DULY_SOAK_SEED={random} DULY_SOAK_JOBS={jobs}");
     // Not `everysec`, which may answer before it writes: see faults/server_killed.rs.
     let mut server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "no"]);
     let seen = Arc::new(Seen::default());
@@ -104,7 +104,7 @@ async fn nothing_is_lost_or_run_after_its_ack_whatever_happens() {
     let mut tasks = Vec::new();
     for share in 0..CLIENTS {
         let proxy = Proxy::before(server.port()).await;
-        proxy.lose_at_random((share + seed) as u64, 60);
+        proxy.lose_at_random((share + random) as u64, 60);
         let client = proxy.builder().build().unwrap();
         let queue = client.queue("orders").unwrap();
         tasks.push(tokio::spawn(push_share(queue.clone(), share, jobs / CLIENTS, Arc::clone(&seen))));
