@@ -133,8 +133,11 @@ def test_a_process_that_a_handler_forks_heeds_signals_as_if_there_were_no_worker
     worker = duly.Worker(client, ["q"], grace=5)
     @worker.on(None)
     def fork(job):
-        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        forks = multiprocessing.get_context("fork")
+        ready, here = forks.Pipe()
+        child = forks.Process(target=lambda: (here.send("ready"), time.sleep(60)))
         child.start()
+        ready.recv()  # CPython forgets a signal that comes before the child runs Python
         child.terminate()
         child.join(20)
         print("ended by", child.exitcode, flush=True)
