@@ -25,7 +25,7 @@ impl Working {
     fn new() -> Self {
         let server = Server::start();
         let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
-        (settings.concurrency, settings.lease) = (2, Duration::from_millis(300));
+        (settings.concurrency, settings.lease) = (2, Duration::from_secs(1));
         let engine = Engine::start(&server.client(), settings).unwrap();
         let executors = [engine.executor(), engine.executor()];
         Self { queue: server.queue("orders"), _server: server, engine, executors }

@@ -5,7 +5,6 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcomes::failure;
-use super::starts::Turn;
 use super::{Desk, Phase, Running, State};
 use crate::error::Error;
 use crate::job::Job;
@@ -194,18 +193,14 @@ impl State {
         Taken::Run(Run { job, number, place, started })
     }
 
-    /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through, another worker may
-    /// have run and acked what waited here: that waits on, until a renewal says whether it is ours.
+    /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through,
+    /// another worker may have run and acked what waited here: that waits on, until a renewal says whether it is ours.
     fn next_to_start(&mut self, now: Instant) -> Option<usize> {
         for (at, &place) in self.fetched.iter().enumerate() {
             let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
-            match self.turn_of(held) {
-                Turn::Now => {
-                    self.starts.waits_no_more(held.start);
-                    return self.fetched.remove(at);
-                }
-                Turn::Later => {}
-                Turn::First => return None,
+            if self.may_start(held, now) {
+                self.starts.waits_no_more(held.start);
+                return self.fetched.remove(at);
             }
         }
         None

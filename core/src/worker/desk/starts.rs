@@ -86,30 +86,21 @@ impl Starts {
     }
 }
 
-/// May an executor take it?
-pub(super) enum Turn {
-    Now,
-    /// Not yet, and those behind it may go first.
-    Later,
-    /// Not yet, and those behind it wait with it.
-    First,
-}
-
 impl State {
-    /// May a waiting job be started now?
-    pub(super) fn turn_of(&self, held: &Held) -> Turn {
+    /// May a waiting job be started now? One whose start is not noted holds up nobody: its note may be waiting for a job behind it,
+    /// or for a server that is away while that of another queue is not.
+    pub(super) fn may_start(&self, held: &Held, now: Instant) -> bool {
         match held.start {
-            Start::Suspect | Start::Noting { suspect: true } => Turn::Later,
-            Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
+            Start::Suspect | Start::WithoutRetries | Start::Noting { .. } => false,
             // The last free executor is for the suspect whose start is being noted.
-            Start::Free if self.suspect_waits() && self.running + 1 >= self.concurrency => Turn::Later,
-            Start::Free | Start::Noted { .. } => Turn::Now,
+            Start::Free => !self.suspect_waits(now) || self.running + 1 < self.concurrency,
+            Start::Noted { .. } => true,
         }
     }
 
-    /// Does the suspect whose turn it is wait for the answer, or for an executor?
-    fn suspect_waits(&self) -> bool {
-        self.held_in_turn().is_some_and(|held| held.run.is_none())
+    /// Does the suspect whose turn it is wait for the answer, or for an executor? Not if its lease is unsure: that may take long.
+    fn suspect_waits(&self, now: Instant) -> bool {
+        self.held_in_turn().is_some_and(|held| held.run.is_none() && held.sure_until > now)
     }
 
     fn held_in_turn(&self) -> Option<&Held> {
@@ -194,5 +185,69 @@ impl State {
             self.interrupt(place, crate::worker::event::Interruption::LeaseLost, desk);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::data::Data;
+    use crate::envelope::Envelope;
+    use crate::queue::Queue;
+    use crate::worker::WorkerSettings;
+    use crate::worker::desk::{Batch, Taken};
+    use crate::worker::executor::{Ended, ExecutorShared};
+
+    fn without_retries(queue: &Queue, ids: &[&str]) -> Vec<Job> {
+        let job = |id: &&str| {
+            let mut envelope = Envelope::new(*id, Data::from_json("1", 10).unwrap());
+            envelope.max_attempts = 0;
+            Job::granted(envelope, 0, 16, queue, false)
+        };
+        ids.iter().map(job).collect()
+    }
+
+    /// Runs what may start, and tells the server what it must know, until neither is possible.
+    fn run_all(desk: &Desk, executor: &Arc<ExecutorShared>) -> Vec<String> {
+        let mut ran = Vec::new();
+        loop {
+            let ran_before = ran.len();
+            while let Taken::Run(run) = desk.take_within(executor, Duration::ZERO) {
+                ran.push(run.job.id().to_owned());
+                desk.finish(&run, Ended::DONE, true).unwrap();
+            }
+            let _ = desk.next_step(false);
+            let batch = desk.begin_call(0, 0);
+            desk.end_call(0);
+            let flags = vec![true; batch.outcomes.len()];
+            desk.told("orders", &batch, &flags);
+            if ran.len() == ran_before && flags.is_empty() {
+                return ran;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_lease_was_unsure_for_a_while_is_started_in_the_end() {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let queue = client.queue("orders").unwrap();
+        let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        settings.concurrency = 2;
+        let desk = Desk::new(&settings);
+        let executor = Arc::new(ExecutorShared::new(0));
+
+        // The answer to a call that was sent before an outage of more than a lease; then a newer one.
+        let long_ago = Instant::now().checked_sub(2 * settings.lease);
+        let mut before_the_outage = Batch::default();
+        before_the_outage.asked_at = long_ago;
+        desk.deliver(0, &before_the_outage, without_retries(&queue, &["old"]), &[]);
+        desk.deliver(0, &Batch::default(), without_retries(&queue, &["b1", "b2", "b3"]), &[]);
+        let _ = desk.next_step(false); // notes the starts of the newer ones, and passes by the old one
+        desk.renewed(0, &[("old".to_owned(), 16)], &[true], Instant::now());
+
+        let mut ran = run_all(&desk, &executor);
+        ran.sort_unstable();
+        assert_eq!(ran, ["b1", "b2", "b3", "old"]);
     }
 }
