@@ -25,8 +25,8 @@ def test_with_closes_all_connections(own_server: Server) -> None:
         queue = client.queue("q")
         queue.push(1)
         assert queue.reserve() is not None
-        assert queue.reserve(wait=0.05) is None  # has a connection to wait on
-        assert connections(own_server) >= 2
+        assert queue.reserve(wait=0.05) is None  # may have a connection to wait on
+        assert connections(own_server) >= 1
     until(lambda: connections(own_server) == 0, "connections are left")
     calls: list[Callable[[], Any]] = [client.ping, lambda: client.queue("q").counts(), queue.counts]
     for call in calls:
@@ -42,7 +42,7 @@ async def test_async_with_closes_all_connections(own_server: Server) -> None:
         await queue.push(1)
         assert await queue.reserve() is not None
         assert await queue.reserve(wait=0.05) is None
-        assert connections(own_server) >= 2
+        assert connections(own_server) >= 1
     until(lambda: connections(own_server) == 0, "connections are left")
     with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
         await client.ping()
