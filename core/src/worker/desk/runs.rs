@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcomes::failure;
+use super::starts::Turn;
 use super::{Desk, Phase, Running, State};
 use crate::error::Error;
 use crate::job::Job;
@@ -198,9 +199,13 @@ impl State {
     fn next_to_start(&mut self, now: Instant) -> Option<usize> {
         for (at, &place) in self.fetched.iter().enumerate() {
             let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
-            if self.may_start(held, now) {
-                self.starts.waits_no_more(held.start);
-                return self.fetched.remove(at);
+            match self.turn_of(held, now) {
+                Turn::Now => {
+                    self.starts.waits_no_more(held.start);
+                    return self.fetched.remove(at);
+                }
+                Turn::Later => {}
+                Turn::First => return None,
             }
         }
         None

@@ -86,15 +86,25 @@ impl Starts {
     }
 }
 
+/// May an executor take it?
+pub(super) enum Turn {
+    Now,
+    /// Not yet, and those behind it may go first.
+    Later,
+    /// Not yet, and those behind it wait with it.
+    First,
+}
+
 impl State {
-    /// May a waiting job be started now? One whose start is not noted holds up nobody: its note may be waiting for a job behind it,
-    /// or for a server that is away while that of another queue is not.
-    pub(super) fn may_start(&self, held: &Held, now: Instant) -> bool {
+    /// May a waiting job be started now?
+    pub(super) fn turn_of(&self, held: &Held, now: Instant) -> Turn {
         match held.start {
-            Start::Suspect | Start::WithoutRetries | Start::Noting { .. } => false,
+            Start::Suspect | Start::Noting { suspect: true } => Turn::Later,
+            // They keep their place among the others: a worker that runs one job at a time runs them in their order.
+            Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
             // The last free executor is for the suspect whose start is being noted.
-            Start::Free => !self.suspect_waits(now) || self.running + 1 < self.concurrency,
-            Start::Noted { .. } => true,
+            Start::Free if self.suspect_waits(now) && self.running + 1 >= self.concurrency => Turn::Later,
+            Start::Free | Start::Noted { .. } => Turn::Now,
         }
     }
 
@@ -125,9 +135,22 @@ impl State {
     }
 
     /// Jobs without retries that are to be noted now.
-    fn start_together(&self) -> usize {
+    fn start_together(&self, now: Instant) -> usize {
+        if self.starts.without_retries == 0 {
+            return 0;
+        }
         let most = self.concurrency + self.prefetch.ahead() / PART_OF_AHEAD;
-        if 2 * self.starts.noted > most { 0 } else { (most - self.starts.noted).min(self.starts.without_retries) }
+        if 2 * self.starts.noted > most {
+            // Those that are noted may wait behind it: its lease was unsure when they were.
+            usize::from(self.first_is_not_noted(now))
+        } else {
+            (most - self.starts.noted).min(self.starts.without_retries)
+        }
+    }
+
+    fn first_is_not_noted(&self, now: Instant) -> bool {
+        let mut sure = self.fetched.iter().filter_map(|&place| self.held[place].as_ref());
+        sure.find(|held| held.sure_until > now).is_some_and(|held| held.start == Start::WithoutRetries)
     }
 
     /// Must the fetch loop wake for a start, now or earlier than it does by itself?
@@ -137,13 +160,13 @@ impl State {
         }
         let now = Instant::now();
         let is_due = |at| at <= now || self.fetcher_wakes_at.is_none_or(|wakes_at| at < wakes_at);
-        self.start_together() > 0 || self.next_suspect_at(now).is_some_and(is_due)
+        self.start_together(now) > 0 || self.next_suspect_at(now).is_some_and(is_due)
     }
 
     /// Notes the starts of those whose turn it is for the next call.
     pub(super) fn note_starts(&mut self, now: Instant) {
         let mut suspects = usize::from(self.next_suspect_at(now).is_some_and(|at| at <= now));
-        let mut together = self.start_together();
+        let mut together = self.start_together(now);
         if suspects + together == 0 {
             return;
         }
