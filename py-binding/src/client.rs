@@ -11,17 +11,34 @@ use crate::queue::{Partitions, Queue, reserve_options};
 use crate::settings;
 use crate::waiting::{Signals, wait};
 
-/// The way to the queues of one server. Nothing is sent until the first call; safe among threads and after a fork.
+/// A client of the server that holds the queues. Safe to share between threads, and to use after a fork.
 ///
-/// Without a URL it is the environment's `DULY_URL`, else `redis://127.0.0.1:6379`. Also `rediss://` (TLS), `unix://`,
-/// `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability`, of a push that
-/// does not say its own: `"none"` (if None), `"wait:2"` for two replicas, or `"fsync"` for the server's disk; it is
-/// confirmed within `command_timeout` (5 s) and `deadline` (15 s), or NotDurableError.
+/// The first call connects; to create a client sends nothing.
 ///
-/// `deadline`, in seconds: how long a call is tried again while the server is away (if None the environment's
-/// `DULY_DEADLINE`, else 15). Set 2 or so where somebody waits for the answer, as in a web request. `fail_fast`: once a
-/// call has waited for its whole deadline in vain, the next ones raise UnreachableError at once, and one a second
-/// probes whether the server is back; if None, where the deadline is at most 5 s.
+/// Args:
+///     url: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, or `embedded:` for a
+///         private server. Default: the environment variable `DULY_URL`, or else `redis://127.0.0.1:6379`.
+///     prefix: the beginning of all keys, at most 128 of the characters `A-Z a-z 0-9 . _ : -`. Default: "duly:".
+///     username: overrides the one in the URL.
+///     password: overrides the one in the URL.
+///     ca_file: PEM file of the certificate authorities to trust, for TLS. Default: the system's.
+///     client_cert_file: PEM file of the client's certificate, for TLS; only together with `client_key_file`.
+///     client_key_file: PEM file of its private key.
+///     connect_timeout: the longest attempt to connect, in seconds or as a timedelta, up to 10 minutes. Default: 3 s.
+///     command_timeout: how long an attempt of a call waits without receiving a byte, in seconds or as a timedelta, up
+///         to 10 minutes. Default: 5 s.
+///     deadline: how long a call is retried while the server is away, in seconds or as a timedelta, up to 10 minutes.
+///         Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
+///     allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
+///         EvictionPolicyError.
+///     max_data_bytes: the largest data of a job, as bytes of JSON. Default: 1,048,576 (1 MiB).
+///     durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
+///         (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
+///         `command_timeout` and `deadline`; then NotDurableError. Default: "none".
+///     fail_fast: after a call has waited for its whole deadline in vain, the next calls raise UnreachableError at
+///         once, and about one a second probes whether the server is back. Default: True if the deadline is at most 5
+///         s.
+///     manual_clock: for tests: the clock stands still until `Queue.set_clock`. Default: False.
 #[pyclass(frozen, module = "duly")]
 pub(crate) struct Client {
     client: blocking::Client,
@@ -53,13 +70,13 @@ impl Client {
         wait(py, |signals| self.client.ping(signals))
     }
 
-    /// Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+    /// Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn queue(&self, name: Text<Name>) -> PyResult<Queue> {
         self.client.queue(&name).map(Queue::new).or_raise()
     }
 
-    /// Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`.
+    /// Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<Partitions>> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
@@ -68,7 +85,7 @@ impl Client {
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.
     ///
-    /// `with duly.Client() as client:` does it at the end. A worker has connections of its own and goes on.
+    /// `with duly.Client() as client:` closes it at the end. A worker has connections of its own and keeps running.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, |signals| self.client.close(signals))
     }
@@ -82,10 +99,15 @@ impl Client {
         self.close(py)
     }
 
-    /// Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+    /// Lease jobs of several queues, and wait for all of the queues at once.
     ///
-    /// A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
-    /// weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+    /// Args:
+    ///     queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
+    ///         gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+    ///     max: the most jobs to return, 1 to 1,000. Default: 1.
+    ///     wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+    ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+    ///         10 s.
     #[pyo3(
         signature = (queues, *, max=None, wait=None, lease=None),
         text_signature = "($self, queues, *, max=1, wait=None, lease=None)"

@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::convert;
 use crate::job;
 
-/// How many jobs are where, and what comes next. Spans are in seconds.
+/// How many jobs are in each state, and what comes next. Times are in seconds.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Counts {
     delayed: u64,
@@ -52,7 +52,7 @@ impl Counts {
     }
 }
 
-/// A job as somebody who looks at it sees it.
+/// A job as `peek` shows it.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct JobView {
     view: duly::JobView,
@@ -75,19 +75,19 @@ impl JobView {
         &self.envelope().id
     }
 
-    /// What was pushed, decoded.
+    /// The data that was pushed, decoded.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::to_python(py, &self.envelope().data)
     }
 
-    /// What was pushed, byte for byte.
+    /// The data that was pushed, byte for byte.
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.envelope().data.as_bytes())
     }
 
-    /// The complete JSON package, as an export or an older consumer reads it; if undecodable the stored bytes.
+    /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if undecodable.
     #[getter]
     fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.view.package())
@@ -108,7 +108,7 @@ impl JobView {
         self.envelope().priority
     }
 
-    /// Failures so far.
+    /// How often it has failed so far.
     #[getter]
     fn attempts(&self) -> u32 {
         self.envelope().attempts
@@ -130,19 +130,19 @@ impl JobView {
         job::headers(py, self.envelope())
     }
 
-    /// The longest run, in seconds.
+    /// The longest run, in seconds; None if there is no limit.
     #[getter]
     fn timeout(&self) -> Option<f64> {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
-    /// For how many seconds its result is kept; None when none is.
+    /// For how many seconds its result is kept; None if it is not kept.
     #[getter]
     fn result_ttl(&self) -> Option<f64> {
         self.envelope().result_ttl.map(Millis::as_seconds)
     }
 
-    /// When it was pushed, in unix seconds, by the clock of the host that pushed it.
+    /// When it was pushed, in unix seconds by the clock of the host that pushed it.
     #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
@@ -153,25 +153,25 @@ impl JobView {
         self.view.state.as_str()
     }
 
-    /// Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job.
+    /// Due time, end of the lease or time of failure, in unix seconds by the server's clock; None if ready.
     #[getter]
     fn at(&self) -> Option<f64> {
         self.view.at.map(Millis::as_seconds)
     }
 
-    /// How often it came back from a worker that had started it: failed, released, or its lease ended.
+    /// How often the job came back after a worker had started it: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.view.returns
     }
 
-    /// How far its run has come, if it is reserved and its handler told.
+    /// How far its run has come, if it is reserved and its handler has reported that.
     #[getter]
     fn progress(&self) -> Option<Progress> {
         self.view.progress.clone().map(Progress::from)
     }
 
-    /// Why the record could not be decoded, if so; the data is None then.
+    /// Why the record could not be decoded; None if it could. The data of such a job is None.
     #[getter]
     fn undecodable(&self) -> Option<&str> {
         self.view.undecodable.as_deref()

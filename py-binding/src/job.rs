@@ -22,7 +22,7 @@ pub(crate) enum Held {
     InRun(InRun),
 }
 
-/// What a reserved job of a sync or an asyncio queue says of itself.
+/// What a reserved job of a sync and of an asyncio queue have in common.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct ReservedJob {
     held: Held,
@@ -77,7 +77,7 @@ impl ReservedJob {
         self.job().id()
     }
 
-    /// What was pushed, decoded at the first look; the same object each time.
+    /// The data that was pushed, decoded on first access; the same object each time.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let data = if let Some(data) = self.data.get() {
@@ -89,7 +89,7 @@ impl ReservedJob {
         Ok(data.bind(py).clone())
     }
 
-    /// What was pushed, byte for byte.
+    /// The data that was pushed, byte for byte.
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.envelope().data.as_bytes())
@@ -110,13 +110,13 @@ impl ReservedJob {
         self.envelope().priority
     }
 
-    /// Which run this is, 1 for the first.
+    /// The number of this attempt, 1 for the first: one more than `attempts`.
     #[getter]
     fn attempt(&self) -> u32 {
         self.job().attempt()
     }
 
-    /// Failures so far.
+    /// How often it has failed so far.
     #[getter]
     fn attempts(&self) -> u32 {
         self.envelope().attempts
@@ -144,31 +144,31 @@ impl ReservedJob {
         self.job().token()
     }
 
-    /// How often it came back from a worker that had started it: failed, released, or its lease ended.
+    /// How often the job came back after a worker had started it: failed, released, or its lease ended.
     #[getter]
     fn returns(&self) -> u32 {
         self.job().returns
     }
 
-    /// The queue that it came from.
+    /// The queue that the job came from.
     #[getter]
     fn queue(&self, py: Python<'_>) -> Py<PyAny> {
         self.queue.clone_ref(py)
     }
 
-    /// The longest run, in seconds.
+    /// The longest run, in seconds; None if there is no limit.
     #[getter]
     fn timeout(&self) -> Option<f64> {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
-    /// For how many seconds its result is kept; None when none is.
+    /// For how many seconds its result is kept; None if it is not kept.
     #[getter]
     fn result_ttl(&self) -> Option<f64> {
         self.envelope().result_ttl.map(Millis::as_seconds)
     }
 
-    /// When it was pushed, in unix seconds, by the clock of the host that pushed it.
+    /// When it was pushed, in unix seconds by the clock of the host that pushed it.
     #[getter]
     fn pushed_at(&self) -> u64 {
         self.envelope().time
@@ -213,11 +213,11 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
     Ok(headers)
 }
 
-/// A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over.
+/// A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is over.
 ///
-/// In a handler of a `duly.Worker` they send nothing: what they say is noted, and told when the handler has ended.
-/// They raise LeaseLostError there if the run is known to be interrupted, or the job was settled before; a lease that
-/// is lost later is logged.
+/// In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
+/// There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
+/// is logged.
 #[pyclass(frozen, extends = ReservedJob, module = "duly")]
 pub(crate) struct Job {}
 
@@ -250,7 +250,7 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
 
 #[pymethods]
 impl Job {
-    /// Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`).
+    /// Mark the job as done: it leaves the queue. The result is kept if the producer asked for it (`result_ttl`).
     #[pyo3(signature = (result=None))]
     fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let reserved = slf.as_super().get();
@@ -264,11 +264,16 @@ impl Job {
         Ok(())
     }
 
-    /// Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+    /// Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
     ///
-    /// The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-    /// `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
-    /// `max_retries` change the job before that is decided.
+    /// Args:
+    ///     error: the text or the exception that is kept with the job, at most 8 KiB.
+    ///     retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+    ///     counted: whether this failure counts as an attempt. Default: True.
+    ///     final: move the job to `failed` now, whatever retries are left. Default: False.
+    ///     data: new data of the job; None is data too. Default: unchanged.
+    ///     attempts: the number of failures before this one. Default: unchanged.
+    ///     max_retries: how many retries the job may have. Default: unchanged.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -289,13 +294,13 @@ impl Job {
         settle(slf, failed, error, changed).map(wait_of)
     }
 
-    /// Give it back, at once or after a while, without counting a failure.
+    /// Give the job back without counting a failure, to run again after so many seconds (default: at once).
     #[pyo3(signature = (after=None))]
     fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         settle(slf, release(after)?, String::new(), None).map(|_| ())
     }
 
-    /// Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
+    /// Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`.
     #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
     fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text<Words>>) -> PyResult<()> {
         let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
@@ -303,7 +308,7 @@ impl Job {
         wait(slf.py(), |signals| job.progress(fraction, &text, signals))
     }
 
-    /// Set the lease to end this long from now (default 10 s).
+    /// Set the lease to end this long from now, 0.001 s to 24 h (default 10 s).
     #[pyo3(signature = (lease=None))]
     fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let lease = extension(lease)?;

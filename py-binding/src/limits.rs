@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString};
 use crate::convert;
 use crate::error::{Failure, invalid};
 
-/// The limits of a queue; made by `queue.limits()`.
+/// The limits of a queue, as `queue.limits()` returns them.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Limits {
     /// The most jobs that are reserved at once.

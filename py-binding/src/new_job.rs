@@ -95,7 +95,7 @@ fn json(data: Option<&Bound<'_, PyAny>>, raw: Option<Bound<'_, PyAny>>) -> Resul
     }
 }
 
-/// A job for `Queue.push_many`. Its data is converted when it is made; the arguments are those of `Queue.push`.
+/// A job for `Queue.push_many`, with the arguments of `Queue.push`. Its data is converted when it is created.
 #[pyclass(frozen, module = "duly")]
 pub(crate) struct NewJob {
     job: duly::NewJob,
@@ -120,7 +120,7 @@ impl NewJob {
         Ok(Self { job: new_job(py, "NewJob", data, options)? })
     }
 
-    /// Raise what every push of it would raise: InvalidArgumentError.
+    /// Raise InvalidArgumentError now if every push of this job would.
     fn check(&self) -> PyResult<()> {
         self.job.check().or_raise()
     }

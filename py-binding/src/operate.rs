@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// A job that is no more, and the state it was in.
+/// A job that was removed, and the state it was in.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Cancelled {
     id: String,
@@ -22,7 +22,7 @@ impl Cancelled {
     }
 }
 
-/// What became of a failed job that was to go round again.
+/// What `requeue` did with a failed job.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Requeued {
     id: String,

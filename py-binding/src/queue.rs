@@ -34,7 +34,7 @@ macro_rules! either {
 }
 pub(crate) use either;
 
-/// One queue of a client. Made by `client.queue(name)`; safe to share among threads.
+/// A queue. Created by `client.queue(name)`; safe to share between threads.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct Queue {
     queue: Whole<blocking::Queue, blocking::Partitions>,
@@ -58,11 +58,11 @@ impl Queue {
     }
 }
 
-/// A queue that is split over several, because one node of a cluster cannot carry it; made by `client.partitions`.
+/// A queue that is split into parts, for when one cluster node cannot carry it. See `client.partitions`.
 ///
-/// Its verbs are those of `Queue`. A job's part follows from its key, or else from its id. Priorities and the order of
-/// age hold within a part only; a job that is not there is looked for in every part; `counts` and the verbs for all
-/// jobs make a call a part. The `queue` of a job that came from it is the part.
+/// It has the methods of `Queue`. A job's part is chosen by its key, or else by its id. Priorities and order hold
+/// within a part only. Operations on one job search every part if it is not where it should be; `counts` and operations
+/// on all jobs make one call for each part. The `queue` of a job that came from it is the part.
 #[pyclass(frozen, extends = Queue, module = "duly")]
 pub(crate) struct Partitions {}
 
@@ -96,41 +96,41 @@ impl Queue {
         either!(&self.queue, |queue| queue.name())
     }
 
-    /// Put a job in and give its id.
+    /// Push a job and return its id.
     ///
     /// Args:
     ///     data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
     ///         whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
-    ///     name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
-    ///     delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
-    ///     at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
-    ///         means now.
+    ///     name: selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs without a name.
+    ///     delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+    ///     at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
+    ///         past means now.
     ///     id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
-    ///     key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
-    ///         time, until it is done, cancelled or failed for good. Default: none.
-    ///     priority: 0 to 9, and 0 goes first. Default: 5.
-    ///     max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
-    ///     retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
-    ///     timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
-    ///         interrupted and has failed. Default: none.
-    ///     headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
-    ///         4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
-    ///     result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+    ///     key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
+    ///         queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
+    ///     priority: 0 to 9, where 0 goes first. Default: 5.
+    ///     max_retries: how often the job may run again after a failure, 0 to 4,294,967,295. Default: 5.
+    ///     retry: how long to wait before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+    ///     timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A longer run is interrupted
+    ///         and counts as a failure. Default: none.
+    ///     headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
+    ///         at most 4,096. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+    ///     result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
     ///         0.001 s to 100 years. Default: it is not kept.
-    ///     on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
-    ///         that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
-    ///     durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
-    ///         (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
-    ///     raw: the bytes of a JSON text, instead of `data`.
+    ///     on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
+    ///         that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
+    ///     durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
+    ///         it), "fsync" (the server's disk has it). Default: the client's.
+    ///     raw: the data as bytes of JSON, instead of `data`.
     ///
     /// Raises:
-    ///     InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+    ///     InvalidArgumentError: an argument is wrong; for data the message names the path. Nothing was sent.
     ///     TooLargeError: the data is too large. Nothing was sent.
     ///     DuplicateError: another job has this id or key; its id is in `job_id`.
     ///     StorageFullError: the server has no room. Nothing was stored.
-    ///     NotDurableError: it is in, but not as safe as `durability` asks for.
-    ///     DulyTimeoutError: no answer came in time; it may be in.
-    ///     UnreachableError: the server cannot be reached; it is not in.
+    ///     NotDurableError: the job is stored, but not as safely as `durability` asks.
+    ///     DulyTimeoutError: no answer came in time; the job may be stored.
+    ///     UnreachableError: the server cannot be reached; the job is not stored.
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
@@ -159,7 +159,12 @@ impl Queue {
         Ok(Bulk { queue: slf.clone().unbind(), durability, so_far: Mutex::new(so_far) })
     }
 
-    /// Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over.
+    /// Lease the next job; return None if there is none.
+    ///
+    /// Args:
+    ///     wait: how long to wait for a job, in seconds or as a timedelta. Default: 0.
+    ///     lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+    ///         10 s.
     #[pyo3(signature = (*, wait=None, lease=None))]
     fn reserve(
         slf: &Bound<'_, Self>,
@@ -169,7 +174,13 @@ impl Queue {
         reserve(slf, &reserve_options(None, wait, lease)?).map(|mut jobs| jobs.pop())
     }
 
-    /// Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over.
+    /// Lease several jobs; return an empty list if there are none.
+    ///
+    /// Args:
+    ///     max: the most jobs to return, 1 to 1,000.
+    ///     wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+    ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+    ///         10 s.
     #[pyo3(signature = (max, *, wait=None, lease=None))]
     fn reserve_many(
         slf: &Bound<'_, Self>,
@@ -180,14 +191,14 @@ impl Queue {
         reserve(slf, &reserve_options(Some(max), wait, lease)?)
     }
 
-    /// Ack many jobs with few calls; True where the lease was still held.
+    /// Ack many jobs with few calls; True for each job whose lease was still held.
     fn ack_many(&self, py: Python<'_>, jobs: &Bound<'_, PyAny>) -> PyResult<Vec<bool>> {
         let held: PyResult<Vec<_>> = reserved_jobs(jobs)?.iter().map(|job| job.get().blocking().cloned()).collect();
         let held = held?;
         wait(py, |signals| either!(&self.queue, |queue| queue.ack_all(&held, signals)))
     }
 
-    /// Remove a job in whatever state it is; None if there is no such job.
+    /// Remove a job by its id or its key, in whatever state it is; return None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn cancel(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Cancelled>> {
         let cancelled = match by(id, key)? {
@@ -197,7 +208,16 @@ impl Queue {
         cancelled.map(|cancelled| cancelled.map(Cancelled::from))
     }
 
-    /// Give a delayed or ready job another due time; gives its id. Raises NotFoundError.
+    /// Change when a delayed or ready job is due, by its id or its key, and return its id.
+    ///
+    /// Args:
+    ///     id: the job's id. Give this or `key`.
+    ///     key: the job's key.
+    ///     delay: how long from now until it is due, in seconds or as a timedelta, 0 to 100 years. Give this or `at`.
+    ///     at: when it is due: a datetime with a time zone, or unix seconds. A time in the past means now.
+    ///
+    /// Raises:
+    ///     NotFoundError: there is no such job, or it is not waiting.
     #[pyo3(signature = (id=None, *, key=None, delay=None, at=None))]
     fn reschedule(
         &self,
@@ -214,7 +234,7 @@ impl Queue {
         }
     }
 
-    /// Send failed jobs round again, with their failures forgotten.
+    /// Run these failed jobs again, with their failures forgotten.
     #[pyo3(signature = (*ids))]
     fn requeue(&self, py: Python<'_>, ids: &Bound<'_, PyTuple>) -> PyResult<Vec<Requeued>> {
         let ids = texts(ids)?;
@@ -222,19 +242,19 @@ impl Queue {
         Ok(ids.into_iter().zip(outcomes).map(|(id, outcome)| Requeued::new(id, outcome)).collect())
     }
 
-    /// Send all failed jobs round again; gives how many.
+    /// Run all failed jobs again, with their failures forgotten; return how many.
     fn requeue_all(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.requeue_all(signals)))
     }
 
-    /// Remove all jobs that are delayed, ready or failed; gives how many.
+    /// Remove all jobs that are "delayed", "ready" or "failed"; return how many.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn purge(&self, py: Python<'_>, state: Text<StateWord>) -> PyResult<u64> {
         let state = parse_state(&state)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.purge(state, signals)))
     }
 
-    /// Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish.
+    /// Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish.
     fn pause(&self, py: Python<'_>) -> PyResult<()> {
         wait(py, |signals| either!(&self.queue, |queue| queue.pause(signals)))
     }
@@ -244,32 +264,36 @@ impl Queue {
         wait(py, |signals| either!(&self.queue, |queue| queue.resume(signals)))
     }
 
-    /// Move due jobs to ready by hand; gives how many. Every reserve does it by itself.
+    /// Move due jobs to ready by hand; return how many. Every reserve does this by itself.
     fn promote(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.promote(signals)))
     }
 
-    /// Take back leases that are over by hand; gives how many. Every reserve does it by itself.
+    /// Take back jobs whose lease has ended by hand; return how many. Every reserve does this by itself.
     fn reclaim(&self, py: Python<'_>) -> PyResult<u64> {
         wait(py, |signals| either!(&self.queue, |queue| queue.reclaim(signals)))
     }
 
     /// Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
     ///
-    /// The oldest go first, at most 100 whenever another job fails.
+    /// Whenever another job fails, up to 100 of the oldest beyond that are removed.
     fn keep_failed(&self, py: Python<'_>, max: &Bound<'_, PyAny>, age: &Bound<'_, PyAny>) -> PyResult<()> {
         let max = convert::whole("max", max, 0..=convert::MAX_COUNT).map_err(Failure::from)?;
         let age = convert::duration("age", age)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.keep_failed(max, age, signals)))
     }
 
-    /// Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+    /// Limit how many jobs run at once, and how many start in a period, over all workers together.
     ///
-    /// The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
-    /// set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+    /// The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
+    /// order. The new limits replace all earlier ones: `set_limits()` removes them.
     ///
-    /// `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
-    /// those of other names pass by.
+    /// Args:
+    ///     concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
+    ///     rate: `(jobs, seconds)`: how many jobs (1 to 1,000,000) may start in how long (0.001 s to 24 h). After a
+    ///         pause that many may start at once. Default: no limit.
+    ///     names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
+    ///         60)}}`. They do not hold back jobs of other names. Default: none.
     #[pyo3(signature = (*, concurrency=None, rate=None, names=None))]
     fn set_limits(
         &self,
@@ -282,7 +306,7 @@ impl Queue {
         wait(py, |signals| either!(&self.queue, |queue| queue.set_limits(&limits, signals)))
     }
 
-    /// Give the limits that are set.
+    /// Return the limits that are set.
     fn limits(&self, py: Python<'_>) -> PyResult<Limits> {
         wait(py, |signals| either!(&self.queue, |queue| queue.limits(signals))).map(Limits::from)
     }
@@ -293,7 +317,12 @@ impl Queue {
             .and_then(|counts| Counts::new(py, counts))
     }
 
-    /// Look at up to `limit` jobs (1 to 1,000) of a state without touching them.
+    /// Return a page of the jobs in a state, without changing them.
+    ///
+    /// Args:
+    ///     state: "delayed", "ready", "reserved" or "failed".
+    ///     offset: how many jobs to skip. Default: 0.
+    ///     limit: the most jobs to return, 1 to 1,000. Default: 100.
     #[pyo3(
         signature = (state, *, offset=None, limit=None),
         text_signature = "($self, state, *, offset=0, limit=100)"
@@ -311,7 +340,7 @@ impl Queue {
         Ok(jobs.into_iter().map(JobView::new).collect())
     }
 
-    /// Say where a job is and why it is not running; None if there is no such job.
+    /// Return where a job is and why it is not running; None if there is no such job.
     #[pyo3(signature = (id=None, *, key=None))]
     fn find(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Option<Py<Found>>> {
         let found = match by(id, key)? {
@@ -321,18 +350,23 @@ impl Queue {
         found?.map(|found| Found::new(py, found)).transpose()
     }
 
-    /// Give the workers that are alive: where, since when, and what each runs.
+    /// Return the workers that are alive: host, start time, and what each runs.
     fn workers(&self, py: Python<'_>) -> PyResult<Vec<WorkerInfo>> {
         let workers = wait(py, |signals| either!(&self.queue, |queue| queue.workers(signals)))?;
         Ok(workers.into_iter().map(WorkerInfo::from).collect())
     }
 
-    /// Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
+    /// Wait until the job is done and return its result.
+    ///
+    /// Args:
+    ///     id: the job's id.
+    ///     timeout: how long to wait, in seconds or as a timedelta. Default: as long as it takes.
     ///
     /// Raises:
-    ///     JobFailedError: it has failed for good.
-    ///     NoResultError: there is none and there will be none: cancelled, pushed without `result_ttl`, kept no longer.
-    ///     DulyTimeoutError: it is not done yet.
+    ///     JobFailedError: the job has failed for good.
+    ///     NoResultError: there will be no result: the job was cancelled, purged or pushed without `result_ttl`, or its
+    ///         result has expired.
+    ///     DulyTimeoutError: the job is not done yet.
     #[pyo3(signature = (id, *, timeout=None))]
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn wait_result<'py>(
@@ -346,7 +380,7 @@ impl Queue {
         convert::to_python(py, &result)
     }
 
-    /// Check the queue's invariants while it is in use, and mend what is broken if asked to.
+    /// Check the queue's invariants while it is in use, and repair what is broken if `repair=True`.
     #[pyo3(signature = (*, repair=false))]
     fn audit(
         &self,
@@ -358,7 +392,7 @@ impl Queue {
             .and_then(|report| AuditReport::new(py, report))
     }
 
-    /// For tests: move the clock of a client made with `manual_clock=True`.
+    /// For tests: set the clock of a client created with `manual_clock=True`.
     fn set_clock(&self, py: Python<'_>, now: &Bound<'_, PyAny>) -> PyResult<()> {
         let now = convert::moment("now", now)?;
         wait(py, |signals| either!(&self.queue, |queue| queue.set_clock(now, signals)))
@@ -499,7 +533,7 @@ pub(crate) fn new_jobs(jobs: &Bound<'_, PyList>, durability: Option<Durability>)
     jobs.iter().map(new_job).collect()
 }
 
-/// How a long push went.
+/// The result of `push_many`.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct PushSummary {
     created: u64,

@@ -18,7 +18,7 @@ pub(crate) struct WorkerInfo {
     running: Vec<RunningJob>,
 }
 
-/// A job that a worker runs.
+/// A job that a worker is running.
 #[pyclass(frozen, get_all, module = "duly")]
 #[derive(Clone)]
 pub(crate) struct RunningJob {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::convert;
 use crate::error::{Failure, OrRaise as _};
 
-/// How long to wait before each retry. Without one: `linear(5)`, so 5, 10, 15, 20, 25 seconds.
+/// How long to wait before each retry, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25 seconds.
 #[pyclass(frozen, eq, module = "duly")]
 #[derive(PartialEq)]
 pub(crate) struct RetryPolicy(duly::RetryPolicy);
@@ -30,13 +30,15 @@ impl RetryPolicy {
         Ok(Self::checked(duly::RetryPolicy::Linear { step: convert::span("step", step)? })?)
     }
 
-    /// Wait the same after every failure.
+    /// Wait the same time after every failure.
     #[staticmethod]
     fn fixed(delay: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self::checked(duly::RetryPolicy::Fixed { delay: convert::span("delay", delay)? })?)
     }
 
-    /// Wait `base`, then `factor` times longer each time, up to `cap` (an hour); with jitter, zero up to that.
+    /// Wait `base`, then `factor` (1 to 1,000) times longer each time, up to `cap` (default: an hour).
+    ///
+    /// With jitter, each wait is random between zero and that.
     #[staticmethod]
     #[pyo3(
         signature = (base, *, factor=None, cap=None, jitter=true),
@@ -54,7 +56,7 @@ impl RetryPolicy {
         Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)
     }
 
-    /// Wait as the list says; the last one repeats.
+    /// Wait as the list says (1 to 100 entries); the last one repeats.
     #[staticmethod]
     fn list(delays: &Bound<'_, PyAny>) -> PyResult<Self> {
         let given: Vec<Bound<'_, PyAny>> =
@@ -63,13 +65,13 @@ impl RetryPolicy {
         Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)
     }
 
-    /// Give the wait in seconds after so many failures; the same seed gives the same jitter.
+    /// Return the wait in seconds after this many failures; the same seed gives the same jitter.
     #[pyo3(signature = (failures, *, seed=None), text_signature = "($self, failures, *, seed=0)")]
     fn delay(&self, failures: &Bound<'_, PyAny>, seed: Option<&Bound<'_, PyAny>>) -> PyResult<f64> {
         Ok(self.0.delay(count("failures", failures)?, seed_of(seed)?).as_seconds())
     }
 
-    /// Give the wait in seconds of a job that failed so often, or None if it goes to failed.
+    /// Return the wait in seconds of a job that has failed this often, or None if it goes to `failed`.
     #[pyo3(
         signature = (failures, max_retries, *, seed=None),
         text_signature = "($self, failures, max_retries, *, seed=0)"

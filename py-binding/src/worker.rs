@@ -27,7 +27,7 @@ use watchdog::Watchdog;
 /// The queues of a worker, by name.
 type Queues = Arc<Vec<(String, Py<Queue>)>>;
 
-/// What `duly.Worker` is made of: fetches, renews leases and tells outcomes on a native thread.
+/// The engine of `duly.Worker`: fetches jobs, renews leases and sends outcomes on a native thread.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEngine {
     engine: Arc<blocking::Engine>,
@@ -65,7 +65,7 @@ impl WorkerEngine {
         Ok(Self { engine, watchdog, queues: Arc::new(queues) })
     }
 
-    /// Raise InvalidArgumentError if these settings are out of range; starts nothing.
+    /// Raise InvalidArgumentError if these settings are wrong; starts nothing.
     #[staticmethod]
     #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
     fn check(
@@ -81,17 +81,17 @@ impl WorkerEngine {
         blocking::Engine::check(client.get().client(), &settings).or_raise()
     }
 
-    /// Give a new place in which a handler runs.
+    /// Return a new executor, in which one handler at a time runs.
     fn executor(&self) -> Executor {
         Executor::new(self.engine.executor(), Arc::clone(&self.queues))
     }
 
-    /// Start nothing more, and let what runs end within the grace; a second call ends the grace.
+    /// Start no more jobs, and let running ones finish within the grace; a second call ends the grace.
     fn stop(&self) {
         self.engine.stop();
     }
 
-    /// Count these signals from now on, which must have handlers; gives how many came before.
+    /// Count these signals from now on, which must have handlers; return how many came before.
     #[staticmethod]
     fn listen(signals: Vec<i64>) -> u64 {
         let before = process::came();
@@ -101,18 +101,18 @@ impl WorkerEngine {
         before
     }
 
-    /// Have these signals end the process at once, quietly, also in C code, until they get other handlers.
+    /// Let these signals end the process at once and quietly, also in C code, until they get other handlers.
     #[staticmethod]
     fn leave_at(signals: Vec<i64>) {
         signals.into_iter().for_each(process::leave_at);
     }
 
-    /// Stop at the signals that came since, once for each.
+    /// Handle the signals that came since the last call: stop once for each.
     fn heed(&self) {
         self.watchdog.heed(&self.engine);
     }
 
-    /// Give the next event; None within the wait, or when the engine has ended.
+    /// Return the next event; None if there is none within the wait, or if the engine has ended.
     fn event(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerEvent>> {
         let wait = Duration::from_secs_f64(wait);
         let event = waited(py, |signals| {
@@ -126,7 +126,7 @@ impl WorkerEngine {
         Ok(event.map(|event| WorkerEvent::new(&event)))
     }
 
-    /// Give the job that failed while no hook was there to be called, and its error; None for any other event.
+    /// Return the failed job whose hooks have not been called yet, and its error; None for any other event.
     fn failed(&self, py: Python<'_>, event: &WorkerEvent) -> PyResult<Option<(Py<Job>, String)>> {
         let Some(failed) = &event.failed else { return Ok(None) };
         let Some(job) = self.engine.failed_job(failed) else { return Ok(None) };
@@ -136,21 +136,21 @@ impl WorkerEngine {
         Ok(Some((job, failed.error().to_owned())))
     }
 
-    /// Say that the hooks of the job that this event is about were called.
+    /// Confirm that the hooks of the job of this event were called.
     fn heard(&self, event: &WorkerEvent) {
         if let Some(failed) = &event.failed {
             self.engine.heard(failed);
         }
     }
 
-    /// Give what it did, when it has ended; None within the wait. Raises what it ended with.
+    /// Return its report once it has ended; None if it has not within the wait. Raises the error that ended it.
     fn ended(&self, py: Python<'_>, wait: f64) -> PyResult<Option<WorkerReport>> {
         let wait = Duration::from_secs_f64(wait);
         let report = waited(py, |signals| self.engine.ended(wait, signals))?;
         Ok(report.map(WorkerReport::from))
     }
 
-    /// Give what it did so far.
+    /// Return what it has done so far.
     fn report(&self) -> WorkerReport {
         self.engine.report().into()
     }
@@ -176,7 +176,7 @@ fn settings(
     Ok(settings)
 }
 
-/// What a worker did.
+/// What a worker did, as `Worker.run` returns it.
 #[pyclass(frozen, get_all, eq, module = "duly")]
 #[derive(PartialEq)]
 pub(crate) struct WorkerReport {
@@ -201,7 +201,7 @@ impl WorkerReport {
     }
 }
 
-/// What the engine tells of itself.
+/// An event of the engine, which the worker logs.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEvent {
     #[pyo3(get)]

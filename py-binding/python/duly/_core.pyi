@@ -26,17 +26,35 @@ class _NewNameLimits(TypedDict, total=False):
 
 @final
 class Client:
-    """The way to the queues of one server. Nothing is sent until the first call; safe among threads and after a fork.
+    """A client of the server that holds the queues. Safe to share between threads, and to use after a fork.
 
-    Without a URL it is the environment's `DULY_URL`, else `redis://127.0.0.1:6379`. Also `rediss://` (TLS), `unix://`,
-    `redis+sentinel://`, `redis+cluster://`, and `embedded:` for a private server. `durability`, of a push that
-    does not say its own: `"none"` (if None), `"wait:2"` for two replicas, or `"fsync"` for the server's disk; it is
-    confirmed within `command_timeout` (5 s) and `deadline` (15 s), or NotDurableError.
+    The first call connects; to create a client sends nothing.
 
-    `deadline`, in seconds: how long a call is tried again while the server is away (if None the environment's
-    `DULY_DEADLINE`, else 15). Set 2 or so where somebody waits for the answer, as in a web request. `fail_fast`: once a
-    call has waited for its whole deadline in vain, the next ones raise UnreachableError at once, and one a second
-    probes whether the server is back; if None, where the deadline is at most 5 s.
+    Args:
+        url: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, or `embedded:` for a
+            private server. Default: the environment variable `DULY_URL`, or else `redis://127.0.0.1:6379`.
+        prefix: the beginning of all keys, at most 128 of the characters `A-Z a-z 0-9 . _ : -`. Default: "duly:".
+        username: overrides the one in the URL.
+        password: overrides the one in the URL.
+        ca_file: PEM file of the certificate authorities to trust, for TLS. Default: the system's.
+        client_cert_file: PEM file of the client's certificate, for TLS; only together with `client_key_file`.
+        client_key_file: PEM file of its private key.
+        connect_timeout: the longest attempt to connect, in seconds or as a timedelta, up to 10 minutes. Default: 3 s.
+        command_timeout: how long an attempt of a call waits without receiving a byte, in seconds or as a timedelta, up
+            to 10 minutes. Default: 5 s.
+        deadline: how long a call is retried while the server is away, in seconds or as a timedelta, up to 10 minutes.
+            Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
+        allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
+            EvictionPolicyError.
+        max_data_bytes: the largest data of a job, as bytes of JSON. Default: 1,048,576 (1 MiB).
+        durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
+            (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
+            `command_timeout` and `deadline`; then NotDurableError. Default: "none".
+        fail_fast: after a call has waited for its whole deadline in vain, the next calls raise UnreachableError at
+            once, and about one a second probes whether the server is back. Default: True if the deadline is at most 5
+            s.
+        manual_clock: for tests: the clock stands still until `Queue.set_clock`. Default: False.
+
     """
 
     def __new__(
@@ -64,16 +82,16 @@ class Client:
     def close(self) -> None:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `with duly.Client() as client:` does it at the end. A worker has connections of its own and goes on.
+        `with duly.Client() as client:` closes it at the end. A worker has connections of its own and keeps running.
         """
 
     def __enter__(self) -> Client: ...
     def __exit__(self, *_raised: object) -> None: ...
     def queue(self, name: str) -> Queue:
-        """Give the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`."""
+        """Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
     def partitions(self, name: str, count: int) -> Partitions:
-        """Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`."""
+        """Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`."""
 
     def reserve_from(
         self,
@@ -83,15 +101,21 @@ class Client:
         wait: _Span | None = None,
         lease: _Span | None = None,
     ) -> list[Job]:
-        """Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+        """Lease jobs of several queues, and wait for all of the queues at once.
 
-        A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
-        weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+        Args:
+            queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
+                gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+            max: the most jobs to return, 1 to 1,000. Default: 1.
+            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
         """
 
 @disjoint_base
 class Queue:
-    """One queue of a client. Made by `client.queue(name)`; safe to share among threads."""
+    """A queue. Created by `client.queue(name)`; safe to share between threads."""
 
     @property
     def name(self) -> str: ...
@@ -114,62 +138,82 @@ class Queue:
         durability: str | None = None,
         raw: bytes | None = None,
     ) -> str:
-        """Put a job in and give its id.
+        """Push a job and return its id.
 
         Args:
             data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
                 whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
-            name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
-            delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
-            at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
-                means now.
+            name: selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs without a name.
+            delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+            at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
+                past means now.
             id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
-            key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
-                time, until it is done, cancelled or failed for good. Default: none.
-            priority: 0 to 9, and 0 goes first. Default: 5.
-            max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
-            retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
-            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
-                interrupted and has failed. Default: none.
-            headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
-                4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
-            result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+            key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
+                queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
+            priority: 0 to 9, where 0 goes first. Default: 5.
+            max_retries: how often the job may run again after a failure, 0 to 4,294,967,295. Default: 5.
+            retry: how long to wait before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A longer run is interrupted
+                and counts as a failure. Default: none.
+            headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
+                at most 4,096. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+            result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
-            on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
-                that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
-            durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
-                (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
-            raw: the bytes of a JSON text, instead of `data`.
+            on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
+                that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
+            durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
+                it), "fsync" (the server's disk has it). Default: the client's.
+            raw: the data as bytes of JSON, instead of `data`.
 
         Raises:
-            InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+            InvalidArgumentError: an argument is wrong; for data the message names the path. Nothing was sent.
             TooLargeError: the data is too large. Nothing was sent.
             DuplicateError: another job has this id or key; its id is in `job_id`.
             StorageFullError: the server has no room. Nothing was stored.
-            NotDurableError: it is in, but not as safe as `durability` asks for.
-            DulyTimeoutError: no answer came in time; it may be in.
-            UnreachableError: the server cannot be reached; it is not in.
+            NotDurableError: the job is stored, but not as safely as `durability` asks.
+            DulyTimeoutError: no answer came in time; the job may be stored.
+            UnreachableError: the server cannot be reached; the job is not stored.
 
         """
 
     def push_many(self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
-        """Put any number of jobs in, a thousand with each call to the server. Holds one batch in memory.
+        """Push any number of jobs, a thousand with each call to the server. Holds one such batch in memory.
 
-        A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
-        jobs that do not say their own.
+        A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+
+        Args:
+            jobs: any iterable of `NewJob`, also a generator.
+            ids: return the ids too, in the order of the jobs. Default: False.
+            durability: for jobs that do not set their own. Default: the client's.
+
         """
 
     def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Job | None:
-        """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
+        """Lease the next job; return None if there is none.
+
+        Args:
+            wait: how long to wait for a job, in seconds or as a timedelta. Default: 0.
+            lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
+        """
 
     def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> list[Job]:
-        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+        """Lease several jobs; return an empty list if there are none.
+
+        Args:
+            max: the most jobs to return, 1 to 1,000.
+            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
+        """
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> list[bool]:
-        """Ack many jobs with few calls; True where the lease was still held."""
+        """Ack many jobs with few calls; True for each job whose lease was still held."""
 
     def cancel(self, id: str | None = None, *, key: str | None = None) -> Cancelled | None:
-        """Remove a job in whatever state it is; None if there is no such job."""
+        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job."""
 
     def reschedule(
         self,
@@ -179,33 +223,44 @@ class Queue:
         delay: _Span | None = None,
         at: datetime | float | None = None,
     ) -> str:
-        """Give a delayed or ready job another due time; gives its id. Raises NotFoundError."""
+        """Change when a delayed or ready job is due, by its id or its key, and return its id.
+
+        Args:
+            id: the job's id. Give this or `key`.
+            key: the job's key.
+            delay: how long from now until it is due, in seconds or as a timedelta, 0 to 100 years. Give this or `at`.
+            at: when it is due: a datetime with a time zone, or unix seconds. A time in the past means now.
+
+        Raises:
+            NotFoundError: there is no such job, or it is not waiting.
+
+        """
 
     def requeue(self, *ids: str) -> list[Requeued]:
-        """Send failed jobs round again, with their failures forgotten."""
+        """Run these failed jobs again, with their failures forgotten."""
 
     def requeue_all(self) -> int:
-        """Send all failed jobs round again; gives how many."""
+        """Run all failed jobs again, with their failures forgotten; return how many."""
 
     def purge(self, state: _State) -> int:
-        """Remove all jobs that are delayed, ready or failed; gives how many."""
+        """Remove all jobs that are "delayed", "ready" or "failed"; return how many."""
 
     def pause(self) -> None:
-        """Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish."""
+        """Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish."""
 
     def resume(self) -> None:
         """Hand out jobs again."""
 
     def promote(self) -> int:
-        """Move due jobs to ready by hand; gives how many. Every reserve does it by itself."""
+        """Move due jobs to ready by hand; return how many. Every reserve does this by itself."""
 
     def reclaim(self) -> int:
-        """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
+        """Take back jobs whose lease has ended by hand; return how many. Every reserve does this by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> None:
         """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
 
-        The oldest go first, at most 100 whenever another job fails.
+        Whenever another job fails, up to 100 of the oldest beyond that are removed.
         """
 
     def set_limits(
@@ -215,53 +270,70 @@ class Queue:
         rate: tuple[int, _Span] | None = None,
         names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
     ) -> None:
-        """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+        """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
-        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
-        set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+        The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
+        order. The new limits replace all earlier ones: `set_limits()` removes them.
 
-        `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
-        those of other names pass by.
+        Args:
+            concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
+            rate: `(jobs, seconds)`: how many jobs (1 to 1,000,000) may start in how long (0.001 s to 24 h). After a
+                pause that many may start at once. Default: no limit.
+            names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
+                60)}}`. They do not hold back jobs of other names. Default: none.
+
         """
 
     def limits(self) -> Limits:
-        """Give the limits that are set."""
+        """Return the limits that are set."""
 
     def counts(self) -> Counts:
         """Count the jobs in each state, and say what comes next."""
 
     def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> list[JobView]:
-        """Look at up to `limit` jobs (1 to 1,000) of a state without touching them."""
+        """Return a page of the jobs in a state, without changing them.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed".
+            offset: how many jobs to skip. Default: 0.
+            limit: the most jobs to return, 1 to 1,000. Default: 100.
+
+        """
 
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
-        """Say where a job is and why it is not running; None if there is no such job."""
+        """Return where a job is and why it is not running; None if there is no such job."""
 
     def workers(self) -> list[WorkerInfo]:
-        """Give the workers that are alive: where, since when, and what each runs."""
+        """Return the workers that are alive: host, start time, and what each runs."""
 
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> _Json:
-        """Give what the job returned, as soon as it is done; without a timeout wait as long as that takes.
+        """Wait until the job is done and return its result.
+
+        Args:
+            id: the job's id.
+            timeout: how long to wait, in seconds or as a timedelta. Default: as long as it takes.
 
         Raises:
-            JobFailedError: it has failed for good.
-            NoResultError: there is none and there will be none: cancelled, pushed without `result_ttl`, kept no longer.
-            DulyTimeoutError: it is not done yet.
+            JobFailedError: the job has failed for good.
+            NoResultError: there will be no result: the job was cancelled, purged or pushed without `result_ttl`, or its
+                result has expired.
+            DulyTimeoutError: the job is not done yet.
 
         """
 
     def audit(self, *, repair: bool = False) -> AuditReport:
-        """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
+        """Check the queue's invariants while it is in use, and repair what is broken if `repair=True`."""
 
     def set_clock(self, now: datetime | float) -> None:
-        """For tests: move the clock of a client made with `manual_clock=True`."""
+        """For tests: set the clock of a client created with `manual_clock=True`."""
 
 @final
 class Partitions(Queue):
-    """A queue that is split over several, because one node of a cluster cannot carry it; made by `client.partitions`.
+    """A queue that is split into parts, for when one cluster node cannot carry it. See `client.partitions`.
 
-    Its verbs are those of `Queue`. A job's part follows from its key, or else from its id. Priorities and the order of
-    age hold within a part only; a job that is not there is looked for in every part; `counts` and the verbs for all
-    jobs make a call a part. The `queue` of a job that came from it is the part.
+    It has the methods of `Queue`. A job's part is chosen by its key, or else by its id. Priorities and order hold
+    within a part only. Operations on one job search every part if it is not where it should be; `counts` and operations
+    on all jobs make one call for each part. The `queue` of a job that came from it is the part.
     """
 
     @property
@@ -270,7 +342,7 @@ class Partitions(Queue):
 
 @final
 class NewJob:
-    """A job for `Queue.push_many`. Its data is converted when it is made; the arguments are those of `Queue.push`."""
+    """A job for `Queue.push_many`, with the arguments of `Queue.push`. Its data is converted when it is created."""
 
     def __new__(
         cls,
@@ -292,21 +364,21 @@ class NewJob:
         raw: bytes | None = None,
     ) -> NewJob: ...
     def check(self) -> None:
-        """Raise what every push of it would raise: InvalidArgumentError."""
+        """Raise InvalidArgumentError now if every push of this job would."""
 
 @disjoint_base
 class ReservedJob:
-    """What a reserved job of a sync or an asyncio queue says of itself."""
+    """What a reserved job of a sync and of an asyncio queue have in common."""
 
     @property
     def id(self) -> str: ...
     @property
     def data(self) -> Any:
-        """What was pushed, decoded at the first look; the same object each time."""
+        """The data that was pushed, decoded on first access; the same object each time."""
 
     @property
     def raw(self) -> bytes:
-        """What was pushed, byte for byte."""
+        """The data that was pushed, byte for byte."""
 
     @property
     def name(self) -> str | None: ...
@@ -316,7 +388,7 @@ class ReservedJob:
     def priority(self) -> int: ...
     @property
     def attempts(self) -> int:
-        """Failures so far."""
+        """How often it has failed so far."""
 
     @property
     def max_retries(self) -> int: ...
@@ -328,23 +400,23 @@ class ReservedJob:
     def headers(self) -> dict[str, str]: ...
     @property
     def returns(self) -> int:
-        """How often it came back from a worker that had started it: failed, released, or its lease ended."""
+        """How often the job came back after a worker had started it: failed, released, or its lease ended."""
 
     @property
     def result_ttl(self) -> float | None:
-        """For how many seconds its result is kept; None when none is."""
+        """For how many seconds its result is kept; None if it is not kept."""
 
     @property
     def timeout(self) -> float | None:
-        """The longest run, in seconds."""
+        """The longest run, in seconds; None if there is no limit."""
 
     @property
     def pushed_at(self) -> int:
-        """When it was pushed, in unix seconds, by the clock of the host that pushed it."""
+        """When it was pushed, in unix seconds by the clock of the host that pushed it."""
 
     @property
     def attempt(self) -> int:
-        """Which run this is, 1 for the first."""
+        """The number of this attempt, 1 for the first: one more than `attempts`."""
 
     @property
     def token(self) -> int:
@@ -352,7 +424,7 @@ class ReservedJob:
 
     @property
     def queue(self) -> Any:
-        """The queue that it came from."""
+        """The queue that the job came from."""
 
     @property
     def settled(self) -> bool:
@@ -364,19 +436,19 @@ class ReservedJob:
 
 @final
 class Job(ReservedJob):
-    """A reserved job. One verb settles it: ack, fail or release. Each raises LeaseLostError when the lease is over.
+    """A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is over.
 
-    In a handler of a `duly.Worker` they send nothing: what they say is noted, and told when the handler has ended.
-    They raise LeaseLostError there if the run is known to be interrupted, or the job was settled before; a lease that
-    is lost later is logged.
+    In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
+    There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
+    is logged.
     """
 
     @property
     def queue(self) -> Queue:
-        """The queue that it came from."""
+        """The queue that the job came from."""
 
     def ack(self, result: _Json = None) -> None:
-        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
+        """Mark the job as done: it leaves the queue. The result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,
@@ -389,39 +461,45 @@ class Job(ReservedJob):
         attempts: int | None = None,
         max_retries: int | None = None,
     ) -> float | None:
-        """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+        """Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
 
-        The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-        `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
-        `max_retries` change the job before that is decided.
+        Args:
+            error: the text or the exception that is kept with the job, at most 8 KiB.
+            retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+            counted: whether this failure counts as an attempt. Default: True.
+            final: move the job to `failed` now, whatever retries are left. Default: False.
+            data: new data of the job; None is data too. Default: unchanged.
+            attempts: the number of failures before this one. Default: unchanged.
+            max_retries: how many retries the job may have. Default: unchanged.
+
         """
 
     def release(self, after: _Span | None = None) -> None:
-        """Give it back, at once or after a while, without counting a failure."""
+        """Give the job back without counting a failure, to run again after so many seconds (default: at once)."""
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
+        """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> None:
-        """Set the lease to end this long from now (default 10 s)."""
+        """Set the lease to end this long from now, 0.001 s to 24 h (default 10 s)."""
 
 @disjoint_base
 class JobView:
-    """A job as somebody who looks at it sees it."""
+    """A job as `peek` shows it."""
 
     @property
     def id(self) -> str: ...
     @property
     def data(self) -> Any:
-        """What was pushed, decoded."""
+        """The data that was pushed, decoded."""
 
     @property
     def raw(self) -> bytes:
-        """What was pushed, byte for byte."""
+        """The data that was pushed, byte for byte."""
 
     @property
     def package(self) -> bytes:
-        """The complete JSON package, as an export or an older consumer reads it; if undecodable the stored bytes."""
+        """The complete JSON package, as an export or an older consumer reads it; the stored bytes if undecodable."""
 
     @property
     def name(self) -> str | None: ...
@@ -431,7 +509,7 @@ class JobView:
     def priority(self) -> int: ...
     @property
     def attempts(self) -> int:
-        """Failures so far."""
+        """How often it has failed so far."""
 
     @property
     def max_retries(self) -> int: ...
@@ -443,33 +521,33 @@ class JobView:
     def headers(self) -> dict[str, str]: ...
     @property
     def returns(self) -> int:
-        """How often it came back from a worker that had started it: failed, released, or its lease ended."""
+        """How often the job came back after a worker had started it: failed, released, or its lease ended."""
 
     @property
     def result_ttl(self) -> float | None:
-        """For how many seconds its result is kept; None when none is."""
+        """For how many seconds its result is kept; None if it is not kept."""
 
     @property
     def timeout(self) -> float | None:
-        """The longest run, in seconds."""
+        """The longest run, in seconds; None if there is no limit."""
 
     @property
     def pushed_at(self) -> int:
-        """When it was pushed, in unix seconds, by the clock of the host that pushed it."""
+        """When it was pushed, in unix seconds by the clock of the host that pushed it."""
 
     @property
     def state(self) -> _State: ...
     @property
     def at(self) -> float | None:
-        """Due time, end of the lease, or time of failure, in unix seconds of the server; None for a ready job."""
+        """Due time, end of the lease or time of failure, in unix seconds by the server's clock; None if ready."""
 
     @property
     def progress(self) -> Progress | None:
-        """How far its run has come, if it is reserved and its handler told."""
+        """How far its run has come, if it is reserved and its handler has reported that."""
 
     @property
     def undecodable(self) -> str | None:
-        """Why the record could not be decoded, if so; the data is None then."""
+        """Why the record could not be decoded; None if it could. The data of such a job is None."""
 
 @final
 class Progress:
@@ -481,11 +559,11 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """What its handler says of it; perhaps nothing."""
+        """The text that the handler gave; may be empty."""
 
     @property
     def at(self) -> float:
-        """When it said so, in unix seconds by the server's clock."""
+        """When the handler reported it, in unix seconds by the server's clock."""
 
 @final
 class WorkerInfo:
@@ -493,7 +571,7 @@ class WorkerInfo:
 
     @property
     def id(self) -> str:
-        """Its own, made when it started."""
+        """The worker's own id, new at each start."""
 
     @property
     def host(self) -> str: ...
@@ -509,7 +587,7 @@ class WorkerInfo:
 
     @property
     def name(self) -> str | None:
-        """The name that it was given."""
+        """The name given to the worker (`Worker(name=...)`)."""
 
     @property
     def queues(self) -> list[str]:
@@ -521,11 +599,11 @@ class WorkerInfo:
     def started_at(self) -> float: ...
     @property
     def running(self) -> list[RunningJob]:
-        """What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago."""
+        """The jobs of this queue that it runs, at most 20, as of its last report, up to 10 s ago."""
 
 @final
 class RunningJob:
-    """A job that a worker runs."""
+    """A job that a worker is running."""
 
     @property
     def id(self) -> str: ...
@@ -541,7 +619,7 @@ class Found(JobView):
 
     @property
     def token(self) -> int | None:
-        """The token of its lease, when it is reserved."""
+        """The token of its lease if it is reserved."""
 
     @property
     def now(self) -> float:
@@ -549,11 +627,11 @@ class Found(JobView):
 
     @property
     def why(self) -> str:
-        """One sentence: why it waits, or who has it."""
+        """One sentence: why it waits, or which worker has it."""
 
 @final
 class Counts:
-    """How many jobs are where, and what comes next. Spans are in seconds."""
+    """How many jobs are in each state, and what comes next. Times are in seconds."""
 
     @property
     def delayed(self) -> int: ...
@@ -567,7 +645,7 @@ class Counts:
     def paused(self) -> bool: ...
     @property
     def oldest_ready_age(self) -> float | None:
-        """How long ago, in seconds by the producer's clock, the oldest ready job was pushed; its delay counts."""
+        """How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay."""
 
     @property
     def next_due_in(self) -> float | None: ...
@@ -575,28 +653,28 @@ class Counts:
     def next_lease_end_in(self) -> float | None: ...
     @property
     def totals(self) -> dict[str, int]:
-        """Totals over the queue's life. They inform; nothing relies on them."""
+        """Totals over the queue's life, for information only."""
     @property
     def held(self) -> str | None:
-        """Which limit holds jobs back just now, of the queue or of names; None while none does."""
+        """Which limit holds jobs back right now, of the queue or of names; None if none does."""
 
 @final
 class Limits:
-    """The limits of a queue; made by `queue.limits()`."""
+    """The limits of a queue, as `queue.limits()` returns them."""
 
     @property
     def concurrency(self) -> int | None:
         """The most jobs that are reserved at once."""
     @property
     def rate(self) -> tuple[int, float] | None:
-        """How many jobs start in how many seconds."""
+        """How many jobs may start in how many seconds."""
     @property
     def names(self) -> dict[str, _NameLimits]:
         """The limits of single job names, such as `{"mail.send": {"concurrency": 5, "rate": (100, 60.0)}}`."""
 
 @final
 class PushSummary:
-    """How a long push went."""
+    """The result of `push_many`."""
 
     @property
     def created(self) -> int: ...
@@ -608,11 +686,11 @@ class PushSummary:
     def duplicates(self) -> int: ...
     @property
     def ids(self) -> list[str] | None:
-        """The id of the job that is in the queue now, for each job; None unless asked for with `ids=True`."""
+        """For each job, the id of the job that is in the queue now; None unless asked for with `ids=True`."""
 
 @final
 class Cancelled:
-    """A job that is no more, and the state it was in."""
+    """A job that was removed, and the state it was in."""
 
     @property
     def id(self) -> str: ...
@@ -621,7 +699,7 @@ class Cancelled:
 
 @final
 class Requeued:
-    """What became of a failed job that was to go round again."""
+    """What `requeue` did with a failed job."""
 
     @property
     def id(self) -> str: ...
@@ -629,7 +707,7 @@ class Requeued:
     def outcome(self) -> Literal["ready", "duplicate", "absent"]: ...
     @property
     def holder(self) -> str | None:
-        """The job that holds the key now, of a duplicate."""
+        """If the outcome is "duplicate": the job that has the key now."""
 
 @final
 class Finding:
@@ -637,11 +715,11 @@ class Finding:
 
     @property
     def invariant(self) -> str:
-        """Which one, in one word such as `record` or `one_state`."""
+        """The name of the invariant, such as `record` or `one_state`."""
 
     @property
     def id(self) -> str:
-        """The job; empty when it is about the queue as a whole."""
+        """The job; empty if the finding is about the queue as a whole."""
 
     @property
     def detail(self) -> str:
@@ -649,29 +727,29 @@ class Finding:
 
     @property
     def repaired(self) -> bool:
-        """True if it was mended."""
+        """True if it was repaired."""
 
 @final
 class AuditReport:
-    """What an audit found, and how much it looked at."""
+    """What an audit found, and how much it checked."""
 
     @property
     def findings(self) -> list[Finding]: ...
     @property
     def jobs(self) -> int:
-        """Records that were looked at."""
+        """How many records were checked."""
 
     @property
     def entries(self) -> int:
-        """Entries of ready lists that were looked at."""
+        """How many entries of ready lists were checked."""
 
     @property
     def suspects(self) -> int:
-        """What looked wrong at first, nearly all of it jobs that were on the move."""
+        """What looked wrong at first; nearly always jobs that were just changing state."""
 
     @property
     def pages(self) -> int:
-        """Calls that were made."""
+        """How many calls were made."""
 
     @property
     def clean(self) -> bool:
@@ -679,7 +757,7 @@ class AuditReport:
 
 @final
 class RetryPolicy:
-    """How long to wait before each retry. Without one: `linear(5)`, so 5, 10, 15, 20, 25 seconds."""
+    """How long to wait before each retry, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25 seconds."""
 
     @staticmethod
     def linear(step: _Span) -> RetryPolicy:
@@ -687,28 +765,31 @@ class RetryPolicy:
 
     @staticmethod
     def fixed(delay: _Span) -> RetryPolicy:
-        """Wait the same after every failure."""
+        """Wait the same time after every failure."""
 
     @staticmethod
     def exponential(base: _Span, *, factor: float = 2.0, cap: _Span | None = None, jitter: bool = True) -> RetryPolicy:
-        """Wait `base`, then `factor` times longer each time, up to `cap` (an hour); with jitter, zero up to that."""
+        """Wait `base`, then `factor` (1 to 1,000) times longer each time, up to `cap` (default: an hour).
+
+        With jitter, each wait is random between zero and that.
+        """
 
     @staticmethod
     def list(delays: Sequence[_Span]) -> RetryPolicy:
-        """Wait as the list says; the last one repeats."""
+        """Wait as the list says (1 to 100 entries); the last one repeats."""
 
     def delay(self, failures: int, *, seed: int = 0) -> float:
-        """Give the wait in seconds after so many failures; the same seed gives the same jitter."""
+        """Return the wait in seconds after this many failures; the same seed gives the same jitter."""
 
     def decide(self, failures: int, max_retries: int, *, seed: int = 0) -> float | None:
-        """Give the wait in seconds of a job that failed so often, or None if it goes to failed."""
+        """Return the wait in seconds of a job that has failed this often, or None if it goes to `failed`."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class WorkerReport:
-    """What a worker did."""
+    """What a worker did, as `Worker.run` returns it."""
 
     @property
     def acked(self) -> int:
@@ -720,18 +801,18 @@ class WorkerReport:
 
     @property
     def released(self) -> int:
-        """Jobs given back: not started before the stop, not finished within the grace, or by their handlers' will."""
+        """Jobs given back: not started before the stop, not finished within the grace, or by their handlers."""
 
     @property
     def lost(self) -> int:
-        """Jobs whose lease was over before they were settled."""
+        """Jobs whose lease ended before they were settled."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class WorkerEngine:
-    """What `duly.Worker` is made of: fetches, renews leases and tells outcomes on a native thread."""
+    """The engine of `duly.Worker`: fetches jobs, renews leases and sends outcomes on a native thread."""
 
     def __new__(
         cls,
@@ -746,10 +827,10 @@ class WorkerEngine:
         patience: float | None = None,
         heeded: int | None = None,
     ) -> WorkerEngine:
-        """Start it. With `heeded`, it stops at each signal behind the first so many (see `listen`).
+        """Start it. With `heeded`, it stops at each signal after the first so many (see `listen`).
 
-        With `patience`, a run that must end while Python does not run for so many seconds, because C code holds the
-        GIL, ends the process with exit code 124.
+        With `patience`: if a run must end and Python cannot run for so many seconds, because C code holds the GIL, the
+        process ends with exit code 124.
         """
 
     @staticmethod
@@ -763,102 +844,103 @@ class WorkerEngine:
         max_jobs: float | None = None,
         name: str | None = None,
     ) -> None:
-        """Raise InvalidArgumentError if these settings are out of range; starts nothing."""
+        """Raise InvalidArgumentError if these settings are wrong; starts nothing."""
 
     def executor(self) -> Executor:
-        """Give a new place in which a handler runs."""
+        """Return a new executor, in which one handler at a time runs."""
 
     def stop(self) -> None:
-        """Start nothing more, and let what runs end within the grace; a second call ends the grace."""
+        """Start no more jobs, and let running ones finish within the grace; a second call ends the grace."""
 
     @staticmethod
     def listen(signals: Sequence[int]) -> int:
-        """Count these signals from now on, which must have handlers; gives how many came before."""
+        """Count these signals from now on, which must have handlers; return how many came before."""
 
     @staticmethod
     def leave_at(signals: Sequence[int]) -> None:
-        """Have these signals end the process at once, quietly, also in C code, until they get other handlers."""
+        """Let these signals end the process at once and quietly, also in C code, until they get other handlers."""
 
     def heed(self) -> None:
-        """Stop at the signals that came since, once for each."""
+        """Handle the signals that came since the last call: stop once for each."""
 
     def event(self, wait: float) -> WorkerEvent | None:
-        """Give the next event; None within the wait, or when the engine has ended."""
+        """Return the next event; None if there is none within the wait, or if the engine has ended."""
 
     def failed(self, event: WorkerEvent) -> tuple[Job, str] | None:
-        """Give the job that failed while no hook was there to be called, and its error; None for any other event."""
+        """Return the failed job whose hooks have not been called yet, and its error; None for any other event."""
 
     def heard(self, event: WorkerEvent) -> None:
-        """Say that the hooks of the job that this event is about were called."""
+        """Confirm that the hooks of the job of this event were called."""
 
     def ended(self, wait: float) -> WorkerReport | None:
-        """Give what it did, when it has ended; None within the wait. Raises what it ended with."""
+        """Return its report once it has ended; None if it has not within the wait. Raises the error that ended it."""
 
     def report(self) -> WorkerReport:
-        """Give what it did so far."""
+        """Return what it has done so far."""
 
 @final
 class Executor:
-    """A place of a worker in which one handler at a time runs, in a thread or on an event loop."""
+    """One of the `concurrency` slots of a worker: runs one handler at a time, in a thread or on an event loop."""
 
     @property
     def number(self) -> int:
-        """By which events name it."""
+        """Its number, as events give it."""
 
     @property
     def job(self) -> Job | None:
-        """The job that runs in it."""
+        """The job that it runs."""
 
     @property
     def interrupted(self) -> str | None:
-        """Why the run was interrupted: timed_out, lease_lost or stopped."""
+        """Why the run was interrupted: timed_out, lease_lost or stopped; None if it was not."""
 
     def next(self) -> Job | None:
-        """Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed."""
+        """Wait for the next job and return it; None if there will be no more. A run that was not ended has failed."""
 
     def keep(self, result: _Json) -> None:
-        """Note what the handler gave, if the producer wants it and the job was not settled by its handler."""
+        """Keep the handler's result, if the producer wants it and the handler has not settled the job."""
 
     def done(self, result: _Json) -> Job | None:
-        """End the run, done with this result or as its job noted, and give the next job as `next` does."""
+        """End the run as done with this result, or as the handler settled it; return the next job as `next` does."""
 
     def end(self, heard: bool = False) -> tuple[str, float | None] | None:
-        """End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted.
+        """End the run as done or as the handler settled it; return the outcome and the wait.
 
-        `heard`: should the job have failed for good, its hooks were called.
+        The outcome is ack, retry, failed or release. Returns None if the run was interrupted. `heard`: if the job has
+        failed for good, its hooks were called.
         """
 
     def take(self) -> Job | None:
-        """Give the next job if there is one now, to run on an event loop. A run not ended has failed."""
+        """Return the next job if there is one now, to run on an event loop. A run that was not ended has failed."""
 
     def enter(self) -> bool:
-        """Let this thread be interrupted from now on; False if the run was interrupted before."""
+        """Allow interruptions of this thread from now on; False if the run was already interrupted."""
 
     def leave(self) -> bool:
-        """Interrupt the thread no more, its handler has ended; False if the run was interrupted."""
+        """Allow no more interruptions, as the handler has ended; False if the run was interrupted."""
 
     def interrupt(self, run: int, exception: type[BaseException]) -> bool:
-        """Raise the exception in the thread that runs this run; False if there is none."""
+        """Raise the exception in the thread of this run; False if there is no such thread."""
 
 @final
 class WorkerEvent:
-    """What the engine tells of itself."""
+    """An event of the engine, which the worker logs."""
 
     @property
     def text(self) -> str: ...
     @property
     def is_warning(self) -> bool:
-        """Whether somebody should look at it, or it is just good to know."""
+        """Whether it needs attention, rather than being for information."""
 
     @property
     def is_error(self) -> bool:
-        """Whether a job is lost unless somebody cares for it."""
+        """Whether a job is lost unless somebody acts."""
 
     @property
     def queue(self) -> str | None: ...
     @property
     def id(self) -> str | None:
-        """Which job it is about."""
+        """The id of the job that it is about."""
 
     @property
     def name(self) -> str | None:
@@ -866,15 +948,15 @@ class WorkerEvent:
 
     @property
     def attempt(self) -> int | None:
-        """Which attempt it was, from 1; 0 if its record could not be read."""
+        """The number of the attempt, from 1; 0 if the record could not be read."""
 
     @property
     def executor(self) -> int | None:
-        """Which executor was interrupted."""
+        """The executor whose run was interrupted."""
 
     @property
     def run(self) -> int | None:
-        """Which of its runs."""
+        """The number of that run."""
 
     @property
     def why(self) -> str | None:
@@ -882,7 +964,7 @@ class WorkerEvent:
 
 @final
 class AsyncClient:
-    """The asyncio twin of `Client`."""
+    """The asyncio version of `Client`, with the same arguments."""
 
     def __new__(
         cls,
@@ -909,16 +991,16 @@ class AsyncClient:
     def close(self) -> Call[None]:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `async with duly.aio.Client() as client:` does it at the end.
+        `async with duly.aio.Client() as client:` closes it at the end.
         """
 
     def __aenter__(self) -> Call[AsyncClient]: ...
     def __aexit__(self, *_raised: object) -> Call[None]: ...
     def queue(self, name: str) -> AsyncQueue:
-        """Give the queue of this name."""
+        """Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
     def partitions(self, name: str, count: int) -> AsyncPartitions:
-        """Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`."""
+        """Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`."""
 
     def reserve_from(
         self,
@@ -928,15 +1010,21 @@ class AsyncClient:
         wait: _Span | None = None,
         lease: _Span | None = None,
     ) -> Call[list[AsyncJob]]:
-        """Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+        """Lease jobs of several queues, and wait for all of the queues at once.
 
-        A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
-        weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+        Args:
+            queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
+                gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+            max: the most jobs to return, 1 to 1,000. Default: 1.
+            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
         """
 
 @disjoint_base
 class AsyncQueue:
-    """The asyncio twin of `Queue`: each call gives a `Call`."""
+    """The asyncio version of `Queue`: each method returns a `Call`."""
 
     @property
     def name(self) -> str: ...
@@ -959,64 +1047,84 @@ class AsyncQueue:
         durability: str | None = None,
         raw: bytes | None = None,
     ) -> Call[str]:
-        """Put a job in and give its id.
+        """Push a job and return its id.
 
         Args:
             data: what the handler gets: None, bool, int of at most 64 bits, finite float, str, list, tuple, or dict
                 whose keys are str; as JSON at most the client's `max_data_bytes` (1 MiB). Default: None.
-            name: which handler runs it, 1 to 128 bytes. Default: the handler of jobs without a name.
-            delay: how long it waits before it is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
-            at: when it is due, instead of `delay`: a datetime with a time zone, or unix seconds. A moment that is over
-                means now.
+            name: selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs without a name.
+            delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
+            at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
+                past means now.
             id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
-            key: a name in your business, such as "close:42", 1 to 256 bytes. Only one job of the queue has it at a
-                time, until it is done, cancelled or failed for good. Default: none.
-            priority: 0 to 9, and 0 goes first. Default: 5.
-            max_retries: how often it runs again after failures, 0 to 4,294,967,295. Default: 5.
-            retry: how long it waits before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
-            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A run that takes longer is
-                interrupted and has failed. Default: none.
-            headers: texts that go with it, such as a trace: at most 64, names of 1 to 128 bytes, values of at most
-                4,096. Default: none, or the trace of the current span in a program that uses OpenTelemetry.
-            result_ttl: how long what the handler returns is kept for `wait_result`, in seconds or as a timedelta,
+            key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
+                queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
+            priority: 0 to 9, where 0 goes first. Default: 5.
+            max_retries: how often the job may run again after a failure, 0 to 4,294,967,295. Default: 5.
+            retry: how long to wait before each retry. Default: `RetryPolicy.linear(5)`, so 5, 10, 15, ... seconds.
+            timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A longer run is interrupted
+                and counts as a failure. Default: none.
+            headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
+                at most 4,096. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+            result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
-            on_duplicate: what to do when another job has the id or key: "refuse" raises DuplicateError, "keep" leaves
-                that job and gives its id, "replace" cancels it in whatever state it is. Default: "refuse".
-            durability: how sure the push must be before it returns: "none" (the server has it in memory), "wait:2"
-                (two replicas have it), "fsync" (the server's disk has it). Default: the client's.
-            raw: the bytes of a JSON text, instead of `data`.
+            on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
+                that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
+            durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
+                it), "fsync" (the server's disk has it). Default: the client's.
+            raw: the data as bytes of JSON, instead of `data`.
 
         Raises:
-            InvalidArgumentError: an argument is refused; of data the message names the path. Nothing was sent.
+            InvalidArgumentError: an argument is wrong; for data the message names the path. Nothing was sent.
             TooLargeError: the data is too large. Nothing was sent.
             DuplicateError: another job has this id or key; its id is in `job_id`.
             StorageFullError: the server has no room. Nothing was stored.
-            NotDurableError: it is in, but not as safe as `durability` asks for.
-            DulyTimeoutError: no answer came in time; it may be in.
-            UnreachableError: the server cannot be reached; it is not in.
+            NotDurableError: the job is stored, but not as safely as `durability` asks.
+            DulyTimeoutError: no answer came in time; the job may be stored.
+            UnreachableError: the server cannot be reached; the job is not stored.
 
         """
 
     def push_many(
         self, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
     ) -> Call[PushSummary]:
-        """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
+        """Push any number of jobs, a thousand with each call to the server. Reads the whole iterable first.
 
-        A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
-        jobs that do not say their own.
+        A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+
+        Args:
+            jobs: any iterable of `NewJob`, also a generator.
+            ids: return the ids too, in the order of the jobs. Default: False.
+            durability: for jobs that do not set their own. Default: the client's.
+
         """
 
     def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[AsyncJob | None]:
-        """Lease one job for `lease` (default 10 s); None if there is none until `wait` (default 0) is over."""
+        """Lease the next job; return None if there is none.
+
+        Args:
+            wait: how long to wait for a job, in seconds or as a timedelta. Default: 0.
+            lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
+        """
 
     def reserve_many(self, max: int, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[list[AsyncJob]]:
-        """Lease up to `max` jobs (1 to 1,000); an empty list if there is none until `wait` is over."""
+        """Lease several jobs; return an empty list if there are none.
+
+        Args:
+            max: the most jobs to return, 1 to 1,000.
+            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+                10 s.
+
+        """
 
     def ack_many(self, jobs: Sequence[ReservedJob]) -> Call[list[bool]]:
-        """Ack many jobs with few calls; True where the lease was still held."""
+        """Ack many jobs with few calls; True for each job whose lease was still held."""
 
     def cancel(self, id: str | None = None, *, key: str | None = None) -> Call[Cancelled | None]:
-        """Remove a job in whatever state it is; None if there is no such job."""
+        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job."""
 
     def reschedule(
         self,
@@ -1026,33 +1134,44 @@ class AsyncQueue:
         delay: _Span | None = None,
         at: datetime | float | None = None,
     ) -> Call[str]:
-        """Give a delayed or ready job another due time; gives its id. Raises NotFoundError."""
+        """Change when a delayed or ready job is due, by its id or its key, and return its id.
+
+        Args:
+            id: the job's id. Give this or `key`.
+            key: the job's key.
+            delay: how long from now until it is due, in seconds or as a timedelta, 0 to 100 years. Give this or `at`.
+            at: when it is due: a datetime with a time zone, or unix seconds. A time in the past means now.
+
+        Raises:
+            NotFoundError: there is no such job, or it is not waiting.
+
+        """
 
     def requeue(self, *ids: str) -> Call[list[Requeued]]:
-        """Send failed jobs round again, with their failures forgotten."""
+        """Run these failed jobs again, with their failures forgotten."""
 
     def requeue_all(self) -> Call[int]:
-        """Send all failed jobs round again; gives how many."""
+        """Run all failed jobs again, with their failures forgotten; return how many."""
 
     def purge(self, state: _State) -> Call[int]:
-        """Remove all jobs that are delayed, ready or failed; gives how many."""
+        """Remove all jobs that are "delayed", "ready" or "failed"; return how many."""
 
     def pause(self) -> Call[None]:
-        """Hand out no more jobs until `resume`. Jobs still come in, and what runs may finish."""
+        """Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish."""
 
     def resume(self) -> Call[None]:
         """Hand out jobs again."""
 
     def promote(self) -> Call[int]:
-        """Move due jobs to ready by hand; gives how many. Every reserve does it by itself."""
+        """Move due jobs to ready by hand; return how many. Every reserve does this by itself."""
 
     def reclaim(self) -> Call[int]:
-        """Take back leases that are over by hand; gives how many. Every reserve does it by itself."""
+        """Take back jobs whose lease has ended by hand; return how many. Every reserve does this by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> Call[None]:
         """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
 
-        The oldest go first, at most 100 whenever another job fails.
+        Whenever another job fails, up to 100 of the oldest beyond that are removed.
         """
 
     def set_limits(
@@ -1062,42 +1181,66 @@ class AsyncQueue:
         rate: tuple[int, _Span] | None = None,
         names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
     ) -> Call[None]:
-        """Limit how many jobs run at once, and how many start in so many seconds, in all workers together.
+        """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
-        The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place. What was
-        set before is replaced: `set_limits()` takes all away. A rate lets as many jobs start at once after a rest.
+        The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
+        order. The new limits replace all earlier ones: `set_limits()` removes them.
 
-        `names={"mail.send": {"concurrency": 5, "rate": (100, 60)}}` limits jobs of one name, by one of the two or both:
-        those of other names pass by.
+        Args:
+            concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
+            rate: `(jobs, seconds)`: how many jobs (1 to 1,000,000) may start in how long (0.001 s to 24 h). After a
+                pause that many may start at once. Default: no limit.
+            names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
+                60)}}`. They do not hold back jobs of other names. Default: none.
+
         """
 
     def limits(self) -> Call[Limits]:
-        """Give the limits that are set."""
+        """Return the limits that are set."""
 
     def counts(self) -> Call[Counts]:
         """Count the jobs in each state, and say what comes next."""
 
     def peek(self, state: _State, *, offset: int = 0, limit: int = 100) -> Call[list[JobView]]:
-        """Look at up to `limit` jobs (1 to 1,000) of a state without touching them."""
+        """Return a page of the jobs in a state, without changing them.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed".
+            offset: how many jobs to skip. Default: 0.
+            limit: the most jobs to return, 1 to 1,000. Default: 100.
+
+        """
 
     def find(self, id: str | None = None, *, key: str | None = None) -> Call[Found | None]:
-        """Say where a job is and why it is not running; None if there is no such job."""
+        """Return where a job is and why it is not running; None if there is no such job."""
 
     def workers(self) -> Call[list[WorkerInfo]]:
-        """Give the workers that are alive: where, since when, and what each runs."""
+        """Return the workers that are alive: host, start time, and what each runs."""
 
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> Call[_Json]:
-        """Give what the job returned, as soon as it is done."""
+        """Wait until the job is done and return its result.
+
+        Args:
+            id: the job's id.
+            timeout: how long to wait, in seconds or as a timedelta. Default: as long as it takes.
+
+        Raises:
+            JobFailedError: the job has failed for good.
+            NoResultError: there will be no result: the job was cancelled, purged or pushed without `result_ttl`, or its
+                result has expired.
+            DulyTimeoutError: the job is not done yet.
+
+        """
 
     def audit(self, *, repair: bool = False) -> Call[AuditReport]:
-        """Check the queue's invariants while it is in use, and mend what is broken if asked to."""
+        """Check the queue's invariants while it is in use, and repair what is broken if `repair=True`."""
 
     def set_clock(self, now: datetime | float) -> Call[None]:
-        """For tests: move the clock of a client made with `manual_clock=True`."""
+        """For tests: set the clock of a client created with `manual_clock=True`."""
 
 @final
 class AsyncPartitions(AsyncQueue):
-    """The asyncio twin of `Partitions`."""
+    """The asyncio version of `Partitions`."""
 
     @property
     def parts(self) -> list[AsyncQueue]:
@@ -1105,14 +1248,14 @@ class AsyncPartitions(AsyncQueue):
 
 @final
 class AsyncJob(ReservedJob):
-    """The asyncio twin of `Job`."""
+    """The asyncio version of `Job`."""
 
     @property
     def queue(self) -> AsyncQueue:
-        """The queue that it came from."""
+        """The queue that the job came from."""
 
     def ack(self, result: _Json = None) -> Call[None]:
-        """Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`)."""
+        """Mark the job as done: it leaves the queue. The result is kept if the producer asked for it (`result_ttl`)."""
 
     def fail(
         self,
@@ -1125,18 +1268,24 @@ class AsyncJob(ReservedJob):
         attempts: int | None = None,
         max_retries: int | None = None,
     ) -> Call[float | None]:
-        """Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+        """Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
 
-        The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-        `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
-        `max_retries` change the job before that is decided.
+        Args:
+            error: the text or the exception that is kept with the job, at most 8 KiB.
+            retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+            counted: whether this failure counts as an attempt. Default: True.
+            final: move the job to `failed` now, whatever retries are left. Default: False.
+            data: new data of the job; None is data too. Default: unchanged.
+            attempts: the number of failures before this one. Default: unchanged.
+            max_retries: how many retries the job may have. Default: unchanged.
+
         """
 
     def release(self, after: _Span | None = None) -> Call[None]:
-        """Give it back, at once or after a while, without counting a failure."""
+        """Give the job back without counting a failure, to run again after so many seconds (default: at once)."""
 
     def progress(self, fraction: float, text: str = "") -> Call[None]:
-        """Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`."""
+        """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""
 
     def extend(self, lease: _Span | None = None) -> Call[None]:
-        """Set the lease to end this long from now (default 10 s)."""
+        """Set the lease to end this long from now, 0.001 s to 24 h (default 10 s)."""

@@ -38,7 +38,7 @@ impl Shared {
     }
 }
 
-/// The asyncio twin of `Client`.
+/// The asyncio version of `Client`, with the same arguments.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct AsyncClient {
     shared: Shared,
@@ -67,12 +67,12 @@ impl AsyncClient {
         start(py, async move { client.ping().await }, |py, ()| Ok(py.None()))
     }
 
-    /// Give the queue of this name.
+    /// Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
     fn queue(&self, name: Text<Name>) -> PyResult<AsyncQueue> {
         AsyncQueue::new(self.shared.clone(), name.into_string())
     }
 
-    /// Give the queue of this name in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must agree in `count`.
+    /// Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`.
     fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         AsyncPartitions::new(py, self.shared.clone(), name.into_string(), count)
@@ -80,7 +80,7 @@ impl AsyncClient {
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.
     ///
-    /// `async with duly.aio.Client() as client:` does it at the end.
+    /// `async with duly.aio.Client() as client:` closes it at the end.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.shared.is_closed.store(true, Ordering::Relaxed);
         let client = self.shared.made.known();
@@ -104,10 +104,15 @@ impl AsyncClient {
         self.close(py)
     }
 
-    /// Lease up to `max` jobs (1 to 1,000) of several queues, and wait for all of them at once.
+    /// Lease jobs of several queues, and wait for all of the queues at once.
     ///
-    /// A list is a strict order: a later queue gets a turn only when the earlier ones are empty. A mapping gives
-    /// weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+    /// Args:
+    ///     queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
+    ///         gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
+    ///     max: the most jobs to return, 1 to 1,000. Default: 1.
+    ///     wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+    ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
+    ///         10 s.
     #[pyo3(
         signature = (queues, *, max=None, wait=None, lease=None),
         text_signature = "($self, queues, *, max=1, wait=None, lease=None)"

@@ -10,7 +10,7 @@ use crate::job::{
     wait_of,
 };
 
-/// The asyncio twin of `Job`.
+/// The asyncio version of `Job`.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
 pub(crate) struct AsyncJob {}
 
@@ -44,7 +44,7 @@ fn settle<'py>(
 
 #[pymethods]
 impl AsyncJob {
-    /// Done: the job leaves the queue; the result is kept if the producer asked for it (`result_ttl`).
+    /// Mark the job as done: it leaves the queue. The result is kept if the producer asked for it (`result_ttl`).
     #[pyo3(signature = (result=None))]
     fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let job = slf.as_super().get().job().clone();
@@ -52,11 +52,16 @@ impl AsyncJob {
         start(slf.py(), async move { job.ack_with_data(result).await }, |py, ()| Ok(py.None()))
     }
 
-    /// Failed: give the wait in seconds until it runs again, or None when it is in failed now.
+    /// Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
     ///
-    /// The job's policy decides, unless `retry_after` says when, `counted=False` keeps the number of failures, or
-    /// `final=True` allows no further run. `data` (None is data too), `attempts` (failures before this one) and
-    /// `max_retries` change the job before that is decided.
+    /// Args:
+    ///     error: the text or the exception that is kept with the job, at most 8 KiB.
+    ///     retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+    ///     counted: whether this failure counts as an attempt. Default: True.
+    ///     final: move the job to `failed` now, whatever retries are left. Default: False.
+    ///     data: new data of the job; None is data too. Default: unchanged.
+    ///     attempts: the number of failures before this one. Default: unchanged.
+    ///     max_retries: how many retries the job may have. Default: unchanged.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -76,13 +81,13 @@ impl AsyncJob {
         settle(slf, failed, error, changed, |py, next| Ok(wait_of(next).into_pyobject(py)?.unbind()))
     }
 
-    /// Give it back, at once or after a while, without counting a failure.
+    /// Give the job back without counting a failure, to run again after so many seconds (default: at once).
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
     }
 
-    /// Note how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
+    /// Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`.
     #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
     fn progress<'py>(
         slf: &Bound<'py, Self>,
@@ -94,7 +99,7 @@ impl AsyncJob {
         start(slf.py(), async move { job.progress(fraction, &text).await }, |py, ()| Ok(py.None()))
     }
 
-    /// Set the lease to end this long from now (default 10 s).
+    /// Set the lease to end this long from now, 0.001 s to 24 h (default 10 s).
     #[pyo3(signature = (lease=None))]
     fn extend<'py>(slf: &Bound<'py, Self>, lease: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let lease = extension(lease)?;

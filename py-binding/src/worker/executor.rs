@@ -26,7 +26,7 @@ const A_WAIT: Duration = Duration::from_secs(3600);
 
 const BROKE_OFF: &str = "the run broke off";
 
-/// A place of a worker in which one handler at a time runs, in a thread or on an event loop.
+/// One of the `concurrency` slots of a worker: runs one handler at a time, in a thread or on an event loop.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct Executor {
     to_engine: Arc<blocking::Executor>,
@@ -52,19 +52,19 @@ type Told = Option<(&'static str, Option<f64>)>;
 
 #[pymethods]
 impl Executor {
-    /// By which events name it.
+    /// Its number, as events give it.
     #[getter]
     fn number(&self) -> u64 {
         self.to_engine.number()
     }
 
-    /// The job that runs in it.
+    /// The job that it runs.
     #[getter]
     fn job(&self, py: Python<'_>) -> Option<Py<Job>> {
         self.lock().job.as_ref().map(|job| job.clone_ref(py))
     }
 
-    /// Wait for the next job, to run in this thread; None when there will be none. A run not ended has failed.
+    /// Wait for the next job and return it; None if there will be no more. A run that was not ended has failed.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
         if self.is_parents() {
             return Ok(None);
@@ -85,7 +85,7 @@ impl Executor {
         }
     }
 
-    /// Note what the handler gave, if the producer wants it and the job was not settled by its handler.
+    /// Keep the handler's result, if the producer wants it and the handler has not settled the job.
     fn keep(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<()> {
         let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
         let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
@@ -96,7 +96,7 @@ impl Executor {
         Ok(())
     }
 
-    /// End the run, done with this result or as its job noted, and give the next job as `next` does.
+    /// End the run as done with this result, or as the handler settled it; return the next job as `next` does.
     fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<Option<Py<Job>>> {
         if !self.is_parents() {
             self.keep(py, result)?;
@@ -105,9 +105,10 @@ impl Executor {
         self.next(py)
     }
 
-    /// End the run, done or as its job noted: ack, retry, failed or release, and the wait; None if interrupted.
+    /// End the run as done or as the handler settled it; return the outcome and the wait.
     ///
-    /// `heard`: should the job have failed for good, its hooks were called.
+    /// The outcome is ack, retry, failed or release. Returns None if the run was interrupted. `heard`: if the job has
+    /// failed for good, its hooks were called.
     #[pyo3(signature = (heard=false))]
     fn end(&self, py: Python<'_>, heard: bool) -> PyResult<Told> {
         if self.is_parents() {
@@ -116,7 +117,7 @@ impl Executor {
         Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.and_then(told))
     }
 
-    /// Give the next job if there is one now, to run on an event loop. A run not ended has failed.
+    /// Return the next job if there is one now, to run on an event loop. A run that was not ended has failed.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<Job>>> {
         if self.is_parents() {
             return Ok(None);
@@ -128,21 +129,21 @@ impl Executor {
         }
     }
 
-    /// Let this thread be interrupted from now on; False if the run was interrupted before.
+    /// Allow interruptions of this thread from now on; False if the run was already interrupted.
     fn enter(&self, py: Python<'_>) -> bool {
         let mut current = self.lock();
         current.thread = this_thread();
         !current.was_interrupted(py)
     }
 
-    /// Interrupt the thread no more, its handler has ended; False if the run was interrupted.
+    /// Allow no more interruptions, as the handler has ended; False if the run was interrupted.
     fn leave(&self, py: Python<'_>) -> bool {
         let mut current = self.lock();
         current.leave();
         !current.was_interrupted(py)
     }
 
-    /// Why the run was interrupted: timed_out, lease_lost or stopped.
+    /// Why the run was interrupted: timed_out, lease_lost or stopped; None if it was not.
     #[getter]
     fn interrupted(&self, py: Python<'_>) -> Option<&'static str> {
         self.lock()
@@ -152,7 +153,7 @@ impl Executor {
             .map(Interruption::as_str)
     }
 
-    /// Raise the exception in the thread that runs this run; False if there is none.
+    /// Raise the exception in the thread of this run; False if there is no such thread.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
     fn interrupt(&self, run: u64, exception: Bound<'_, PyType>) -> PyResult<bool> {
         if !exception.is_subclass_of::<PyBaseException>()? {
