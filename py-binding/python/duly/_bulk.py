@@ -18,10 +18,15 @@ _BATCH = 1000
 
 
 def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
-    """Put any number of jobs in, a thousand with each call to the server. Holds one batch in memory.
+    """Push any number of jobs, a thousand with each call to the server. Holds one such batch in memory.
 
-    A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
-    jobs that do not say their own.
+    A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+
+    Args:
+        jobs: any iterable of `NewJob`, also a generator.
+        ids: return the ids too, in the order of the jobs. Default: False.
+        durability: for jobs that do not set their own. Default: the client's.
+
     """
     bulk: Any = self._bulk(ids=ids, durability=durability)  # type: ignore[attr-defined]  # private to this file
     jobs = _iterator(jobs)
@@ -34,10 +39,15 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
 def push_many_async(
     self: AsyncQueue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
 ) -> Call[PushSummary]:
-    """Put any number of jobs in, a thousand with each call to the server; reads the iterable before that.
+    """Push any number of jobs, a thousand with each call to the server. Reads the whole iterable first.
 
-    A duplicate is counted and is no error. When a call fails, the batches before it are in. `durability` is for
-    jobs that do not say their own.
+    A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+
+    Args:
+        jobs: any iterable of `NewJob`, also a generator.
+        ids: return the ids too, in the order of the jobs. Default: False.
+        durability: for jobs that do not set their own. Default: the client's.
+
     """
     call: Call[PushSummary] = self._push_all(list(_iterator(jobs)), ids=ids, durability=durability)  # type: ignore[attr-defined]
     return call
