@@ -17,7 +17,7 @@ _BATCH = 1000
 """Jobs of one call to the server."""
 
 
-def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:
+def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:  # noqa: D417 - self is the queue
     """Push any number of jobs, a thousand with each call to the server. Holds one such batch in memory.
 
     A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
@@ -36,7 +36,7 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
     return summary
 
 
-def push_many_async(
+def push_many_async(  # noqa: D417 - as above
     self: AsyncQueue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None
 ) -> Call[PushSummary]:
     """Push any number of jobs, a thousand with each call to the server. Reads the whole iterable first.
