@@ -1,43 +1,49 @@
 <?php
 
 /**
- * What the duly extension declares, for editors and static analysis. Never loaded: the extension is the real thing.
+ * What the extension duly declares, for editors and static analysis. This file is never loaded.
  *
- * php-tests/StubsTest.php compares this with the extension. Spans and times are seconds.
+ * php-tests/StubsTest.php compares it with the extension. Durations and times are in seconds, as int or float.
  */
 
 declare(strict_types=1);
 
 namespace Duly {
     /**
-     * The way to the queues of one server.
+     * A client of the server that holds the queues. Safe to use after a fork.
      *
-     * Nothing is sent before the first call. Clients with the same arguments share their connections, also from one
-     * request of php-fpm to the next. Of clients that no object has any more, 16 are kept. Safe to use after a fork.
+     * The first call connects; to create a client sends nothing. Clients with the same arguments share their
+     * connections, also from one php-fpm request to the next. The connections of 16 unused clients are kept.
      */
     final class Client
     {
         /**
-         * @param ?string $url `redis://`, `rediss://`, `unix://`, `redis+sentinel://`, `redis+cluster://` or
-         *     `embedded:`; if null the environment's `DULY_URL`, else `duly.url` of php.ini, else
-         *     `redis://127.0.0.1:6379`
-         * @param ?string $prefix in front of all keys; `duly.prefix` of php.ini if null, else `duly:`
-         * @param ?string $username wins over the URL's
-         * @param ?string $password wins over the URL's
-         * @param ?string $caFile PEM file of the authorities to trust, for `rediss://`
-         * @param ?string $clientCertFile PEM file, together with `clientKeyFile`
-         * @param ?string $clientKeyFile PEM file
-         * @param int|float|null $connectTimeout of one attempt to connect; 3 if null
-         * @param int|float|null $commandTimeout of one attempt to get an answer; 5 if null
-         * @param int|float|null $deadline of a whole call with its retries; if null the environment's `DULY_DEADLINE`,
-         *     else `duly.deadline` of php.ini, else 15 on the command line and 2 in requests
-         * @param bool $allowEviction also push to a server that may evict keys, and so lose jobs
-         * @param ?int $maxDataBytes the largest data of a job; 1 MiB if null
-         * @param ?string $durability what a push that does not say it itself waits for: `none` (if null), `wait:<n>`
-         *     (replicas) or `fsync` (the server's disk), for `commandTimeout` and `deadline` at the most
-         * @param bool $manualClock for tests: time stands still until `Queue::setClock`
-         * @param ?bool $failFast whether calls fail at once while the server is away, and one at a time probes; where
-         *     the deadline is at most 5 if null
+         * @param ?string $url `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, or
+         *     `embedded:` for a private server. Default: the environment variable `DULY_URL`, or else `duly.url` of
+         *     php.ini, or else `redis://127.0.0.1:6379`
+         * @param ?string $prefix the beginning of all keys, at most 128 of the characters `A-Z a-z 0-9 . _ : -`.
+         *     Default: `duly.prefix` of php.ini, or else `duly:`
+         * @param ?string $username overrides the one in the URL
+         * @param ?string $password overrides the one in the URL
+         * @param ?string $caFile PEM file of the certificate authorities to trust, for TLS. Default: the system's
+         * @param ?string $clientCertFile PEM file of the client's certificate, for TLS; only with `clientKeyFile`
+         * @param ?string $clientKeyFile PEM file of its private key
+         * @param int|float|null $connectTimeout the longest attempt to connect, in seconds, up to 600. Default: 3
+         * @param int|float|null $commandTimeout how many seconds an attempt of a call waits without receiving a byte,
+         *     up to 600. Default: 5
+         * @param int|float|null $deadline for how many seconds a call is retried while the server is away, up to 600.
+         *     Default: the environment variable `DULY_DEADLINE`, or else `duly.deadline` of php.ini, or else 15 on the
+         *     command line and 2 in web requests
+         * @param bool $allowEviction accept a server that may evict keys, and with them jobs. Default: false, which
+         *     throws EvictionPolicyException
+         * @param ?int $maxDataBytes the largest data of a job, as bytes of JSON. Default: 1048576 (1 MiB)
+         * @param ?string $durability when a push returns that does not set its own: `none` (the server has the job in
+         *     memory), `wait:<n>` (so many replicas have it) or `fsync` (the server's disk has it). The confirmation
+         *     may take up to `commandTimeout` and `deadline`; then NotDurableException. Default: `none`
+         * @param bool $manualClock for tests: the clock stands still until `Queue::setClock`
+         * @param ?bool $failFast after a call has waited for its whole deadline in vain, the next calls throw
+         *     UnreachableException at once, and about one a second probes whether the server is back. Default: true if
+         *     the deadline is at most 5
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -61,7 +67,7 @@ namespace Duly {
         }
 
         /**
-         * The queue of this name, 1 to 128 bytes. Nothing is sent.
+         * Returns the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -70,7 +76,7 @@ namespace Duly {
         }
 
         /**
-         * The queue of this name in 1 to 256 parts, which a cluster spreads over its nodes. Nothing is sent.
+         * Returns a queue in 1 to 256 parts, which a cluster spreads over its nodes. Sends nothing.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -79,15 +85,17 @@ namespace Duly {
         }
 
         /**
-         * Leases up to `max` jobs, 1 to 1,000, of several queues, and waits for all of them at once.
+         * Leases jobs of several queues, and waits for all of the queues at once.
          *
-         * @param array<int|string, string|int> $queues names in a strict order, `['orders', 'mail']`: a later queue
-         *     has a turn when the earlier ones are empty. Or weights (1 to 1,000), `['orders' => 3, 'mail' => 1]`: a
-         *     queue of weight 3 comes before one of weight 1 three times out of four
-         * @param int|float|null $wait how long to wait for one; 0 if null
-         * @param int|float|null $lease how long they may run without a renewal; 10 if null
+         * @param array<int|string, string|int> $queues a list is a strict order, `['orders', 'mail']`: a later queue
+         *     gets a turn only when the earlier ones are empty. Weights (1 to 1,000), `['orders' => 3, 'mail' => 1]`,
+         *     share the turns: a queue of weight 3 comes before one of weight 1 three times out of four
+         * @param int $max the most jobs to return, 1 to 1,000
+         * @param int|float|null $wait how many seconds to wait for the first job. Default: 0
+         * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
+         *     Default: 10
          *
-         * @return list<Job> empty when there is none until the wait is over
+         * @return list<Job> empty if there are none
          *
          * @throws Exception\ExceptionInterface
          */
@@ -100,7 +108,7 @@ namespace Duly {
         }
 
         /**
-         * One round trip to the server.
+         * Makes one round trip to the server.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -109,15 +117,15 @@ namespace Duly {
         }
 
         /**
-         * Lets go of the connections, which end as soon as no queue, job or other client with the same settings uses
-         * them. This object is of no use any more.
+         * Closes the connections as soon as no queue, job or other client with the same settings uses them. Later
+         * calls on this object throw.
          */
         public function close(): void
         {
         }
     }
 
-    /** Where a job is. Taken wherever its word is. */
+    /** The state of a job. Accepted wherever the string is. */
     enum State: string
     {
         case Delayed = 'delayed';
@@ -126,7 +134,7 @@ namespace Duly {
         case Failed = 'failed';
     }
 
-    /** What a push does where there is a job with its id or key already. Taken wherever its word is. */
+    /** What a push does if another job has its id or key. Accepted wherever the string is. */
     enum OnDuplicate: string
     {
         case Refuse = 'refuse';
@@ -142,18 +150,18 @@ namespace Duly {
         case Stopped = 'stopped';
     }
 
-    /** A queue of a client: `Client::queue` makes it. */
+    /** A queue. Created by `Client::queue`. */
     final class Queue
     {
         use Verbs;
     }
 
     /**
-     * A queue in parts, because one node cannot carry it: `Client::partitions` makes it.
+     * A queue that is split into parts, for when one cluster node cannot carry it. Created by `Client::partitions`.
      *
-     * A job's part follows from its key, or else from its id, so all programs must agree in the number of parts; to
-     * change it, drain the queue first. Priorities and the order of age hold within a part only, an idle worker has a
-     * blocked connection for each part, and counts and the verbs for all jobs make a call a part.
+     * A job's part is chosen by its key, or else by its id, so all programs must use the same number of parts; to
+     * change it, drain the queue first. Priorities and order hold within a part only, an idle worker has a blocked
+     * connection for each part, and counts and operations on all jobs make one call for each part.
      */
     final class Partitions
     {
@@ -164,7 +172,7 @@ namespace Duly {
     }
 
     /**
-     * What Queue and Partitions both have. The extension has no such trait: it is here to say it once.
+     * What Queue and Partitions have in common. The extension has no such trait; it only avoids repetition here.
      *
      * @internal
      */
@@ -174,28 +182,46 @@ namespace Duly {
         public readonly string $name;
 
         /**
-         * Puts a job in, due at once unless `delay` or `at` says when.
+         * Pushes a job and returns its id.
          *
-         * @param mixed $data what `json_encode` makes of it travels; refused are closures, resources, NaN, text that
-         *     is not UTF-8, and objects without public properties, unless they are a `stdClass` or JsonSerializable
-         * @param ?string $name which handler runs it, 1 to 128 bytes
-         * @param int|float|null $delay seconds until it is due
-         * @param int|float|\DateTimeInterface|null $at when it is due, instead of `delay`; numbers are unix seconds
-         * @param ?string $id its id, 1 to 128 bytes; one is made if null
-         * @param ?string $key business key, 1 to 256 bytes: the queue holds one live job with it
-         * @param ?int $priority 0 (first) to 9 (last); 5 if null
-         * @param ?int $maxRetries how many retries it may have; 5 if null
-         * @param ?RetryPolicy $retry how long to wait before each retry; 5 s, 10 s, 15 s, ... if null
-         * @param int|float|null $timeout longest run in seconds: its lease is not renewed beyond
-         * @param ?array<string, string> $headers travel with it, such as `traceparent`
-         * @param int|float|null $resultTtl for how many seconds what its handler returns is kept, for `waitResult`
-         * @param ?string $onDuplicate `refuse` (if null), `keep` or `replace` the job that has this id or key
-         * @param ?string $raw data that is JSON already, kept byte for byte, in place of `data`
-         * @param ?string $durability `none`, `wait:<n>` or `fsync`, instead of the client's
+         * @param mixed $data what the handler gets, as `json_encode` writes it; at most the client's `maxDataBytes`
+         *     (1 MiB). Refused are closures, resources, NaN, text that is not UTF-8, and objects without public
+         *     properties, unless they are a `stdClass` or JsonSerializable
+         * @param ?string $name selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs
+         *     without a name
+         * @param int|float|null $delay how many seconds until the job is due, 0 to 100 years. Default: 0
+         * @param int|float|\DateTimeInterface|null $at when the job is due, instead of `delay`; a number is unix
+         *     seconds. A time in the past means now
+         * @param ?string $id an id of your own, 1 to 128 bytes. Default: a new one of 16 characters
+         * @param ?string $key a business key such as `close:42`, 1 to 256 bytes, to find or cancel the job by. Only one
+         *     job of the queue has it at a time, until that job is done, cancelled or failed for good. Default: none
+         * @param ?int $priority 0 to 9, where 0 goes first. Default: 5
+         * @param ?int $maxRetries how often the job may run again after a failure, 0 to 4,294,967,295. Default: 5
+         * @param ?RetryPolicy $retry how long to wait before each retry. Default: `RetryPolicy::linear(5)`, so 5, 10,
+         *     15, ... seconds
+         * @param int|float|null $timeout the longest run in seconds, 0.001 to 100 years. A longer run is interrupted
+         *     and counts as a failure. Default: none
+         * @param ?array<string, string> $headers strings that travel with the job, such as `traceparent`: at most 64,
+         *     names of 1 to 128 bytes, values of at most 4,096. Default: none, or the trace of the current span if the
+         *     program uses OpenTelemetry
+         * @param int|float|null $resultTtl for how many seconds the handler's return value is kept for `waitResult`,
+         *     0.001 to 100 years. Default: it is not kept
+         * @param OnDuplicate|string|null $onDuplicate what to do if another job has this id or key: `refuse` throws
+         *     DuplicateException, `keep` leaves that job and returns its id, `replace` cancels it in whatever state it
+         *     is. Default: `refuse`
+         * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`
+         * @param ?string $durability when the push returns: `none` (the server has the job in memory), `wait:<n>` (so
+         *     many replicas have it) or `fsync` (the server's disk has it). Default: the client's
          *
          * @return string the id; with `onDuplicate: 'keep'` that of the job that stays
          *
-         * @throws Exception\DuplicateException the id or key is taken; `getJobId` says by which job
+         * @throws Exception\InvalidArgumentException an argument is wrong. Nothing was sent
+         * @throws Exception\TooLargeException the data is too large. Nothing was sent
+         * @throws Exception\DuplicateException another job has this id or key; `getJobId` returns its id
+         * @throws Exception\StorageFullException the server has no room. Nothing was stored
+         * @throws Exception\NotDurableException the job is stored, but not as safely as `durability` asks
+         * @throws Exception\TimeoutException no answer came in time; the job may be stored
+         * @throws Exception\UnreachableException the server cannot be reached; the job is not stored
          * @throws Exception\ExceptionInterface
          */
         public function push(
@@ -218,12 +244,14 @@ namespace Duly {
         }
 
         /**
-         * Puts any number of jobs in, 1,000 at a time: a generator of millions needs no memory. Where it ends with an
-         * exception, that says which job was refused (`getIndex`), and how those before went (`getPushed`).
+         * Pushes any number of jobs, 1,000 with each call to the server; a generator of millions needs no memory.
+         *
+         * A duplicate is counted and throws nothing. Other exceptions say which job was refused (`getIndex`), and how
+         * the batches before it went (`getPushed`): those are stored.
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
-         * @param bool $ids also give the ids, in the order of the jobs
-         * @param ?string $durability of jobs that do not say their own; the client's if null
+         * @param bool $ids return the ids too, in the order of the jobs
+         * @param ?string $durability for jobs that do not set their own. Default: the client's
          *
          * @throws Exception\ExceptionInterface
          */
@@ -235,12 +263,13 @@ namespace Duly {
         }
 
         /**
-         * Leases the next job. A signal's handler runs during the wait and may end it by an exception.
+         * Leases the next job. Signal handlers run during the wait, and may end it by an exception.
          *
-         * @param int|float|null $wait how long to wait for one; 0 if null
-         * @param int|float|null $lease how long it may run without a renewal; 10 if null
+         * @param int|float|null $wait how many seconds to wait for a job. Default: 0
+         * @param int|float|null $lease for how many seconds the job is yours without `extend`, 0.001 to 86,400.
+         *     Default: 10
          *
-         * @return ?Job null when there is none until the wait is over
+         * @return ?Job null if there is none
          *
          * @throws Exception\ExceptionInterface
          */
@@ -249,9 +278,14 @@ namespace Duly {
         }
 
         /**
-         * Leases up to `max` jobs, 1 to 1,000; waits for the first only.
+         * Leases several jobs.
          *
-         * @return list<Job>
+         * @param int $max the most jobs to return, 1 to 1,000
+         * @param int|float|null $wait how many seconds to wait for the first job. Default: 0
+         * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
+         *     Default: 10
+         *
+         * @return list<Job> empty if there are none
          *
          * @throws Exception\ExceptionInterface
          */
@@ -263,7 +297,7 @@ namespace Duly {
         }
 
         /**
-         * Acks many jobs.
+         * Acks many jobs with few calls.
          *
          * @param array<Job> $jobs
          *
@@ -276,8 +310,8 @@ namespace Duly {
         }
 
         /**
-         * Removes a job, named by its id or its business key, in whatever state it is. A worker that is running it can
-         * not ack it any more.
+         * Removes a job by its id or its business key, in whatever state it is. A worker that is running it can no
+         * longer ack it.
          *
          * @return ?Cancelled null if there is no such job
          *
@@ -288,11 +322,16 @@ namespace Duly {
         }
 
         /**
-         * Gives a waiting job, named by its id or its business key, another due time.
+         * Changes when a delayed or ready job is due, by its id or its business key.
+         *
+         * @param ?string $id the job's id; give this or `key`
+         * @param ?string $key the job's key
+         * @param int|float|null $delay how many seconds from now until it is due, 0 to 100 years; give this or `at`
+         * @param int|float|\DateTimeInterface|null $at when it is due; a number is unix seconds
          *
          * @return string its id
          *
-         * @throws Exception\NotFoundException
+         * @throws Exception\NotFoundException there is no such job, or it is not waiting
          * @throws Exception\ExceptionInterface
          */
         public function reschedule(
@@ -304,7 +343,7 @@ namespace Duly {
         }
 
         /**
-         * Sends failed jobs round again, with their failures forgotten.
+         * Runs these failed jobs again, with their failures forgotten.
          *
          * @return list<Requeued>
          *
@@ -315,7 +354,7 @@ namespace Duly {
         }
 
         /**
-         * Sends all failed jobs round again.
+         * Runs all failed jobs again, with their failures forgotten.
          *
          * @return int how many
          *
@@ -337,7 +376,7 @@ namespace Duly {
         }
 
         /**
-         * Hands out no more jobs until `resume`.
+         * Hands out no more jobs until `resume`. Pushing goes on, and running jobs may finish.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -355,7 +394,7 @@ namespace Duly {
         }
 
         /**
-         * Moves due jobs to ready by hand; every reserve does so by itself.
+         * Moves due jobs to ready by hand; every reserve does this by itself.
          *
          * @return int how many
          *
@@ -366,7 +405,7 @@ namespace Duly {
         }
 
         /**
-         * Takes back jobs whose lease is over by hand; every reserve does so by itself.
+         * Takes back jobs whose lease has ended by hand; every reserve does this by itself.
          *
          * @return int how many
          *
@@ -377,7 +416,9 @@ namespace Duly {
         }
 
         /**
-         * How many failed jobs the queue keeps, and for how long.
+         * Sets how many failed jobs the queue keeps (default 10,000), and for how many seconds (default 180 days).
+         *
+         * Whenever another job fails, up to 100 of the oldest beyond that are removed.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -386,15 +427,17 @@ namespace Duly {
         }
 
         /**
-         * Limits how many jobs run at once, and how many start in so many seconds, in all workers together.
+         * Limits how many jobs run at once, and how many start in a period, over all workers together.
          *
-         * The next reserve keeps to it; what runs is let run. A job that a limit holds back stays in its place.
-         * What was set before is replaced, so `setLimits()` takes all limits away. A rate lets as many jobs start at
-         * once after a rest. Limits of a name, one of them or both, hold back jobs of that name only: others pass by.
+         * The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
+         * order. The new limits replace all earlier ones, so `setLimits()` removes them.
          *
-         * @param array{int, int|float}|null $rate how many jobs, in how many seconds: `[100, 1.0]`
-         * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names such as
-         *     `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`
+         * @param ?int $concurrency the most jobs at once, 1 to 1,000,000. Default: no limit
+         * @param array{int, int|float}|null $rate how many jobs (1 to 1,000,000) may start in how many seconds (0.001
+         *     to 86,400): `[100, 1.0]`. After a pause that many may start at once. Default: no limit
+         * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names limits of
+         *     single job names, at most 100: `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`. They do
+         *     not hold back jobs of other names
          *
          * @throws Exception\ExceptionInterface
          */
@@ -403,7 +446,7 @@ namespace Duly {
         }
 
         /**
-         * The limits that are set.
+         * Returns the limits that are set.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -412,7 +455,7 @@ namespace Duly {
         }
 
         /**
-         * How many jobs are in each state, and what comes next.
+         * Returns how many jobs are in each state, and what comes next.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -421,7 +464,11 @@ namespace Duly {
         }
 
         /**
-         * One page of the jobs that are `delayed`, `ready`, `reserved` or `failed`.
+         * Returns a page of the jobs that are `delayed`, `ready`, `reserved` or `failed`, without changing them.
+         *
+         * @param State|string $state which jobs
+         * @param int $offset how many jobs to skip
+         * @param int $limit the most jobs to return, 1 to 1,000
          *
          * @return list<JobView>
          *
@@ -432,7 +479,7 @@ namespace Duly {
         }
 
         /**
-         * Where a job is, named by its id or its business key, and why it is not running.
+         * Returns where a job is and why it is not running, by its id or its business key.
          *
          * @return ?Found null if there is no such job
          *
@@ -443,8 +490,8 @@ namespace Duly {
         }
 
         /**
-         * The workers that are alive: where, since when, and what each runs. One that dies is left out after 30 s as a
-         * rule, one that stops at once.
+         * Returns the workers that are alive: host, start time, and what each runs. A worker that dies disappears
+         * after about 30 s, one that stops at once.
          *
          * @return list<WorkerInfo>
          *
@@ -455,15 +502,15 @@ namespace Duly {
         }
 
         /**
-         * What the job's handler returned: at once when it is done, or as soon as it is.
+         * Waits until the job is done and returns its result.
          *
-         * @param int|float|null $timeout how many seconds to wait; as long as it takes if null
-         * @param bool $assoc JSON objects as arrays, or as objects
+         * @param int|float|null $timeout how many seconds to wait. Default: as long as it takes
+         * @param bool $assoc whether JSON objects become arrays (true) or objects
          *
          * @throws Exception\JobFailedException the job has failed for good
-         * @throws Exception\NoResultException there will be none: the job was cancelled, purged or pushed without
-         *     `resultTtl`, or its result was kept no longer
-         * @throws Exception\TimeoutException it is not done yet
+         * @throws Exception\NoResultException there will be no result: the job was cancelled, purged or pushed without
+         *     `resultTtl`, or its result has expired
+         * @throws Exception\TimeoutException the job is not done yet
          * @throws Exception\ExceptionInterface
          */
         public function waitResult(string $id, int|float|null $timeout = null, bool $assoc = true): mixed
@@ -471,7 +518,7 @@ namespace Duly {
         }
 
         /**
-         * Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+         * Checks the queue's invariants while it is in use, and repairs what is broken if `repair` is true.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -480,7 +527,7 @@ namespace Duly {
         }
 
         /**
-         * For tests, with a client made with `manualClock: true`: sets the clock; numbers are unix seconds.
+         * For tests: sets the clock of a client created with `manualClock: true`; a number is unix seconds.
          *
          * @throws Exception\ExceptionInterface
          */
@@ -490,34 +537,34 @@ namespace Duly {
     }
 
     /**
-     * What a job says of itself in Job, JobView and Found. The extension has no such trait: it is here to say it once.
+     * What Job, JobView and Found have in common. The extension has no such trait; it only avoids repetition here.
      *
      * @internal
      */
     trait DescribesItself
     {
         public readonly string $id;
-        /** The data exactly as it was pushed, as JSON. */
+        /** The data as JSON, byte for byte as it was pushed. */
         public readonly string $raw;
-        /** Which handler runs it. */
+        /** Selects the handler that runs it. */
         public readonly ?string $name;
         /** The business key. */
         public readonly ?string $key;
         /** 0 (first) to 9 (last). */
         public readonly int $priority;
-        /** Failures so far. */
+        /** How often it has failed so far. */
         public readonly int $attempts;
-        /** How many retries it may have. */
+        /** How often it may run again after a failure. */
         public readonly int $maxRetries;
-        /** The text of the last failure, or the empty string. */
+        /** The text of the last failure; empty if there was none. */
         public readonly string $error;
-        /** @var array<string, string> what travels with the job */
+        /** @var array<string, string> strings that travel with the job */
         public readonly array $headers;
-        /** How often it came back from a worker that had started it: failed, released, or its lease ended. */
+        /** How often the job came back after a worker had started it: failed, released, or its lease ended. */
         public readonly int $returns;
-        /** The longest run in seconds, if one is set. */
+        /** The longest run in seconds; null if there is no limit. */
         public readonly ?float $timeout;
-        /** For how many seconds its result is kept; null when none is. */
+        /** For how many seconds its result is kept; null if it is not kept. */
         public readonly ?float $resultTtl;
         /** When it was pushed, in unix seconds by the producer's clock. */
         public readonly int $pushedAt;
@@ -525,39 +572,39 @@ namespace Duly {
         /**
          * The data as `json_decode` gives it: JSON objects as arrays, or as objects with `assoc: false`.
          *
-         * @throws Exception\CorruptException PHP cannot decode it; it is unharmed in `raw`
+         * @throws Exception\CorruptException PHP cannot decode it; `raw` has it unchanged
          */
         public function data(bool $assoc = true): mixed
         {
         }
     }
 
-    /** A reserved job: what was pushed, and the lease under which it may be run. */
+    /** A reserved job. One call settles it: `ack`, `fail` or `release`. */
     final class Job
     {
         use DescribesItself;
 
-        /** Which run this is, 1 for the first. */
+        /** The number of this attempt, 1 for the first: one more than `attempts`. */
         public readonly int $attempt;
         /**
-         * The fencing token of this lease: larger than that of every earlier lease of this job. Jobs that were fetched
-         * together have the same, so a comparison needs the id beside it: `WHERE id = :id AND token < :token`.
+         * The fencing token of this lease: greater than that of every earlier lease of this job. Jobs that were fetched
+         * together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
          */
         public readonly int $token;
-        /** The queue that it came from; of a queue in parts, the part. */
+        /** The queue that the job came from; for a queue in parts, the part. */
         public readonly Queue $queue;
         /**
-         * When the lease ends, in unix seconds by this host's clock, seen from when the job arrived or from the call of
-         * `extend`. Null in a worker, whose engine renews the lease for as long as the handler runs.
+         * When the lease ends, in unix seconds by this host's clock. Null in a worker, which renews the lease for as
+         * long as the handler runs.
          */
         public readonly ?float $leaseEndsAt;
-        /** Whether it was acked, failed or released through this object: a worker then leaves it alone. */
+        /** Whether it was acked, failed or released through this object; a worker then does not settle it again. */
         public readonly bool $settled;
         /** Whether it was acked through this object. */
         public readonly bool $acked;
 
         /**
-         * Done: the job leaves the queue.
+         * Marks the job as done: it leaves the queue. The result is kept if the producer asked for it (`resultTtl`).
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -567,21 +614,19 @@ namespace Duly {
         }
 
         /**
-         * Failed: the job's policy decides between another run later and `failed`.
+         * Marks the run as failed: the job's policy decides between a retry and `failed`.
          *
-         * `data` or `raw`, `attempts` and `maxRetries` change the job before that is decided.
+         * @param string|\Throwable $error kept with the job, at most 8 KiB; an exception as `DomainException: message
+         *     at file:line`, followed by its causes
+         * @param int|float|null $retryAfter seconds until the retry. Default: the job's policy decides
+         * @param bool $counted whether this failure counts as an attempt
+         * @param bool $final true: to `failed` now, whatever retries are left
+         * @param mixed $data new data of the job; null leaves it unchanged
+         * @param ?int $attempts the number of failures before this one. Default: unchanged
+         * @param ?int $maxRetries how many retries the job may have. Default: unchanged
+         * @param ?string $raw new data of the job, as JSON; `'null'` makes it null
          *
-         * @param string|\Throwable $error an exception is kept as `DomainException: what it says at file:line`, with
-         *     its causes behind it
-         * @param int|float|null $retryAfter seconds until the next run, instead of the policy's
-         * @param bool $counted false: the count of failures stays
-         * @param bool $final true: no more runs
-         * @param mixed $data the job's data from now on; null leaves it as it is
-         * @param ?int $attempts failures before this one
-         * @param ?int $maxRetries how many retries it may have from now on
-         * @param ?string $raw the job's data from now on, as JSON; `'null'` makes it null
-         *
-         * @return ?float the wait in seconds until it runs again; null when it is in `failed` now
+         * @return ?float the seconds until the retry; null if the job is in `failed` now
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -599,7 +644,7 @@ namespace Duly {
         }
 
         /**
-         * Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
+         * Gives the job back without counting a failure, to run again at once or after so many seconds.
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -609,12 +654,12 @@ namespace Duly {
         }
 
         /**
-         * Notes how far the run has come, for `find` and `peek`: it is shown while this lease is held.
+         * Reports how far the run has come; `find` and `peek` show it while this lease is held.
          *
          * @param int|float $fraction from 0 to 1
-         * @param string $text cut to 1 KiB
+         * @param ?string $text cut to 1 KiB
          *
-         * @throws Exception\InvalidArgumentException for another number
+         * @throws Exception\InvalidArgumentException the fraction is not from 0 to 1
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
@@ -623,7 +668,7 @@ namespace Duly {
         }
 
         /**
-         * Sets the lease to end so many seconds from now; 10 if null.
+         * Sets the lease to end this many seconds from now, 0.001 to 86,400. Default: 10.
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -637,7 +682,7 @@ namespace Duly {
     final class NewJob
     {
         /**
-         * The arguments of `Queue::push`, which documents them.
+         * Takes the arguments of `Queue::push`, which explains them.
          *
          * @param ?array<string, string> $headers
          *
@@ -663,22 +708,22 @@ namespace Duly {
         }
     }
 
-    /** How a long push went. */
+    /** The result of `pushMany`. */
     final class PushSummary
     {
         /** Jobs that are new in the queue. */
         public readonly int $created;
-        /** Jobs that were not pushed because another stays in their place. */
+        /** Jobs that were not pushed, because another job has their id or key and was kept. */
         public readonly int $kept;
-        /** Jobs that took another's place. */
+        /** Jobs that replaced another job. */
         public readonly int $replaced;
         /** Jobs that were refused because another has their id or key. */
         public readonly int $duplicates;
-        /** @var ?list<string> the job that is in the queue now, for each job; null unless asked for with `ids: true` */
+        /** @var ?list<string> for each job, the id that is in the queue now; null unless asked for with `ids: true` */
         public readonly ?array $ids;
     }
 
-    /** A job that is no more, and the state it was in. */
+    /** A job that was removed, and the state it was in. */
     final class Cancelled
     {
         public readonly string $id;
@@ -686,17 +731,17 @@ namespace Duly {
         public readonly string $was;
     }
 
-    /** What became of a failed job that was to go round again. */
+    /** What `requeue` did with a failed job. */
     final class Requeued
     {
         public readonly string $id;
         /** `ready`, `duplicate` (its key belongs to another job now) or `absent`. */
         public readonly string $outcome;
-        /** The job that holds the key now, of a duplicate. */
+        /** If the outcome is `duplicate`: the job that has the key now. */
         public readonly ?string $holder;
     }
 
-    /** How many jobs are where, and what comes next. */
+    /** How many jobs are in each state, and what comes next. Times are in seconds. */
     final class Counts
     {
         public readonly int $delayed;
@@ -704,13 +749,13 @@ namespace Duly {
         public readonly int $reserved;
         public readonly int $failed;
         public readonly bool $paused;
-        /** How long ago the oldest ready job was pushed, by the producer's clock; its delay counts. */
+        /** How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay. */
         public readonly ?float $oldestReadyAge;
         public readonly ?float $nextDueIn;
         public readonly ?float $nextLeaseEndIn;
-        /** @var array<string, int> over the queue's life; they inform, and nothing relies on them */
+        /** @var array<string, int> totals over the queue's life, for information only */
         public readonly array $totals;
-        /** Which limit holds jobs back just now, of the queue or of names; null while none does. */
+        /** Which limit holds jobs back right now, of the queue or of names; null if none does. */
         public readonly ?string $held;
     }
 
@@ -719,7 +764,7 @@ namespace Duly {
     {
         /** The most jobs that are reserved at once. */
         public readonly ?int $concurrency;
-        /** @var array{float, float}|null how many jobs start in how many seconds */
+        /** @var array{float, float}|null how many jobs may start in how many seconds */
         public readonly ?array $rate;
         /** @var array<string, array{concurrency?: int, rate?: array{float, float}}> the limits of single job names */
         public readonly array $names;
@@ -730,26 +775,26 @@ namespace Duly {
     {
         /** From 0 to 1. */
         public readonly float $fraction;
-        /** What its handler says of it; perhaps nothing. */
+        /** The text that the handler gave; may be empty. */
         public readonly string $text;
-        /** When it said so, in unix seconds by the server's clock. */
+        /** When the handler reported it, in unix seconds by the server's clock. */
         public readonly float $at;
     }
 
     /** A worker that is alive. Times are unix seconds of its host's clock. */
     final class WorkerInfo
     {
-        /** Its own, made when it started. */
+        /** The worker's own id, new at each start. */
         public readonly string $id;
         /** The host on which it runs. */
         public readonly string $host;
-        /** Its process there. */
+        /** Its process id there. */
         public readonly int $pid;
         /** `rust`, `python` or `php`. */
         public readonly string $language;
         /** The version of duly. */
         public readonly string $version;
-        /** The name that it was given. */
+        /** The name given to the worker (`new Worker(name: ...)`). */
         public readonly ?string $name;
         /** @var list<string> all queues that it serves */
         public readonly array $queues;
@@ -757,22 +802,22 @@ namespace Duly {
         public readonly int $concurrency;
         /** When it started. */
         public readonly float $startedAt;
-        /** @var list<RunningJob> what it runs of this queue, at most 20; as it was when it last told, up to 10 s ago */
+        /** @var list<RunningJob> the jobs of this queue that it runs, at most 20; up to 10 s old */
         public readonly array $running;
     }
 
-    /** A job that a worker runs. */
+    /** A job that a worker is running. */
     final class RunningJob
     {
         public readonly string $id;
-        /** Its handler's name. */
+        /** The job's name. */
         public readonly ?string $name;
         /** When this run began. */
         public readonly float $startedAt;
     }
 
     /**
-     * What JobView and Found both have. The extension has no such trait: it is here to say it once.
+     * What JobView and Found have in common. The extension has no such trait; it only avoids repetition here.
      *
      * @internal
      */
@@ -784,15 +829,15 @@ namespace Duly {
         public readonly string $package;
         /** `delayed`, `ready`, `reserved` or `failed`. */
         public readonly string $state;
-        /** Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job. */
+        /** Due time, end of the lease or time of failure, in unix seconds by the server's clock; null if ready. */
         public readonly ?float $at;
-        /** How far its run has come, if it is reserved and its handler told. */
+        /** How far its run has come, if it is reserved and its handler has reported that. */
         public readonly ?Progress $progress;
-        /** Why the record could not be decoded, if so; the data is null then. */
+        /** Why the record could not be decoded; null if it could. The data of such a job is null. */
         public readonly ?string $undecodable;
     }
 
-    /** A job as somebody who looks at it sees it. */
+    /** A job as `peek` shows it. */
     final class JobView
     {
         use LookedAt;
@@ -803,49 +848,49 @@ namespace Duly {
     {
         use LookedAt;
 
-        /** The token of its lease, when it is reserved. */
+        /** The token of its lease if it is reserved. */
         public readonly ?int $token;
         /** The server's time of this answer, in unix seconds. */
         public readonly float $now;
-        /** One sentence: why it waits, or who has it. */
+        /** One sentence: why it waits, or which worker has it. */
         public readonly string $why;
     }
 
     /** One broken invariant. */
     final class Finding
     {
-        /** Which one, in one word such as `record` or `one_state`. */
+        /** The name of the invariant, such as `record` or `one_state`. */
         public readonly string $invariant;
-        /** The job; empty when it is about the queue as a whole. */
+        /** The job; empty if the finding is about the queue as a whole. */
         public readonly string $id;
         /** What is wrong. */
         public readonly string $detail;
-        /** Whether it was mended. */
+        /** Whether it was repaired. */
         public readonly bool $repaired;
     }
 
-    /** What an audit found, and how much it looked at. */
+    /** What an audit found, and how much it checked. */
     final class AuditReport
     {
         /** @var list<Finding> */
         public readonly array $findings;
-        /** Records that were looked at. */
+        /** How many records were checked. */
         public readonly int $jobs;
-        /** Entries of ready lists that were looked at. */
+        /** How many entries of ready lists were checked. */
         public readonly int $entries;
-        /** What looked wrong at first, nearly all of it jobs that were on the move. */
+        /** What looked wrong at first; nearly always jobs that were just changing state. */
         public readonly int $suspects;
-        /** Calls that were made. */
+        /** How many calls were made. */
         public readonly int $pages;
         /** Whether nothing is broken. */
         public readonly bool $clean;
     }
 
-    /** How long to wait before each retry. */
+    /** How long to wait before each retry, in seconds, at most 100 years. The default is `linear(5)`. */
     final class RetryPolicy
     {
         /**
-         * The step times the number of failures. `linear(5)`, which is the default of all jobs: 5, 10, 15, ...
+         * Waits the step after the first failure, twice that after the second, and so on. `linear(5)`: 5, 10, 15, ...
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -854,7 +899,7 @@ namespace Duly {
         }
 
         /**
-         * Always the same wait.
+         * Waits the same time after every failure.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -863,7 +908,8 @@ namespace Duly {
         }
 
         /**
-         * Base, then each time so many times longer, up to the cap (an hour if null); with jitter a random part.
+         * Waits the base, then `factor` (1 to 1,000) times longer each time, up to `cap` (default: an hour). With
+         * jitter, each wait is random between zero and that.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -876,9 +922,9 @@ namespace Duly {
         }
 
         /**
-         * These waits in turn; the last one repeats.
+         * Waits as the list says; the last one repeats.
          *
-         * @param array<int|float> $delays
+         * @param array<int|float> $delays 1 to 100 of them
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -887,7 +933,7 @@ namespace Duly {
         }
 
         /**
-         * The wait in seconds after this many failures, 1 or more; the same seed gives the same jitter.
+         * Returns the wait in seconds after this many failures, 1 or more; the same seed gives the same jitter.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -896,7 +942,7 @@ namespace Duly {
         }
 
         /**
-         * The wait in seconds of a job that failed so often; null if it goes to `failed`.
+         * Returns the wait in seconds of a job that has failed this often; null if it goes to `failed`.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -906,10 +952,10 @@ namespace Duly {
     }
 
     /**
-     * The engine of `Duly\Worker`: its native threads fetch, renew leases and settle, whatever PHP is doing meanwhile.
+     * The engine of `Duly\Worker`: its native threads fetch jobs, renew leases and send outcomes while PHP is busy.
      *
-     * It runs one job at a time. It belongs to the process that made it: in a forked child it does nothing, and the
-     * child may make its own.
+     * It runs one job at a time. It belongs to the process that created it: in a forked child it does nothing, and the
+     * child may create its own.
      *
      * @internal of `Duly\Worker`, and may change with every version
      */
@@ -935,7 +981,7 @@ namespace Duly {
         }
 
         /**
-         * Refuses what a worker cannot be started with; starts nothing.
+         * Throws if a worker cannot be started with these settings; starts nothing.
          *
          * @param array<int|string, string|int> $queues as for `Client::reserveFrom`, and parts of partitioned queues
          *
@@ -951,10 +997,10 @@ namespace Duly {
         }
 
         /**
-         * The next job, waited for so many seconds. The run before is done with that, if it was not ended otherwise.
+         * Waits up to so many seconds for the next job. The previous run is done then, unless it was ended otherwise.
          *
-         * Lets SIGTERM, SIGINT, SIGQUIT and SIGURG through, if the job before has blocked them, unless `patience` is 0.
-         * Null when there is none within the wait, when there are `events`, and when there will be none (`isOver`).
+         * Unblocks SIGTERM, SIGINT, SIGQUIT and SIGURG if the previous job has blocked them, unless `patience` is 0.
+         * Returns null if there is no job within the wait, if there are `events`, or if there will be none (`isOver`).
          *
          * @throws Exception\ExceptionInterface
          */
@@ -962,20 +1008,20 @@ namespace Duly {
         {
         }
 
-        /** Keeps what the handler gave, if the producer wants it. */
+        /** Keeps the handler's result, if the producer asked for it. */
         public function keep(#[\SensitiveParameter] mixed $result): void
         {
         }
 
-        /** The current run is done; nothing when it has ended before. */
+        /** Ends the current run as done; does nothing if it has ended before. */
         public function done(): void
         {
         }
 
         /**
-         * The current run failed; with the arguments of `Job::fail`. Sends nothing itself.
+         * Ends the current run as failed, with the arguments of `Job::fail`. Sends nothing itself.
          *
-         * @return ?float the wait in seconds until it runs again; null when it goes to `failed`
+         * @return ?float the seconds until the retry; null if the job goes to `failed`
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -992,7 +1038,7 @@ namespace Duly {
         }
 
         /**
-         * Whether the job would go to `failed` with that.
+         * Returns whether the job would go to `failed` with these arguments.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -1009,7 +1055,7 @@ namespace Duly {
         }
 
         /**
-         * Gives the job of the current run back, not counted as a failure.
+         * Gives the job of the current run back without counting a failure.
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -1017,14 +1063,15 @@ namespace Duly {
         {
         }
 
-        /** Why the current run must end: `timed_out`, `lease_lost` or `stopped`. */
+        /** Returns why the current run must end: `timed_out`, `lease_lost` or `stopped`; null if it need not. */
         public function interruption(): ?string
         {
         }
 
         /**
-         * What happened since the last call: `level` and `text`; if it is about a job also `queue`, `id`, `name` and
-         * `attempt`; of a job that failed while no hook was called also the job, `failed`, and its `error`.
+         * Returns the events since the last call: `level` and `text`; for an event about a job also `queue`, `id`,
+         * `name` and `attempt`; for a failed job whose hooks have not been called yet also the job, `failed`, and its
+         * `error`.
          *
          * @return list<array<string, int|string|Job|null>>
          */
@@ -1032,32 +1079,32 @@ namespace Duly {
         {
         }
 
-        /** The hooks of this failed job, of which `events` told, were called. */
+        /** Confirms that the hooks of this failed job, which `events` returned, were called. */
         public function heard(Job $job): void
         {
         }
 
-        /** Starts nothing more; the current run may go on for the grace. The second call ends the grace. */
+        /** Starts no more jobs; the current run may finish within the grace. The second call ends the grace. */
         public function stop(): void
         {
         }
 
-        /** Whether there will be no more jobs. */
+        /** Returns whether there will be no more jobs. */
         public function isOver(): bool
         {
         }
 
         /**
-         * Whether the engine has told the server all that it had to tell, waited for so many seconds.
+         * Waits up to so many seconds, and returns whether the engine has sent all outcomes and ended.
          *
-         * @throws Exception\ExceptionInterface that with which the engine ended
+         * @throws Exception\ExceptionInterface the error that ended the engine
          */
         public function ended(int|float|null $wait = null): bool
         {
         }
 
         /**
-         * How many jobs are `acked`, `failed`, `released` and `lost` so far.
+         * Returns how many jobs are `acked`, `failed`, `released` and `lost` so far.
          *
          * @return array<string, int>
          */
@@ -1066,8 +1113,8 @@ namespace Duly {
         }
 
         /**
-         * Has the engines of this process stop at these signals too, also while PHP is in a query and sees none. PHP
-         * must have handlers for them, which are called as before.
+         * Lets the engines of this process stop at these signals too, also while PHP is in a query and cannot handle
+         * them. PHP must have handlers for them, which are called as before.
          *
          * @param list<int> $signals
          *
@@ -1077,12 +1124,12 @@ namespace Duly {
         {
         }
 
-        /** How many of these signals have come so far. */
+        /** Returns how many of these signals have come so far. */
         public static function came(): int
         {
         }
 
-        /** Has this process get SIGTERM when its parent is gone; false where the system cannot do that. */
+        /** Lets this process get SIGTERM when its parent has died; false if the system cannot do that. */
         public static function followParent(int $parent): bool
         {
         }
@@ -1090,13 +1137,13 @@ namespace Duly {
 }
 
 namespace Duly\Exception {
-    /** What every exception of duly is. The message names operation, queue and job, and never the data. */
+    /** Implemented by every exception of duly. The message names operation, queue and job, and never the data. */
     interface ExceptionInterface extends \Throwable
     {
-        /** The kind in snake_case, the same in all languages: `lease_lost`. */
+        /** The kind of error in snake_case, the same in all languages: `lease_lost`. */
         public function getKind(): string;
 
-        /** Whether trying again can help. */
+        /** Whether the same call may succeed later. */
         public function isTransient(): bool;
 
         /** Which call failed: `push`, `reserve`, ... */
@@ -1108,14 +1155,14 @@ namespace Duly\Exception {
         /** The id of the job, where there is one. */
         public function getJobId(): ?string;
 
-        /** The place of the refused job among those of a `pushMany`, from 0; of a whole batch that of its first. */
+        /** For `pushMany`: the index of the refused job, from 0; if a whole batch failed, that of its first job. */
         public function getIndex(): ?int;
 
-        /** How the batches before went, of a `pushMany`. */
+        /** For `pushMany`: how the batches before went. */
         public function getPushed(): ?\Duly\PushSummary;
     }
 
-    /** An argument is refused before anything is sent; the message says what is right. */
+    /** An argument is wrong; the message says what is allowed. Nothing was sent. */
     class InvalidArgumentException extends \InvalidArgumentException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1147,7 +1194,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The data is larger than `maxDataBytes`, or another field than its limit. */
+    /** The data is larger than `maxDataBytes`, or another field exceeds its limit. Nothing was sent. */
     class TooLargeException extends \LengthException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1179,7 +1226,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** A job with this id or business key is there already; `getJobId` names it. */
+    /** Another job has this id or business key; `getJobId` returns its id. */
     class DuplicateException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1211,7 +1258,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The lease of this job ended or was taken away: another worker may run it. */
+    /** The lease of this job is over (it ended, or the job was cancelled): another worker may run it. */
     class LeaseLostException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1243,7 +1290,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** There is no such job. */
+    /** There is no such job, or its state does not allow the operation. */
     class NotFoundException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1435,7 +1482,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The server's user may not do this. */
+    /** The server's user (ACL) may not do this; the message names the missing permissions. */
     class PermissionDeniedException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1467,7 +1514,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The server is a replica, or takes no writes for now. Transient. */
+    /** The server is a replica, or accepts no writes at the moment. Transient. */
     class ReadOnlyException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1563,7 +1610,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The server may evict keys, which loses jobs; `allowEviction: true` accepts that. */
+    /** The server may evict keys, and with them jobs; `allowEviction: true` accepts that. */
     class EvictionPolicyException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1595,7 +1642,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The server is too old, or cannot do this. */
+    /** The server is too old, or lacks a feature. */
     class UnsupportedException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1627,7 +1674,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The job is in, but not as durable as `durability` asks for. */
+    /** The job is stored, but not as safely as `durability` asks. */
     class NotDurableException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1691,7 +1738,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** A newer duly wrote this. */
+    /** The queue was written by a newer version of duly. */
     class FormatTooNewException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1723,7 +1770,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The server's answer makes no sense. Transient. */
+    /** The server's answer is not a valid reply. Transient. */
     class ProtocolException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
@@ -1819,7 +1866,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** A defect of duly; please report it. */
+    /** A bug in duly; please report it. */
     class InternalException extends \LogicException implements ExceptionInterface
     {
         public function getKind(): string

@@ -22,35 +22,37 @@ final class Command
     private const HELP = <<<'TEXT'
         Runs workers: duly-worker <bootstrap.php> [options]
 
-        bootstrap.php returns a Duly\Worker, or a function that gets the options below that were given, by the names
-        of the worker's settings (queues, lease, grace, maxJobs, memory, name), and returns one. It is loaded in each
-        worker process, so that those that are replaced have the new code.
+        bootstrap.php returns a Duly\Worker, or a function that takes the given options as an array of worker settings
+        (queues, lease, grace, maxJobs, memory, name) and returns one. Each worker process loads it, so a process that
+        is replaced runs the new code.
 
-          -q, --queue NAME[=WEIGHT]  serve this queue; more than once: in this order, or by weights if each has one
-              --processes N          how many workers (default 1)
-              --max-jobs N           replace a worker after so many jobs
-              --memory MB            replace a worker after the job with which PHP's memory is more than that
-              --lease SECONDS        how soon others take over the jobs of a worker that died (the worker's own: 10)
-              --name NAME            what Queue::workers calls them
-              --grace SECONDS        how long running jobs may go on after a signal (the worker's own: 30)
+          -q, --queue NAME[=WEIGHT]  serve this queue; repeat it for several: in this order, or all with weights
+              --processes N          number of worker processes (default 1)
+              --max-jobs N           replace a worker after so many jobs (default: never)
+              --memory MB            replace a worker after a job when PHP uses more than so many MiB (default: never)
+              --lease SECONDS        how soon others take over the jobs of a worker that died (default 10)
+              --name NAME            name of the workers in Queue::workers
+              --grace SECONDS        how long running jobs may go on after a signal (default 30)
           -h, --help                 this text
               --version              the version of duly
 
-        What the options do not say stays as bootstrap.php has set it. A worker that ends is replaced, after a pause
-        that grows to 10 s if it died. One that meets an error that waiting does not heal stops them all: another one
-        would meet it too. SIGTERM, SIGINT and SIGQUIT: the workers finish what they run within the grace; a second
-        signal ends the grace. SIGHUP and SIGUSR2: one worker after the other ends after its job and is replaced by a
-        fresh one, which has the new code and opens its log files anew; in a terminal, SIGHUP is its end. Without PHP's
-        pcntl and posix, one worker runs in this process and is not replaced.
+        Options that are not given stay as bootstrap.php has set them. A worker that ends is replaced; if it died, after
+        a pause that grows to 10 s. A worker with a permanent error, such as a wrong password, stops all workers:
+        another one would fail too.
 
-        Exit codes, of this program the largest of those with which its workers ended after the signal:
-            0  told to stop, and nothing was cut short; of a worker also: replaced by --max-jobs, --memory or restartOn
-            1  an error that waiting does not heal, such as a wrong password; a fatal error of PHP is 255
-            2  a wrong option, no such file, no extension, or a bootstrap.php that gives no worker
+        SIGTERM, SIGINT, SIGQUIT  running jobs may finish within the grace; a second signal ends the grace
+        SIGHUP, SIGUSR2           workers finish their job and are replaced one by one, with the new code and new log
+                                  files; in a terminal, SIGHUP ends them
+        Without PHP's pcntl and posix, one worker runs in this process and is not replaced.
+
+        Exit codes (of this program: the largest of those with which its workers ended after the signal):
+            0  stopped by a signal, all handlers ended; of a worker also: replaced by --max-jobs, --memory, restartOn
+            1  a permanent error, such as a wrong password; a fatal error of PHP is 255
+            2  a wrong option, no such file, no extension, or a bootstrap.php that returns no worker
           124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted
           137  a worker had to be killed
-          142  the grace ended before the handler, whose job was given back
-          143  the same by a second SIGTERM (130 by SIGINT, 131 by SIGQUIT)
+          142  the grace ended before the handler, and its job was given back
+          143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)
 
         TEXT;
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duly;
 
-/** Thrown by a handler: further runs are pointless. The job goes to `failed` now, whatever retries are left. */
+/** Thrown by a handler to move the job to `failed` now, whatever retries are left. */
 final class Fail extends \RuntimeException
 {
     public function __construct(string $message = 'the handler gave up', ?\Throwable $previous = null)

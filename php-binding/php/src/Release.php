@@ -5,12 +5,12 @@ declare(strict_types=1);
 namespace Duly;
 
 /**
- * Thrown by a handler: what it needs is taken or not there yet. The job is given back, which does not count as a
- * failure.
+ * Thrown by a handler to give the job back without counting a failure, because something that it needs is busy or
+ * missing.
  */
 final class Release extends \RuntimeException
 {
-    /** @param int|float $after seconds until it may run again */
+    /** @param int|float $after seconds until it runs again */
     public function __construct(public readonly int|float $after = 0)
     {
         parent::__construct('the handler gave the job back');

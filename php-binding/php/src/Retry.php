@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Duly;
 
 /**
- * Thrown by a handler: the run failed, and the job is to run again after so many seconds and not when its policy says.
+ * Thrown by a handler to fail the run and retry the job after so many seconds, instead of when its policy says.
  *
- * A job without retries left goes to `failed` all the same.
+ * A job without retries left still goes to `failed`.
  */
 final class Retry extends \RuntimeException
 {
-    /** @param int|float|null $after seconds; the policy says if null */
+    /** @param int|float|null $after seconds until the retry. Default: the job's policy decides */
     public function __construct(
         public readonly int|float|null $after = null,
         string $message = 'the handler asked for another run',

@@ -19,36 +19,37 @@ if (extension_loaded('duly')) {
 }
 
 /**
- * Runs the handlers of the jobs of some queues, one at a time, until it is told to stop.
+ * Runs the jobs of some queues, one at a time, until it is stopped.
  *
- * A native thread fetches the jobs, renews their leases, whatever the handler is doing, and tells the server what
- * became of them. A handler that returns has its job acked; one that throws has it failed, and the job's policy
- * decides, unless it throws `Duly\Retry`, `Duly\Release` or `Duly\Fail`. A job that its handler acked, failed or
- * released itself is left alone.
+ * A native thread fetches the jobs, renews their leases while the handler runs, and sends the outcomes to the server.
+ * If the handler returns, the job is acked. If it throws, the job fails and its retry policy decides, unless it throws
+ * `Duly\Retry`, `Duly\Release` or `Duly\Fail`. A job that its handler acked, failed or released itself is not settled
+ * again.
  *
  * A list of queues is a strict order, the first queue first; `['orders' => 3, 'mail' => 1]` gives each queue a weight.
  *
  * A run that is longer than its job's timeout, or whose lease is lost, is interrupted: with pcntl, a
- * `JobInterruptedException` is thrown in the handler, also out of a `sleep()`. A process whose handler does not end
- * within five seconds of that, as in a query that does not return, or that has no pcntl, ends with exit code 124, for
- * its supervisor to start another one.
+ * `JobInterruptedException` is thrown in the handler, also out of a `sleep()`. If the handler does not end within five
+ * seconds, because it is in a query for example, or if there is no pcntl, the process ends with exit code 124, and its
+ * supervisor starts another one.
  *
  * With pcntl, the first SIGTERM, SIGINT or SIGQUIT lets the running job finish within the grace and then ends `run`.
  * A second one, or the end of the grace, interrupts the handler, gives the job back uncounted, and ends the process
  * with 128 and the signal's number (SIGALRM for the end of the grace). A signal cuts a `sleep()` of the handler
  * short, as PHP does everywhere.
  *
- * Hooks run around every run, in an order that is the same in every language: `before` hooks in the order in which they
- * were added; the handler; then, in the opposite order, `after` hooks if it worked, also if it acked the job itself. If
- * it threw: `onFailure` hooks, then the decision (retry or `failed`), then `onFailed` hooks if it was `failed`. A
- * `before` hook that throws ends the run as if the handler had thrown. A run that was interrupted calls neither `after`
- * nor `onFailure`: the job is settled by then. Nor does one whose handler gave the job back or failed it itself.
+ * Hooks are called around every run, in the same order in every language: `before` hooks in the order in which they
+ * were added; the handler; then, in the opposite order, `after` hooks if it returned, also if it acked the job itself.
+ * If it threw: `onFailure` hooks, then the decision (retry or `failed`), then `onFailed` hooks if it is `failed`. A
+ * `before` hook that throws ends the run as if the handler had thrown. An interrupted run calls neither `after` nor
+ * `onFailure`, because its job is already settled. Nor does a run whose handler released or failed the job itself.
  *
- * `onFailed` is called for every job that enters `failed`, also for one whose worker died, whose time was over, or that
- * was failed with its own verb: by any worker of the queue, between two runs, at least once, and as a rule once. It
- * gets a `JobFailedException` then. Give all workers of a queue the same hooks. A last timeout is heard of at once.
+ * `onFailed` is called for every job that enters `failed`, also if its worker died, it timed out, or `Job::fail` was
+ * called: by any worker of the queue, between two runs, at least once, and usually once. If this worker did not run
+ * the job, the hook gets a `JobFailedException`. Give all workers of a queue the same hooks.
  *
- * What a handler sets for the worker's signals, or blocks, lasts until the next job at the longest.
+ * Signal handlers that a handler installs for the worker's signals, and signals that it blocks, are reset before the
+ * next job.
  */
 final class Worker
 {
@@ -107,18 +108,20 @@ final class Worker
     private int $owner = 0;
 
     /**
-     * @param list<string>|array<string, int> $queues names, or weights (1 to 1,000) by name
-     * @param float $lease seconds without a renewal after which another worker may take the job
-     * @param float $grace seconds that the running job has after the first signal
-     * @param ?int $maxJobs `run` returns after so many jobs: a supervisor then starts a fresh process
-     * @param ?callable(string, string): void $log gets one line of text at a time, and its level; stderr if null
-     * @param ?int $memory `run` returns after the job with which PHP's memory is more than so many MB
+     * @param Client $client the server
+     * @param list<string>|array<string, int> $queues names in a strict order, or weights (1 to 1,000) by name
+     * @param float $lease how many seconds after a worker died others may take its jobs, 0.1 to 86,400
+     * @param float $grace how many seconds the running job may go on after the first signal, 0 to 86,400
+     * @param ?int $maxJobs `run` returns after so many jobs, so that a supervisor starts a fresh process. Default: no
+     *     limit
+     * @param ?callable(string, string): void $log gets each line of the log, and its level. Default: stderr
+     * @param ?int $memory `run` returns after a job when PHP uses more than so many MiB. Default: no limit
      * @param ?object $logger a PSR-3 logger (`Psr\Log\LoggerInterface`); gets the lines with queue, id, name and
      *     attempt
-     * @param ?string $name what `Queue::workers` calls it
+     * @param ?string $name the worker's name in `Queue::workers`, 1 to 128 bytes. Default: none
      * @param bool $logDone whether the PSR-3 logger also gets a debug line for each job that is done
-     * @param ?callable(\Throwable, Job): mixed $report gets what a handler threw when its run has failed, as the
-     *     exception handler of a framework does; the log then has no line of that failure
+     * @param ?callable(\Throwable, Job): mixed $report gets each exception of a handler, as the exception handler of a
+     *     framework does; the log then has no line about that failure
      */
     public function __construct(
         private Client $client,
@@ -139,9 +142,10 @@ final class Worker
     }
 
     /**
-     * Sets what runs the jobs of this name; an empty name stands for jobs without one.
+     * Sets the handler of the jobs of this name; an empty name means jobs without a name.
      *
-     * @param callable(mixed, Job): mixed $handler gets the data, with JSON objects as arrays, and the job
+     * @param callable(mixed, Job): mixed $handler gets the data, with JSON objects as arrays, and the job; its return
+     *     value is the job's result
      */
     public function on(string $name, callable $handler): static
     {
@@ -149,7 +153,11 @@ final class Worker
         return $this;
     }
 
-    /** @param callable(Job): mixed $hook is called before the handler; if it throws, the handler does not run */
+    /**
+     * Adds a hook that is called before the handler; if it throws, the handler does not run.
+     *
+     * @param callable(Job): mixed $hook
+     */
     public function before(callable $hook): static
     {
         $this->before[] = $hook;
@@ -157,8 +165,8 @@ final class Worker
     }
 
     /**
-     * Adds what is called when the handler has returned: just before the ack, or after the handler's own `ack`; not
-     * when the handler gave the job back or failed it, by `release` or `fail`.
+     * Adds a hook that is called when the handler has returned: just before the ack, or after the handler's own `ack`.
+     * It is not called if the handler called `release` or `fail`.
      *
      * @param callable(Job): mixed $hook
      */
@@ -169,8 +177,8 @@ final class Worker
     }
 
     /**
-     * Adds what is called with a job whose handler threw, and what it threw, before the failure is stored. It may give
-     * arguments of `Job::fail` by name that it wants changed, such as `['data' => ..., 'maxRetries' => 9]`, or null.
+     * Adds a hook that is called with a job whose handler threw, and the exception, before the failure is stored. It
+     * may return arguments of `Job::fail` to change, such as `['data' => ..., 'maxRetries' => 9]`, or null.
      *
      * @param callable(Job, \Throwable): ?array<string, mixed> $hook
      */
@@ -181,9 +189,8 @@ final class Worker
     }
 
     /**
-     * Adds what is called for a job that goes to `failed`, or is there already; also behind the last timeout, and when
-     * the handler has ended the process by `exit` or a fatal error, which is a `\RuntimeException` or an
-     * `\ErrorException` then.
+     * Adds a hook that is called for each job that goes to `failed`, or is already there. If the handler ended the
+     * process by `exit` or a fatal error, the hook gets a `\RuntimeException` or an `\ErrorException`.
      *
      * @param callable(Job, \Throwable): mixed $hook
      */
@@ -194,11 +201,11 @@ final class Worker
     }
 
     /**
-     * After a handler threw one of these, or an exception that was caused by one, `run` returns: its supervisor starts
-     * a fresh process, with a fresh connection to a database that has gone away. The job is retried by its policy.
+     * Makes `run` return after a handler threw one of these, or an exception with one of them as a cause. The
+     * supervisor then starts a fresh process, with a fresh database connection. The job is retried by its policy.
      *
-     * An exception of another namespace counts by its own name or that of a parent: `\PDOException::class` stands for
-     * `think\db\exception\PDOException`, too, which think-orm throws instead of PHP's and without it as its cause.
+     * Short class names, also of parents, are compared too: `\PDOException::class` also means
+     * `think\db\exception\PDOException`, which think-orm throws without PHP's own exception as its cause.
      *
      * @param list<class-string> $classes
      */
@@ -208,7 +215,7 @@ final class Worker
         return $this;
     }
 
-    /** Asks `run` to return after the running job. From a handler or a signal handler. */
+    /** Makes `run` return after the running job. Call it from a handler or a signal handler. */
     public function stop(): void
     {
         $this->stopAsked = true;
@@ -245,11 +252,11 @@ final class Worker
     }
 
     /**
-     * Works until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Lost connections are survived.
+     * Runs jobs until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Waits out server outages.
      *
      * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
      *
-     * @throws ExceptionInterface an error that no waiting heals, such as a wrong password
+     * @throws ExceptionInterface a permanent error, such as a wrong password at the start
      */
     public function run(): array
     {

@@ -8,11 +8,11 @@ use Duly\Interruption;
 use Duly\PushSummary;
 
 /**
- * Thrown in a handler that must end: it is longer than its job's timeout, its lease is lost, or the grace is over.
+ * Thrown in a handler that must end: its job's timeout is over, its lease is lost, or the worker's grace is over.
  *
- * The job is settled by then, so there is nothing to do but to clean up and leave. It is an `\Error` so that a
- * handler's `catch (\Exception)` around its own work does not take it for a failure of that. A process whose handler
- * does not end within five seconds ends with exit code 124.
+ * The job is already settled, so the handler should only clean up and return. It is an `\Error` so that a `catch
+ * (\Exception)` in the handler does not catch it. A process whose handler does not end within five seconds ends with
+ * exit code 124.
  */
 final class JobInterruptedException extends \Error implements ExceptionInterface
 {
