@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from journal import Journal
@@ -43,20 +45,21 @@ def what_is_missing() -> str | None:
 class Worker:
     """One place of the fleet: a process, and the next one when that has ended.
 
-    It notes its runs on `server`, which also has its work unless `url` says otherwise.
+    It notes its runs on `server`, which also has its work unless `urls` say otherwise: each process takes the next one.
     """
 
-    def __init__(self, what: str, server: Server, log: Path, url: str | None = None) -> None:
+    def __init__(self, what: str, server: Server, log: Path, *urls: str) -> None:
         self.what, self._server, self.log = what, server, log
-        self._environment = environment(url or server.url, server.url)
+        self._urls = itertools.cycle(urls or [server.url])
         self._command, self.concurrency = COMMANDS[what]
         self.frozen_until: float | None = None
         self.start()
 
     def start(self) -> None:
+        settings = environment(next(self._urls), self._server.url)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self._command, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.told: signal.Signals | None = None
         self.was_frozen = False
@@ -110,12 +113,29 @@ class Worker:
 
 
 class Fleet:
-    """Workers to which things happen at random; the same things for the same seed, though not at the same moments."""
+    """Workers to which things happen at random; the same things for the same seed, though not at the same moments.
 
-    def __init__(self, server: Server, folder: Path, journal: Journal, chance: random.Random) -> None:
-        self._journal, self._chance = journal, chance
+    Where URLs are given, the work is behind them: each place begins with another one, and each process takes the next.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        folder: Path,
+        journal: Journal,
+        chance: random.Random,
+        *,
+        urls: Sequence[str] = (),
+        pause: tuple[float, float] = (0.05, 0.3),
+    ) -> None:
+        """Let something happen after each pause, which is between these two, in seconds."""
+        self._journal, self._chance, self._pause = journal, chance, pause
         self.faults: Counter[str] = Counter()
-        self.workers = [Worker(what, server, folder / f"{what}.log") for what in COMMANDS]
+        urls = urls or [server.url]
+        self.workers = []
+        for place, what in enumerate(COMMANDS):
+            first = place % len(urls)
+            self.workers.append(Worker(what, server, folder / f"{what}.log", *urls[first:], *urls[:first]))
         self._next_fault = time.monotonic() + 1
 
     def step(self) -> None:
@@ -134,7 +154,7 @@ class Fleet:
                 else:
                     worker.thaw()
         if now > self._next_fault:
-            self._next_fault = now + self._chance.uniform(0.05, 0.3)
+            self._next_fault = now + self._chance.uniform(*self._pause)
             self._befall(self._chance.choice(self.workers))
 
     def _befall(self, worker: Worker) -> None:

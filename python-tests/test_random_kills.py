@@ -1,5 +1,6 @@
 """Ten thousand jobs through workers of every language that are killed, frozen and stopped at random all the time.
 
+A fifth as many, of a kilobyte each, go through workers whose lines to the server are slow, narrow or long besides.
 `DULY_KILL_JOBS` makes it longer, `DULY_KILL_SEED` takes other random numbers than the usual ones, or repeats a run.
 """
 
@@ -10,6 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +19,28 @@ import duly
 import pytest
 from fleet import Fleet, what_is_missing
 from journal import Journal, Life
+from slow_lines import FAR, NEAR, SLOW, Line, slow_lines
 from support import Server, say
 
 JOBS = int(os.environ.get("DULY_KILL_JOBS", "10000"))
 SEED = int(os.environ.get("DULY_KILL_SEED", "24301"))
-JOBS_A_SECOND = 500.0
 RETRIES = (0, 1, 5)
+
+
+class Run(NamedTuple):
+    """What goes through the workers, over which lines, and how often something befalls them."""
+
+    jobs: int
+    jobs_a_second: float
+    killer: int  # which one of each thousand kills its worker: with retries of `RETRIES` in turn
+    padding: int  # bytes of data at most
+    lines: tuple[Line, ...]
+    pause: tuple[float, float]
+
+
+DIRECT = Run(JOBS, 500.0, 500, 0, (), (0.05, 0.3))
+# A worker that is far away needs a second until it works.
+OVER_LINES = Run(JOBS // 5, 300.0, 504, 2000, (SLOW, NEAR, FAR), (0.2, 0.6))
 
 
 @pytest.fixture
@@ -46,10 +64,10 @@ class Plan(NamedTuple):
         return "failed" if never else "acked"
 
 
-def some_jobs(chance: random.Random) -> Iterator[tuple[str, Plan, duly.NewJob]]:
-    for number in range(JOBS):
+def some_jobs(chance: random.Random, run: Run) -> Iterator[tuple[str, Plan, duly.NewJob]]:
+    for number in range(run.jobs):
         what = "work"
-        if number % 1000 == 500:
+        if number % 1000 == run.killer:
             what = "kill"
         elif number % 100 == 1:
             what = "fail"
@@ -60,10 +78,10 @@ def some_jobs(chance: random.Random) -> Iterator[tuple[str, Plan, duly.NewJob]]:
             f"j{number}",
             plan,
             duly.NewJob(
-                {"do": what, "seconds": chance.uniform(0, 0.008)},
+                {"do": what, "seconds": chance.uniform(0, 0.008), "padding": "x" * chance.randint(0, run.padding)},
                 id=f"j{number}",
                 name="work",
-                delay=chance.uniform(0, JOBS / JOBS_A_SECOND) if number % 2 else 0,
+                delay=chance.uniform(0, run.jobs / run.jobs_a_second) if number % 2 else 0,
                 max_retries=plan.retries,
                 retry=duly.RetryPolicy.fixed(0.1),
             ),
@@ -85,33 +103,34 @@ def misjudged(plan: Plan, life: Life) -> str | None:
     return None
 
 
+@pytest.mark.parametrize("run", [pytest.param(DIRECT, id="direct"), pytest.param(OVER_LINES, id="over slow lines")])
 @pytest.mark.timeout(120 + JOBS / 50)
 def test_nothing_is_lost_and_nothing_runs_after_its_ack(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (missing := what_is_missing()) is None, f"{missing}: run tools/build.sh --dev"
-    say(capsys, f"DULY_KILL_SEED={SEED} DULY_KILL_JOBS={JOBS}")
+    say(capsys, f"DULY_KILL_SEED={SEED} DULY_KILL_JOBS={JOBS} {run}")
     chance = random.Random(SEED)
     queue = duly.Client(server.url).queue("orders")
-    jobs = list(some_jobs(chance))
+    jobs = list(some_jobs(chance, run))
     plans = {job: plan for job, plan, _ in jobs}
     queue.push_many(job for _, _, job in jobs)
     began = time.monotonic()
     # Before Redis 7 it was one file.
     journal = Journal(next(server.folder.glob("**/*.incr.aof"), server.folder / "appendonly.aof"))
-    fleet = Fleet(server, tmp_path, journal, chance)
-    try:
-        while sum(life.acked or life.failed for life in journal.lives.values()) < JOBS:
-            fleet.step()
+    with slow_lines(server.socket, run.lines) as urls, closing(journal):
+        fleet = Fleet(server, tmp_path, journal, chance, urls=urls, pause=run.pause)
+        try:
+            while sum(life.acked or life.failed for life in journal.lives.values()) < run.jobs:
+                fleet.step()
+                journal.read()
+                assert journal.wrong == [], journal.wrong[:10]
+                time.sleep(0.01)
+            took = time.monotonic() - began
+            fleet.end()
             journal.read()
-            assert journal.wrong == [], journal.wrong[:10]
-            time.sleep(0.01)
-        took = time.monotonic() - began
-        fleet.end()
-        journal.read()
-    finally:
-        fleet.kill()
-        journal.close()
+        finally:
+            fleet.kill()
 
     lives, counts, faults = journal.lives, journal.counts, fleet.faults
     wrong = {job: why for job, plan in plans.items() if (why := misjudged(plan, lives.get(job, Life())))}
@@ -119,7 +138,7 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
     of_death = [plans[job].retries for job in failed if plans[job].end == "acked"]
     say(
         capsys,
-        f"{JOBS} jobs, {counts['runs']} runs, {counts['acked']} acked, {len(failed)} failed; "
+        f"{run.jobs} jobs, {counts['runs']} runs, {counts['acked']} acked, {len(failed)} failed; "
         f"deaths and freezes: {dict(faults)}; "
         f"{counts['duplicates']} duplicates, all of jobs whose lease had ended ({counts['leases that ended']} had; "
         f"{counts['leases that were charged']} were charged, to jobs that had started; {len(of_death)} jobs failed of "
@@ -128,14 +147,16 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
         f"lost={Counter(wrong.values())['lost']} after_ack={counts['after ack']} in {took:.1f} s",
     )
     assert (wrong, journal.wrong) == ({}, [])
-    assert {"SIGKILL", "SIGTERM", "SIGSTOP past the lease", "by the job"} <= faults.keys(), faults
+    assert {"SIGKILL", "by the job"} <= faults.keys(), faults
     assert counts["duplicates"] > 0
-    assert counts["runs that ended after their lease"] > 0
+    if run.jobs >= 10_000:  # in a few seconds not everything happens
+        assert {"SIGTERM", "SIGSTOP past the lease"} <= faults.keys(), faults
+        assert counts["runs that ended after their lease"] > 0
     assert 0 < counts["leases that were charged"] < counts["leases that ended"]
 
     now = queue.counts()
     assert (now.delayed, now.ready, now.reserved, now.failed) == (0, 0, 0, len(failed))
-    assert (now.totals["pushed"], now.totals["acked"]) == (JOBS, counts["acked"])
+    assert (now.totals["pushed"], now.totals["acked"]) == (run.jobs, counts["acked"])
     assert now.totals["reclaimed"] == counts["leases that ended"]
     for view in queue.peek("failed", limit=1000):
         assert view.attempts > plans[view.id].retries, view

@@ -26,6 +26,8 @@ steps() {
         cargo test "${shape[@]}" --lib -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${shape[@]}" --lib -- --nocapture properties make_it_panic makes_it_panic
+    tests 'a job that kills its workers' env DULY_POISON_JOBS=$((20000 * times)) \
+        cargo test "${shape[@]}" --test worker -- --nocapture a_job_that_kills_its_workers_fails_alone
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
         cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
