@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 
 class Call(asyncio.Future[R], Coroutine[Any, Any, R]):
-    """A call that is on its way: an `asyncio.Future`, and what `asyncio.create_task` and a `TaskGroup` take.
+    """A call of `duly.aio` in progress: an `asyncio.Future` that `asyncio.create_task` and a `TaskGroup` also take.
 
-    It began when it was made, so it need not be awaited to happen. Cancelling it, or the task that it was given to,
-    drops it: what was sent already may still happen.
+    The call starts at once, so it happens even if it is not awaited. Cancelling it, or its task, drops it; what was
+    already sent may still be executed.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,11 +1,12 @@
-"""The asyncio twins of `duly.Client`, `duly.Queue`, `duly.Partitions` and `duly.Job`: the same words, awaited.
+"""The asyncio versions of `duly.Client`, `duly.Queue`, `duly.Partitions` and `duly.Job`: the same methods, awaited.
 
-A call starts when it is made, on a thread of the engine, and gives a `Call`: an `asyncio.Future` that `create_task` and
-a `TaskGroup` take as well. Cancelling it drops the call: what was sent already may still happen. What a cancelled
-reserve had leased is given back at once, not as a failure.
+A call starts at once, on a thread of the engine, and returns a `Call`: an `asyncio.Future` that `create_task` and a
+`TaskGroup` also take. Cancelling it drops the call; what was already sent may still be executed. Jobs that a cancelled
+reserve had leased are given back at once, without counting a failure.
 
-The rest of `duly` (`NewJob`, `RetryPolicy`, what verbs give, the errors) is for both. Only `duly.Worker` has no twin.
-Another event loop than asyncio's, such as trio's, gets a RuntimeError: call `duly.Client` in a thread there.
+Both APIs share the rest of `duly` (`NewJob`, `RetryPolicy`, return values, errors). `duly.Worker` has no asyncio
+version: it runs `async def` handlers itself. Event loops other than asyncio's, such as trio's, get a RuntimeError: call
+`duly.Client` in a thread there.
 """
 
 from duly._calls import Call

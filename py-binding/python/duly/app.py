@@ -35,7 +35,7 @@ _DELIVERY = ("delay", "at", "id", "key", "on_duplicate")
 
 
 class TaskOptions(TypedDict, total=False):
-    """How all jobs of a task are pushed: what `Queue.push` takes of that, and the queue."""
+    """Options for all jobs of a task: the queue, and options of `Queue.push`."""
 
     queue: str
     durability: str
@@ -48,7 +48,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class Options(TaskOptions, total=False):
-    """How one job of a task is pushed: what `Queue.push` takes, and the queue."""
+    """Options for one job of a task: the queue, and options of `Queue.push`."""
 
     delay: float | timedelta
     at: datetime | float
@@ -58,7 +58,7 @@ class Options(TaskOptions, total=False):
 
 
 class ClientSettings(TypedDict, total=False):
-    """The settings of `duly.Client` beside its URL."""
+    """The settings of `duly.Client` except its URL."""
 
     prefix: str
     username: str | None
@@ -77,10 +77,10 @@ class ClientSettings(TypedDict, total=False):
 
 
 def current_job() -> Job:
-    """Give the job that is being run: its id, attempt, token, headers. For code that a task calls.
+    """Return the job that is running, with its id, attempt, token and headers, for code that a task calls.
 
     Raises:
-        LookupError: outside of a task.
+        LookupError: no job is running here.
 
     """
     try:
@@ -90,14 +90,14 @@ def current_job() -> Job:
 
 
 class Task(Generic[P, R]):
-    """A function whose calls can be pushed. Called directly, it is the function.
+    """A function whose calls can be pushed as jobs. Calling the task directly calls the function.
 
     A job's data is an object with the function's arguments by name, so producers in every language can push it:
     `{"order_id": 42}` under the task's name.
     """
 
     def __init__(self, app: App, function: Callable[P, R], name: str, options: Options) -> None:
-        """Use `App.task`, which makes these."""
+        """Use `App.task`, which creates tasks."""
         self.app = app
         self.name = name
         self._function = function
@@ -106,11 +106,11 @@ class Task(Generic[P, R]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function here and now."""
+        """Call the function here and now."""
         return self._function(*args, **kwargs)
 
     def using(self, **options: Unpack[Options]) -> Task[P, R]:
-        """Give the same task with other options: `close_order.using(delay=1800, key="close:42").push(order_id=42)`.
+        """Return the same task with other options: `close_order.using(delay=1800, key="close:42").push(order_id=42)`.
 
         Raises:
             InvalidArgumentError: an option is unknown, or its value is wrong.
@@ -128,7 +128,7 @@ class Task(Generic[P, R]):
     def push(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
 
     def push(self, *args: P.args, **kwargs: P.kwargs) -> Pushed[Any]:
-        """Push a job that calls the function with these arguments, and give its id.
+        """Push a job that calls the function with these arguments, and return its id.
 
         The id is a `str` that knows its queue: `job_id.wait()`, `job_id.find()`, `job_id.cancel()`.
         """
@@ -143,10 +143,10 @@ class Task(Generic[P, R]):
     def delay(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> Pushed[T]: ...
 
     def delay(self, *args: P.args, **kwargs: P.kwargs) -> Pushed[Any]:
-        """Do the same as `push`, under the name that Celery has for it: the job is due now.
+        """Do the same as `push`, under Celery's name for it: the job is due now.
 
-        Its arguments are the function's: `task.delay(30)` calls the function with 30. A wait is
-        `task.using(delay=30).push(...)`.
+        The arguments are the function's: `task.delay(30)` calls the function with 30. To push a job that is due later,
+        use `task.using(delay=30).push(...)`.
         """
         return self.push(*args, **kwargs)
 
@@ -157,13 +157,13 @@ class Task(Generic[P, R]):
     async def apush(self: Task[P, T], *args: P.args, **kwargs: P.kwargs) -> AsyncPushed[T]: ...
 
     async def apush(self, *args: P.args, **kwargs: P.kwargs) -> AsyncPushed[Any]:
-        """Push from asyncio code. The verbs of the id are awaited too: `await job_id.wait()`."""
+        """Push from asyncio code. The methods of the id are awaited too: `await job_id.wait()`."""
         name, options = self._target()
         queue = self.app.async_client.queue(name)
         return AsyncPushed(await queue.push(self._data(*args, **kwargs), name=self.name, **options), queue)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """Give the job that `push` would push, for many at once.
+        """Return the job that `push` would push, to push many at once.
 
         ```python
         app.queue(close_order.queue).push_many(close_order.job(order_id=number) for number in range(1000))
@@ -181,9 +181,9 @@ class Task(Generic[P, R]):
     def wait_result(self: Task[P, T], job_id: str, *, timeout: float | timedelta | None = None) -> T: ...
 
     def wait_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
-        """Give what the job of this id returned, as soon as it is done: `Queue.wait_result`.
+        """Wait until the job of this id is done and return its result: see `Queue.wait_result`.
 
-        What `push` gave knows its queue; a plain `str` is looked for in the task's.
+        An id from `push` knows its queue; a plain `str` is looked up in the task's queue.
         """
         return self.app.client.queue(self._queue_of(job_id)).wait_result(str(job_id), timeout=timeout)
 
@@ -196,7 +196,7 @@ class Task(Generic[P, R]):
     async def await_result(self: Task[P, T], job_id: str, *, timeout: float | timedelta | None = None) -> T: ...
 
     async def await_result(self, job_id: str, *, timeout: float | timedelta | None = None) -> Any:
-        """Wait for it in asyncio code."""
+        """Do the same as `wait_result` in asyncio code."""
         return await self.app.async_client.queue(self._queue_of(job_id)).wait_result(str(job_id), timeout=timeout)
 
     def _queue_of(self, job_id: str) -> str:
@@ -212,11 +212,11 @@ class Task(Generic[P, R]):
 
     @property
     def queue(self) -> str:
-        """The name of the queue that its jobs go to."""
+        """The name of the queue that its jobs are pushed to."""
         return self._options["queue"]
 
     def handler(self) -> Callable[[Job], Any]:
-        """Give what a worker calls with the job."""
+        """Return the function that a worker calls with the job."""
         if is_coroutine_function(self._function):
             run_async: Callable[..., Any] = self._function
 
@@ -270,7 +270,10 @@ class App:
         middleware: Sequence[Middleware] = (),
         **settings: Unpack[ClientSettings],
     ) -> None:
-        """Take what `duly.Client` takes, the queue of tasks that name none, and its workers' hooks. Nothing is sent."""
+        """Take the arguments of `duly.Client`, the queue of tasks that set none, and the hooks of the app's workers.
+
+        Nothing is sent.
+        """
         self.client = Client(url, **settings)
         self.async_client = AsyncClient(url, **settings)
         self.tasks: dict[str, Task[Any, Any]] = {}
@@ -287,10 +290,10 @@ class App:
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, name: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
-        """Make a task of a function. Without a name it is the function's own, with its module.
+        """Make a task of a function. Without a name the task has the function's own, with its module.
 
         Raises:
-            InvalidArgumentError: for a name that is taken, a function whose arguments have no names, or a wrong option.
+            InvalidArgumentError: the name is taken, an argument of the function has no name, or an option is wrong.
 
         """
         if callable(name):
@@ -312,13 +315,13 @@ class App:
         return register
 
     def queue(self, name: str | None = None) -> Queue:
-        """Give a queue of the app's client; the default one without a name."""
+        """Return a queue of the app's client; without a name the default one."""
         queue = self.client.queue(name or self._queue)
         self._notice(queue.name)
         return queue
 
     def queues(self) -> list[str]:
-        """Give the names of all queues that tasks go to, in the order in which they were registered."""
+        """Return the names of all queues that tasks are pushed to, in the order in which the tasks were registered."""
         return list(dict.fromkeys(task.queue for task in self.tasks.values())) or [self._queue]
 
     def _check_options(self, options: Mapping[str, Any], name: str | None = None) -> None:
@@ -333,7 +336,10 @@ class App:
     def worker(
         self, queues: Mapping[str, int] | Iterable[str] | None = None, **settings: Unpack[WorkerSettings]
     ) -> Worker:
-        """Give a worker that runs the app's tasks, by default from all of their queues; settings as `duly.Worker`'s."""
+        """Return a worker that runs the app's tasks, by default from all of their queues.
+
+        The settings are those of `duly.Worker`.
+        """
         settings.setdefault("middleware", self._middleware)
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
         for name, task in self.tasks.items():

@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("duly.worker")
 
 _STATUS = """\
+signals:
+  SIGTERM, SIGINT, SIGQUIT: running jobs may finish within the grace; a second signal ends the grace.
+
 exit status:
-    0  stopped as asked (SIGTERM, SIGINT, SIGQUIT), and nothing was cut short; or after --max-jobs
-    1  an error that no waiting heals, such as a wrong password
+    0  stopped by a signal, all handlers ended; or after --max-jobs
+    1  a permanent error, such as a wrong password
     2  a wrong command line, or an app that cannot be imported or has no task
   124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted
   137  a process had to be killed
-  142  the grace ended before a handler, whose job was given back
-  143  the same by a second SIGTERM (130 by SIGINT, 131 by SIGQUIT)
+  142  the grace ended before a handler, and its job was given back
+  143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)
 With --processes 2 or more, --max-jobs or --reload, a process that ends is replaced, and the status is the largest of
 those with which processes ended after the signal.
 """
@@ -82,51 +85,61 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("duly", description="Runs work later, exactly when it is due.")
+    parser = argparse.ArgumentParser(
+        "duly", description="duly: a job queue on Redis or Valkey that runs jobs exactly when they are due."
+    )
     parser.add_argument("--version", action="version", version=f"duly {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     worker = commands.add_parser(
         "worker",
         help="run the tasks of an app",
-        description="Runs the tasks of an app until it is told to stop.",
+        description="Runs the tasks of an app until it is stopped.",
         epilog=_STATUS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     worker.add_argument("app", help="where the duly.App is: module:attribute, such as shop.tasks:app")
     worker.add_argument(
-        "-q", "--queues", help="orders,mail (in this order) or orders=3,mail=1 (weights); all of the app's by default"
+        "-q",
+        "--queues",
+        help="orders,mail (in this order) or orders=3,mail=1 (weights); default: all queues of the app's tasks",
     )
-    worker.add_argument("-c", "--concurrency", type=_whole, default=1, help="jobs at once in a process (default 1)")
-    worker.add_argument("-p", "--processes", type=_whole, default=1, help="processes (default 1)")
-    worker.add_argument("--name", help="what `queue.workers()` calls it")
-    worker.add_argument("--grace", type=_seconds, default=30.0, help="seconds for what runs at a stop (default 30)")
-    worker.add_argument("--lease", type=_seconds, default=10.0, help="seconds until others notice a death (default 10)")
+    worker.add_argument(
+        "-c", "--concurrency", type=_whole, default=1, help="handlers at once in each process (default 1)"
+    )
+    worker.add_argument("-p", "--processes", type=_whole, default=1, help="number of processes (default 1)")
+    worker.add_argument("--name", help="name of the worker in `queue.workers()`")
+    worker.add_argument(
+        "--grace", type=_seconds, default=30.0, help="seconds for running jobs after a signal (default 30)"
+    )
+    worker.add_argument(
+        "--lease", type=_seconds, default=10.0, help="seconds until others take over if it dies (default 10)"
+    )
     worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
-    worker.add_argument("--reload", action="store_true", help="for development: start again when a Python file changes")
+    worker.add_argument("--reload", action="store_true", help="for development: restart when a Python file changes")
     logs = worker.add_argument_group(
-        "the log", "what the app's module configures (basicConfig, dictConfig) wins over all but --log-config"
+        "logging", "if the app's module configures logging (basicConfig, dictConfig), only --log-config overrides it"
     )
     logs.add_argument(
-        "--log-level", choices=_LEVELS, help="the least that is logged (default info, or as the app configured it)"
+        "--log-level", choices=_LEVELS, help="the lowest level to log (default info, or as the app configured it)"
     )
     logs.add_argument(
-        "--log-config", metavar="FILE", help="configure logging with it: JSON (dictConfig) or INI (fileConfig)"
+        "--log-config", metavar="FILE", help="configure logging from this file: JSON (dictConfig) or INI (fileConfig)"
     )
-    logs.add_argument("--no-logging", action="store_true", help="configure nothing: the app does it")
+    logs.add_argument("--no-logging", action="store_true", help="do not configure logging: the app does it")
     logs.add_argument(
         "--log-errors",
         choices=("place", "full"),
         default="place",
-        help="of failures log class, place and causes (default), or also messages, which may hold data, and tracebacks",
+        help="of failures log class, line and causes (place, default), or also messages, which may hold data, and tracebacks",
     )
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
 
-    counts = commands.add_parser("counts", help="how many jobs of a queue are in each state")
-    counts.add_argument("queue", nargs="+")
-    counts.add_argument("--url", help="where the server is (default: DULY_URL)")
-    counts.add_argument("--prefix", default="duly:")
+    counts = commands.add_parser("counts", help="show how many jobs of a queue are in each state")
+    counts.add_argument("queue", nargs="+", help="names of queues")
+    counts.add_argument("--url", help="URL of the server (default: DULY_URL, or redis://127.0.0.1:6379)")
+    counts.add_argument("--prefix", default="duly:", help="beginning of all keys (default duly:)")
     counts.set_defaults(run=_counts)
     return parser
 

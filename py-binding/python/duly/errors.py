@@ -6,21 +6,21 @@ from typing import Any
 
 
 class DulyError(Exception):
-    """Any error of duly. What the server or the system said is in `__cause__`, where there is such a thing."""
+    """Any error of duly. The error of the server or the system is in `__cause__`, if there is one."""
 
     kind: str = "internal"
-    """What class of thing went wrong, as one word, the same in every language."""
+    """The kind of error, as one word, the same in every language."""
     transient: bool = False
-    """May the same call succeed later, without anybody changing it?"""
+    """Whether the same call may succeed later."""
     operation: str | None = None
-    """The verb that was running, such as `push`."""
+    """The operation that failed, such as `push`."""
     queue: str | None = None
     """The name of the queue that the call was about."""
     job_id: str | None = None
-    """The job that the call was about; of a `DuplicateError`, the job that already holds the id or key."""
+    """The job that the call was about; for a `DuplicateError`, the job that already has the id or key."""
 
     def __init__(self, message: str, **about: Any) -> None:
-        """Take the message, and what it is about: kind, transient, operation, queue, job_id."""
+        """Take the message and the details: kind, transient, operation, queue, job_id."""
         super().__init__(message)
         self.__dict__.update(about)
 
@@ -30,7 +30,7 @@ class DulyError(Exception):
 
 
 class InvalidArgumentError(DulyError, ValueError):
-    """An argument was refused before anything was sent."""
+    """An argument is wrong; the message says what is allowed. Nothing was sent."""
 
     kind = "invalid_argument"
 
@@ -42,7 +42,7 @@ class TooLargeError(DulyError, ValueError):
 
 
 class DuplicateError(DulyError):
-    """Another job already has this id or key: `job_id`."""
+    """Another job has this id or key; its id is in `job_id`."""
 
     kind = "duplicate"
 
@@ -54,7 +54,7 @@ class LeaseLostError(DulyError):
 
 
 class NotFoundError(DulyError, LookupError):
-    """There is no job with this id or key, or it is in a state where the verb means nothing."""
+    """There is no job with this id or key, or its state does not allow the operation."""
 
     kind = "not_found"
 
@@ -66,7 +66,7 @@ class JobFailedError(DulyError):
 
 
 class NoResultError(DulyError, LookupError):
-    """There is no result and there will be none: cancelled, purged, pushed without `result_ttl`, or kept no longer."""
+    """There will be no result: cancelled, purged, pushed without `result_ttl`, or the result has expired."""
 
     kind = "no_result"
 
@@ -105,33 +105,33 @@ class ReadOnlyError(DulyError):
 
 
 class BusyError(DulyError):
-    """The server is still loading its data, or is busy with somebody's script."""
+    """The server is loading its data, or is busy with a script."""
 
     kind = "busy"
     transient = True
 
 
 class StorageFullError(DulyError):
-    """The server has no memory or no disk left. Nothing was stored."""
+    """The server has no memory or disk space left. Nothing was stored."""
 
     kind = "storage_full"
     transient = True
 
 
 class EvictionPolicyError(DulyError):
-    """The server may evict keys, and so lose jobs: duly refuses it unless `allow_eviction` is set."""
+    """The server may evict keys, and with them jobs. `allow_eviction=True` accepts that."""
 
     kind = "eviction_policy"
 
 
 class UnsupportedError(DulyError):
-    """The server, or a feature of it, is older than what the call needs."""
+    """The server is too old, or lacks a feature that the call needs."""
 
     kind = "unsupported"
 
 
 class NotDurableError(DulyError):
-    """The job was stored, but not confirmed by as many replicas, or not by the disk, as was asked for."""
+    """The job was stored, but not confirmed by as many replicas, or by the disk, as `durability` asks."""
 
     kind = "not_durable"
 
@@ -143,13 +143,13 @@ class CorruptError(DulyError):
 
 
 class FormatTooNewError(DulyError):
-    """The queue was written by a newer duly whose format this one does not know."""
+    """The queue was written by a newer version of duly."""
 
     kind = "format_too_new"
 
 
 class ProtocolError(DulyError):
-    """The server or a network box between answered something that is not a valid reply."""
+    """The server, or a network device between, sent an answer that is not a valid reply."""
 
     kind = "protocol"
     transient = True
@@ -168,7 +168,7 @@ class DulyInterruptedError(DulyError, InterruptedError):
 
 
 class InternalError(DulyError, RuntimeError):
-    """A defect in duly itself. Please report it."""
+    """A bug in duly. Please report it."""
 
 
 BY_KIND: dict[str, type[DulyError]] = {

@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class Failure:
-    """A run that failed, before that is stored. An `on_failure` hook may change every attribute but `raised`."""
+    """A run that failed, before the failure is stored. An `on_failure` hook may change every attribute but `raised`."""
 
     raised: BaseException
     """What the handler raised."""
     error: str
     """The text that is kept with the job."""
     retry_after: float | timedelta | None
-    """The wait until the next run; None leaves it to the policy."""
+    """The wait until the retry, in seconds or as a timedelta; None leaves it to the policy."""
     counted: bool
-    """Does this failure count?"""
+    """Whether this failure counts."""
     final: bool
-    """Is there no further run, whatever retries are left?"""
+    """Whether the job goes to `failed` now, whatever retries are left."""
     data: Any
-    """The job's data from now on; `...` leaves them as they are."""
+    """New data of the job; `...` leaves it unchanged."""
     attempts: int | None
-    """Failures before this one; None leaves them as they are."""
+    """The number of failures before this one; None leaves it unchanged."""
     max_retries: int | None
-    """Retries allowed; None leaves them as they are."""
+    """How many retries the job may have; None leaves it unchanged."""
 
     __slots__ = ("attempts", "counted", "data", "error", "final", "max_retries", "raised", "retry_after")
 
@@ -67,38 +67,39 @@ class Failure:
 
 
 class Middleware:
-    """Hooks around the runs of a worker: override what you need. All do nothing by default.
+    """Hooks that a worker calls around every run: override the ones that you need. By default they do nothing.
 
-    The order is the same in every language. `before` hooks run in the order in which they were given; the handler;
-    then, in the opposite order, `after` hooks if it worked. If it did not: `on_failure` hooks, then the decision (retry
-    or `failed`), then `on_failed` hooks if it was `failed`. A `before` that raises ends the run as if the handler had
-    raised; the handler and the `before` hooks behind it do not run. What the other hooks raise is logged and changes
-    nothing. A job that its handler gives back (`duly.Release`) calls none of them, and neither does a run that was
-    interrupted: its job is settled by then. But `on_failed` is called for every job that enters `failed`, also for one
-    whose worker died, whose time was over, or that was failed with its own verb: by any worker of the queue, within
-    about ten seconds, in a thread of its own, at least once, and as a rule once. Give all workers of a queue the same.
+    The order is the same in every language: `before` hooks in the given order; the handler; then, in the opposite
+    order, `after` hooks if it returned. If it raised: `on_failure` hooks, then the decision (retry or `failed`), then
+    `on_failed` hooks if it is `failed`. A `before` that raises ends the run as if the handler had raised; the handler
+    and later `before` hooks do not run. Exceptions of the other hooks are logged and change nothing. If the handler
+    raises `duly.Release`, or the run is interrupted, neither `after` nor `on_failure` is called.
 
-    Hooks are plain functions. Around a coroutine they run on the event loop, so they must not wait for long.
+    `on_failed` is called for every job that enters `failed`, also if its worker died, it timed out, or `job.fail` was
+    called: by any worker of the queue, within about ten seconds, in a thread of its own, at least once, and usually
+    once. Give all workers of a queue the same hooks.
+
+    Hooks are plain functions. Around a coroutine they run on the event loop, so they must not block for long.
     """
 
     def before(self, job: Job) -> None:
         """Do something before the handler runs."""
 
     def after(self, job: Job) -> None:
-        """Do something after the handler worked; the job is about to be acked."""
+        """Do something when the handler has returned, before the job is acked."""
 
     def on_failure(self, job: Job, failure: Failure) -> None:
-        """Change what becomes of a job whose run failed, and the job itself, before that is stored."""
+        """Change the failure, and the job, before the failure is stored."""
 
     def on_failed(self, job: Job, error: str) -> None:
-        """Hear of a job that goes to `failed`: it has no retries left, or was told to fail now."""
+        """Do something for a job that goes to `failed`: it has no retries left, or failed for good."""
 
 
 def check(middleware: Iterable[Middleware]) -> list[Middleware]:
-    """Give them as a list.
+    """Return them as a list.
 
     Raises:
-        InvalidArgumentError: for what is no middleware, and for hooks that are coroutine functions.
+        InvalidArgumentError: one is no middleware, or has a hook that is a coroutine function.
 
     """
     checked = list(middleware)

@@ -1,4 +1,4 @@
-"""What a handler raises to say what becomes of its job."""
+"""Exceptions by which a handler decides what happens to its job."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ if TYPE_CHECKING:
 
 
 class Retry(Exception):  # noqa: N818 - the word that Dramatiq, Huey and arq use for it
-    """The run failed; run the job again after this long and not when its policy says.
+    """Raise it in a handler to fail the run and retry the job after this long, instead of when its policy says.
 
-    Without `after` the policy says when. It counts as a failure unless `counted=False`. A text, or the exception that
+    Without `after` the policy decides. It counts as a failure unless `counted=False`. The text, or the exception that
     it was raised `from`, is kept with the job.
     """
 
     def __init__(self, error: str = "", *, after: float | timedelta | None = None, counted: bool = True) -> None:
-        """Take the text of the error, the wait in seconds, and whether this failure counts."""
+        """Take the text of the error, the wait in seconds or as a timedelta, and whether this failure counts."""
         super().__init__(error)
         self.after = after
         self.counted = counted
 
 
 class Release(Exception):  # noqa: N818 - no error: the job was not really run
-    """Give the job back without counting a failure: what it needs is not there yet, or taken."""
+    """Raise it in a handler to give the job back without counting a failure: something it needs is busy or missing."""
 
     def __init__(self, after: float | timedelta | None = None) -> None:
-        """Take the wait in seconds; none is at once."""
+        """Take the wait in seconds or as a timedelta; without one the job may run again at once."""
         super().__init__()
         self.after = after
 
 
 class Fail(Exception):  # noqa: N818 - the verb of the queue
-    """Further runs are pointless: to `failed` now, whatever retries are left."""
+    """Raise it in a handler to move the job to `failed` now, whatever retries are left."""
 
     def __init__(self, error: str = "") -> None:
         """Take the text of the error."""
@@ -40,9 +40,9 @@ class Fail(Exception):  # noqa: N818 - the verb of the queue
 
 
 class JobInterrupted(BaseException):
-    """Raised inside a handler whose run is over: its job's timeout, a lost lease, or the end of the worker's grace.
+    """Raised in a handler that must end: its job's timeout is over, its lease is lost, or the worker's grace is over.
 
-    What the handler still does is of no use to the queue: let it through. It does not derive from `Exception`, so that
-    `except Exception` does not catch it. It arrives between two steps of Python code: a call into C (a query, a
-    `time.sleep`) returns first. A handler that is a coroutine is cancelled instead (`asyncio.CancelledError`).
+    The outcome of the run no longer counts, so let the exception pass. It is not an `Exception`, so `except Exception`
+    does not catch it. Python raises it between two steps of Python code: a call into C (a query, a `time.sleep`)
+    returns first. A handler that is a coroutine is cancelled instead (`asyncio.CancelledError`).
     """

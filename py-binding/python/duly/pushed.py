@@ -1,4 +1,4 @@
-"""What a push of a task gives: the job's id, which knows its queue."""
+"""What a push of a task returns: the job's id, which knows its queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Id(str):
 
 
 class Pushed(_Id, Generic[R_co]):
-    """The id of a job that was pushed, with what one does with it: `wait`, `find`, `cancel`."""
+    """The id of a job that a task has pushed, with the methods `wait`, `find` and `cancel`."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Pushed(_Id, Generic[R_co]):
         return cast("Queue", self._queue)
 
     def wait(self, timeout: float | timedelta | None = None) -> R_co:
-        """Give what the task returned, as soon as the job is done; see `Queue.wait_result`. Needs `result_ttl`."""
+        """Wait until the job is done and return the task's result; see `Queue.wait_result`. Needs `result_ttl`."""
         return cast("R_co", self.queue.wait_result(str(self), timeout=timeout))
 
     @overload
@@ -51,19 +51,19 @@ class Pushed(_Id, Generic[R_co]):
     def find(self, sub: str, start: SupportsIndex | None = ..., end: SupportsIndex | None = ..., /) -> int: ...
 
     def find(self, *text: Any) -> Any:
-        """Say where the job is and why it is not running; None once it is done or cancelled.
+        """Return where the job is and why it is not running; None once it is done or cancelled.
 
-        With arguments it is `str.find`, for code that takes the id for the `str` that it is.
+        With arguments it is `str.find`, for code that uses the id as a `str`.
         """
         return str.find(self, *text) if text else self.queue.find(str(self))
 
     def cancel(self) -> Cancelled | None:
-        """Remove the job in whatever state it is; None if it is gone already."""
+        """Remove the job in whatever state it is; return None if it is already gone."""
         return self.queue.cancel(str(self))
 
 
 class AsyncPushed(_Id, Generic[R_co]):
-    """The same of a job that was pushed by asyncio code; the verbs are awaited."""
+    """The same for a job that was pushed from asyncio code; the methods are awaited."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class AsyncPushed(_Id, Generic[R_co]):
         return cast("AsyncQueue", self._queue)
 
     async def wait(self, timeout: float | timedelta | None = None) -> R_co:
-        """Give what the task returned, as soon as the job is done; see `Queue.wait_result`. Needs `result_ttl`."""
+        """Wait until the job is done and return the task's result; see `Queue.wait_result`. Needs `result_ttl`."""
         return cast("R_co", await self.queue.wait_result(str(self), timeout=timeout))
 
     @overload
@@ -89,12 +89,12 @@ class AsyncPushed(_Id, Generic[R_co]):
     def find(self, sub: str, start: SupportsIndex | None = ..., end: SupportsIndex | None = ..., /) -> int: ...
 
     def find(self, *text: Any) -> Any:
-        """Say where the job is and why it is not running; None once it is done or cancelled.
+        """Return where the job is and why it is not running; None once it is done or cancelled.
 
-        With arguments it is `str.find`, for code that takes the id for the `str` that it is.
+        With arguments it is `str.find`, for code that uses the id as a `str`.
         """
         return str.find(self, *text) if text else self.queue.find(str(self))
 
     async def cancel(self) -> Cancelled | None:
-        """Remove the job in whatever state it is; None if it is gone already."""
+        """Remove the job in whatever state it is; return None if it is already gone."""
         return await self.queue.cancel(str(self))

@@ -38,13 +38,13 @@ _numbers = itertools.count()
 
 
 class AppUnderTest:
-    """An app on a private server, whose time stands still until `advance`."""
+    """An app on a private server whose clock stands still until `advance`."""
 
     def __init__(self, app: App, url: str) -> None:
         """Use the fixture `duly_app`."""
         self.app = app
         self.now = time.time()
-        """Seconds since 1970 by the queues' clock."""
+        """The time of the queues' clock, in unix seconds."""
         prefix = f"test{next(_numbers)}:"
         self.client = Client(url, prefix=prefix, manual_clock=True)
         self.async_client = AsyncClient(url, prefix=prefix, manual_clock=True)
@@ -55,20 +55,20 @@ class AppUnderTest:
             self._notice(name)
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move the clock on, which makes delayed jobs due."""
+        """Move the clock forward, which makes delayed jobs due."""
         self.now += seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         for name in self._with_clock:
             self.client.queue(name).set_clock(self.now)
 
     def drain(self, *, raises: bool = True) -> int:
-        """Run every job that is due, here and now, until there is none, and give how many ran.
+        """Run every job that is due, in this thread, until there is none, and return how many ran.
 
-        It looks into the queues that the app's tasks go to, and into those that a task was pushed to in this test
+        It drains the queues of the app's tasks, and those that a task was pushed to in this test
         (`task.using(queue="other").push()`). The app's middleware is called as in a worker.
 
-        A job whose task raises fails as in a worker, and what it raised is raised here; with `raises=False` the rest
-        goes on. `Retry`, `Release` and `Fail` say what becomes of the job and are not raised. Retries run when the
-        clock has come to them. In a test that is a coroutine, `adrain` runs tasks that are coroutines.
+        A task that raises fails its job as in a worker, and `drain` raises the exception; with `raises=False` it goes
+        on with the other jobs. `Retry`, `Release` and `Fail` act as in a worker and are not raised. A retry runs when
+        the clock has reached its time. In a test that is a coroutine, use `adrain` for tasks that are coroutines.
         """
         ran = 0
         while (job := self._due()) is not None:
@@ -86,7 +86,7 @@ class AppUnderTest:
         return ran
 
     async def adrain(self, *, raises: bool = True) -> int:
-        """Do the same in a test that is a coroutine."""
+        """Do the same as `drain` in a test that is a coroutine."""
         ran = 0
         while (job := self._due()) is not None:
             handler = self._handler(job)
@@ -174,13 +174,13 @@ def _is_on_loop() -> bool:
 
 @pytest.fixture(scope="session")
 def duly_url() -> Iterator[str]:
-    """Give the URL of a private server of this test session, which starts with the first call and leaves nothing."""
+    """Return the URL of a private server for this test session, which starts with the first call."""
     with tempfile.TemporaryDirectory(prefix="duly-test-", ignore_cleanup_errors=True) as folder:
         yield f"embedded:{folder}"
 
 
 @pytest.fixture
 def duly_app(duly_url: str) -> Iterator[Callable[[App], AppUnderTest]]:
-    """Give a function that puts an app on the private server for one test, with queues of its own and a still clock."""
+    """Return a function that puts an app on the private server for one test, with its own queues and a still clock."""
     with ExitStack() as stack:
         yield lambda app: stack.enter_context(AppUnderTest(app, duly_url)._in_place())

@@ -1,4 +1,4 @@
-"""A worker: runs the handlers of jobs until it is told to stop. The compiled engine does the rest."""
+"""A worker: runs the handlers of jobs until it is stopped. The compiled engine does the rest."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from duly._event_loop import EventLoop
 
 Handler: TypeAlias = Callable[[Job], Any]
-"""What runs a job: a function or a coroutine function that takes the job. What it returns is the job's result, kept if
-the producer asked for it (`result_ttl`)."""
+"""A function or coroutine function that takes a job and runs it. Its return value is the job's result, kept if the
+producer asked for it (`result_ttl`)."""
 FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
-"""Gives what it wants changed of the failure, such as `{"data": ...}`, or None."""
+"""Returns the changes to the failure, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 _A_WAIT_S = 3600.0
@@ -48,7 +48,7 @@ _LAST_STEPS_S = 0.4
 
 
 class WorkerSettings(TypedDict, total=False):
-    """The settings of `duly.Worker` beside its client and queues."""
+    """The settings of `duly.Worker` except its client and queues."""
 
     concurrency: int
     lease: float | timedelta
@@ -61,30 +61,20 @@ class WorkerSettings(TypedDict, total=False):
 
 
 class Worker:
-    """Fetches jobs of some queues, runs their handlers, and tells the server what became of them.
+    """Runs the handlers of the jobs of some queues until it is stopped.
 
-    A list of queues is a strict order, the first queue first; a mapping gives each queue a weight.
+    A handler takes the job. Plain functions run in threads, `async def` functions on one event loop in a thread of its
+    own; together at most `concurrency` run at once. If the handler returns, the job is acked. If it raises, the job
+    fails and its retry policy decides, unless it raises `duly.Retry`, `duly.Release` or `duly.Fail`. `job.ack()`,
+    `job.fail(...)` and `job.release(...)` in a handler are noted, and sent when it has ended.
 
-    A handler takes the job. Plain functions run in threads, `async def` on one event loop in a thread of its own,
-    `concurrency` of them at once together. If the handler returns, the job is acked; if it raises, the job fails and
-    its policy decides; `duly.Retry`, `duly.Release` and `duly.Fail` say otherwise. `job.ack()`, `job.fail(...)` and
-    `job.release(...)` in a handler are noted, and told when it has ended.
-
-    A native thread fetches ahead, renews leases (also while a handler keeps the GIL) and tells outcomes. A run whose
-    job's `timeout` is over, whose lease was lost, or that goes on when the grace is over, is interrupted: see
-    `duly.JobInterrupted`.
-
-    `middleware` are hooks around every run: see `duly.Middleware`. `on_failure` is one of them, as if given first: it
-    takes a job whose run failed and what was raised, and may give a dict of what is to change: `error`, `data`,
-    `attempts`, `max_retries`, `retry_after`, `counted`, `final`.
-
-    With `max_jobs`, `run` returns after so many runs, for a process that is replaced now and then.
+    A native thread prefetches jobs, renews leases (also while a handler holds the GIL) and sends outcomes. A run is
+    interrupted when its job's `timeout` is over, its lease is lost, or the grace is over: see `duly.JobInterrupted`.
 
     The log (`duly.worker`) names each failed job: its id, name and attempt, the exceptions' classes with their causes,
-    and the innermost line of your own code. What exceptions say may hold data, so it is logged only with
-    `log_errors="full"`, together with the traceback.
+    and the innermost line of your own code.
 
-    Each run has a context of its own (`contextvars`): what a handler or a hook sets there is gone with the run.
+    Each run has a context of its own (`contextvars`): what a handler or a hook sets there is gone after the run.
     """
 
     def __init__(
@@ -101,9 +91,24 @@ class Worker:
         middleware: Iterable[Middleware] = (),
         log_errors: Literal["place", "full"] = "place",
     ) -> None:
-        """Take the queues' names, how many jobs run at once, the length of a lease and the grace in seconds.
+        """Check the settings; `run` starts the worker.
 
-        `name` is what `Queue.workers` calls it.
+        Args:
+            client: the client of the server.
+            queues: a list is a strict order, the first queue first; a dict gives each queue a weight (1 to 1,000).
+            concurrency: the most handlers at once, 1 to 10,000. Default: 1.
+            lease: how soon others take over the jobs if this worker dies, in seconds or as a timedelta, 0.1 s to 24 h.
+                Default: 10 s.
+            grace: how long running handlers may go on after a stop, in seconds or as a timedelta, 0 to 24 h. Default:
+                30 s.
+            max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. Default: no limit.
+            name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
+            on_failure: a hook, called before those of `middleware`: takes a job whose run failed and the exception, and
+                may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,
+                `final`.
+            middleware: hooks around every run: see `duly.Middleware`.
+            log_errors: "place" logs where a handler failed; "full" also logs exception messages, which may hold data,
+                and tracebacks. Default: "place".
 
         Raises:
             InvalidArgumentError: a setting is of a wrong type or out of range.
@@ -171,20 +176,21 @@ class Worker:
         return register if handler is None else register(handler)
 
     def stop(self) -> None:
-        """Stop as SIGTERM does; a second call as a second signal. From any thread, a handler, or a signal handler."""
+        """Stop as after SIGTERM; a second call acts as a second signal. Safe in any thread or signal handler."""
         with self._lock:
             self._stops += 1
             if self._engine is not None:
                 self._engine.stop()
 
     def run(self) -> WorkerReport:
-        """Work until `stop`, SIGTERM, SIGINT or SIGQUIT; then let what runs finish in the grace, give the rest back.
+        """Run jobs until `stop`, SIGTERM, SIGINT or SIGQUIT, and return what it did.
 
-        Gives what it did. A second signal ends the grace. Signals are heeded when this runs on the main thread. Outages
-        are waited out, and logged once each; an error that no waiting heals (a wrong password) is raised.
+        Then running handlers may finish within the grace, and the other jobs are given back. A second signal ends the
+        grace. Signals are handled only if this runs on the main thread. Server outages are waited out and logged once
+        each; a permanent error, such as a wrong password at the start, is raised.
 
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
-        program whose last step this is exits with 0 after a stop, also by a signal, and with 1 if this raises.
+        program that ends after this exits with 0 after a stop, also by a signal, and with 1 if this raises.
         """
         if not hasattr(signal, "pthread_sigmask"):
             raise UnsupportedError(
