@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         "--log-errors",
         choices=("place", "full"),
         default="place",
-        help="of failures log class, line and causes (place, default), or also messages, which may hold data, and tracebacks",
+        help="of failures log class, line and causes (place, default), or also messages (may hold data) and tracebacks",
     )
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
