@@ -880,7 +880,7 @@ class WorkerEngine:
 
 @final
 class Executor:
-    """One of the `concurrency` slots of a worker: runs one handler at a time, in a thread or on an event loop."""
+    """Runs one handler at a time, in a thread or on an event loop. A worker has `concurrency` of them."""
 
     @property
     def number(self) -> int:

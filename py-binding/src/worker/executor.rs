@@ -26,7 +26,7 @@ const A_WAIT: Duration = Duration::from_secs(3600);
 
 const BROKE_OFF: &str = "the run broke off";
 
-/// One of the `concurrency` slots of a worker: runs one handler at a time, in a thread or on an event loop.
+/// Runs one handler at a time, in a thread or on an event loop. A worker has `concurrency` of them.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct Executor {
     to_engine: Arc<blocking::Executor>,
