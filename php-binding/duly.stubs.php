@@ -1120,7 +1120,7 @@ namespace Duly {
          *
          * @return bool whether PHP has a handler for each of them
          */
-        public static function heed(array $signals): bool
+        public static function listen(array $signals): bool
         {
         }
 

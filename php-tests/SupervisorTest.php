@@ -78,15 +78,15 @@ final class SupervisorTest extends ServerTestCase
 
     public function testAChildThatIsStillStartingGetsSigtermWhateverCame(): void
     {
-        foreach (['pcntl_signal(SIGTERM, function (): never { exit("it was SIGTERM"); });', ''] as $heeds) {
+        foreach (['pcntl_signal(SIGTERM, function (): never { exit("it was SIGTERM"); });', ''] as $handles) {
             $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
-            file_put_contents($file, "<?php {$heeds} echo 'starting'; while (true) { usleep(1000); }");
+            file_put_contents($file, "<?php {$handles} echo 'starting'; while (true) { usleep(1000); }");
             foreach ([SIGTERM, SIGINT, SIGQUIT] as $signal) {
                 $program = $this->start([$file]);
                 $program->hear('starting');
                 $program->signal($signal);
                 self::assertSame(0, $program->end(5));
-                self::assertSame($heeds !== '', str_contains($program->said(), 'it was SIGTERM'));
+                self::assertSame($handles !== '', str_contains($program->said(), 'it was SIGTERM'));
             }
         }
     }
@@ -120,7 +120,7 @@ final class SupervisorTest extends ServerTestCase
         self::assertNotNull($this->queue->reserve(wait: 5));
     }
 
-    public function testAChildThatDoesNotHeedTheEndOfTheGraceEndsByItself(): void
+    public function testAChildThatDoesNotHandleTheEndOfTheGraceEndsByItself(): void
     {
         $this->queue->push('slow', name: 'n');
         $program = $this->supervise('function () {

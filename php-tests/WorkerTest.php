@@ -213,7 +213,7 @@ final class WorkerTest extends ServerTestCase
         self::assertSame("again, run 1\n", $second->said());
     }
 
-    public function testAProcessThatAHandlerForksHeedsSignalsAsIfThereWereNoWorker(): void
+    public function testAProcessThatAHandlerForksHandlesSignalsAsIfThereWereNoWorker(): void
     {
         $this->queue->push(1, name: 'n');
         $program = $this->worker('

@@ -218,7 +218,7 @@ def test_a_stop_before_a_worker_is_ready_is_quiet(
     number: signal.Signals,
 ) -> None:
     who, number_of_them = ("parent", 1) if processes == 1 else ("child", processes)
-    # A signal is heeded when Python has started, and at once in an import.
+    # A signal is handled when Python has started, and at once in an import.
     slow = {"while Python starts": "2", "while the app is imported": "60", "while the import is in C code": "busy"}
     environment["SLOW"] = f"{who} {slow[when]}"
     if when == "while Python starts":

@@ -17,7 +17,7 @@ from support import running, until
 def fail_with(
     handler: Any,
     client: duly.Client,
-    log_errors: Literal["place", "full"] = "place",
+    log_errors: Literal["location", "full"] = "location",
     *,
     result_ttl: float | None = None,
 ) -> tuple[str, str]:

@@ -51,7 +51,7 @@ def test_a_timeout_is_told_and_ends_the_process(worker: subprocess.Popen[str], q
     assert [(view.id, view.error) for view in queue.peek("failed")] == [(job, "ran longer than its timeout of 0.3 s")]
 
 
-def test_a_signal_is_heeded_and_the_job_given_back(
+def test_a_signal_is_handled_and_the_job_given_back(
     worker: subprocess.Popen[str], client: duly.Client, queue: duly.Queue
 ) -> None:
     queue.push({}, name="hold")

@@ -125,7 +125,7 @@ def work_one():
     assert counts.totals["acked"] + counts.ready == 200
 
 
-def test_a_process_that_a_handler_forks_heeds_signals_as_if_there_were_no_worker(
+def test_a_process_that_a_handler_forks_handles_signals_as_if_there_were_no_worker(
     program: Start, queue: duly.Queue
 ) -> None:
     code = """

@@ -188,8 +188,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("keep_results", "if flags[tonumber(ARGV[at])] == '1' then", "do", "who lost the lease leaves a result"),
     ("keep_results", "next_item = next_item + 3 * result_count", "", "results are taken for outcomes"),
     ("keep_results", ", 'PX', ARGV[at + 1]", "", "results stay for ever"),
-    ("keep_results", "redis.pcall('DEL', told)", "", "a hint that something else wrote over wakes nobody"),
-    ("keep_results", "redis.pcall('PEXPIRE', told, 60000)", "", "hints for waiters stay for ever"),
+    ("keep_results", "redis.pcall('DEL', hint)", "", "a hint that something else wrote over wakes nobody"),
+    ("keep_results", "redis.pcall('PEXPIRE', hint, 60000)", "", "hints for waiters stay for ever"),
     (
         "settle_others",
         "if delay > 0 then\n          --- include: waiters",
@@ -258,8 +258,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("beat", "redis.call('HLEN', worker_infos)", "", "a foreign type leaves a worker without what it says of itself"),
     ("beat", "redis.call('ZCARD', unheard)", "", "a foreign type lets a worker be listed behind an error"),
-    ("beat", "life_ms > 0 and trimmed ~= told", "life_ms > 0", "each beat writes"),
-    ("beat", "math.max(0, trimmed - told)", "trimmed", "trimmed jobs are told again and again"),
+    ("beat", "life_ms > 0 and trimmed ~= reported", "life_ms > 0", "each beat writes"),
+    ("beat", "math.max(0, trimmed - reported)", "trimmed", "trimmed jobs are told again and again"),
     (
         "hear",
         "if format > 1 then return string.format('format %.0f', format) end",
@@ -573,7 +573,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "",
         "a foreign type under `parked` cancels a job by half",
     ),
-    ("purge", "redis.call('ZREM', parked, unpack(held))", "", "purged jobs that were held back leave their entries"),
+    (
+        "purge",
+        "redis.call('ZREM', parked, unpack(parked_ids))",
+        "",
+        "purged jobs that were held back leave their entries",
+    ),
     ("purge", "parked, 0, cap - seen - 1)", "parked, 0, cap - 1)", "a purge removes more than its cap"),
     (
         "purge",
@@ -1090,7 +1095,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "push_unique",
-        "if holder and if_held ~= 'replace' then",
+        "if holder and if_duplicate ~= 'replace' then",
         "if false then",
         "a duplicate replaces the job that is there",
     ),

@@ -24,11 +24,11 @@ if #dead > 0 then
 end
 --- include: unheard_line
 -- One worker is told, once: it is a line of a log.
-local told = tonumber(redis.call('HGET', meta, 'trimmed_told') or 0)
-if life_ms > 0 and trimmed ~= told then
+local reported = tonumber(redis.call('HGET', meta, 'trimmed_told') or 0)
+if life_ms > 0 and trimmed ~= reported then
   redis.call('HSET', meta, 'trimmed_told', string.format('%.0f', trimmed))
-  told = math.max(0, trimmed - told)
+  reported = math.max(0, trimmed - reported)
 else
-  told = 0
+  reported = 0
 end
-return { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, told }
+return { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, reported }

@@ -59,12 +59,12 @@ if state == 'ready' then
     end
     if seen >= cap or is_cut then break end
   end
-  local held = names and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
-  cut(held)
-  if #held > 0 then
-    seen = seen + #held
-    redis.call('ZREM', parked, unpack(held))
-    removed = removed + forget(held)
+  local parked_ids = names and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
+  cut(parked_ids)
+  if #parked_ids > 0 then
+    seen = seen + #parked_ids
+    redis.call('ZREM', parked, unpack(parked_ids))
+    removed = removed + forget(parked_ids)
   end
 else
   local set = state == 'delayed' and delayed or failed

@@ -1,5 +1,5 @@
 -- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
--- Moves:   nothing -> delayed | ready; with `replace` also the job that held the id or key -> gone.
+-- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone.
 -- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`; or `superseded`, `format <n>`,
 --          `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
@@ -32,14 +32,14 @@ for i = first_item, #ARGV, 4 do
   local level, _, key = routing(record)
   local holder = holder_of(id, key)
   local line = 'created'
-  if holder and if_held ~= 'replace' then
-    line = (if_held == 'keep' and 'kept ' or 'duplicate ') .. holder
+  if holder and if_duplicate ~= 'replace' then
+    line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
   else
     if holder then
       --- include: remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       if stored == 0 then redis.call('HSET', meta, 'format', FORMAT) end
-      -- The id may be held by one job and the key by another: both make place.
+      -- The id may be that of one job and the key that of another: both are replaced.
       while holder do
         line = 'replaced ' .. holder
         if remove(holder, true) == 'reserved' then freed = true end

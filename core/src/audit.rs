@@ -160,7 +160,7 @@ impl Queue {
             report: AuditReport::default(),
             suspects: BTreeSet::new(),
             undecodable: BTreeMap::new(),
-            told: HashSet::new(),
+            reported: HashSet::new(),
             mended: HashSet::new(),
         };
         audit.run().await.map_err(|error| error.during("audit").in_queue(self.name()))?;
@@ -178,7 +178,7 @@ struct Audit {
     /// Why the records of some suspects cannot be decoded.
     undecodable: BTreeMap<Vec<u8>, String>,
     /// What was found already: invariant, id and detail.
-    told: HashSet<(&'static str, String, String)>,
+    reported: HashSet<(&'static str, String, String)>,
     /// Jobs of which something was mended.
     mended: HashSet<Vec<u8>>,
 }
@@ -282,7 +282,7 @@ impl Audit {
             let id = String::from_utf8_lossy(&subject.id).into_owned();
             let finding = Finding { invariant: defect.invariant, id, detail: defect.detail.clone(), repaired: false };
             // A job that was led to by its id and by its key is one suspect each.
-            if !self.told.insert((defect.invariant.as_str(), finding.id.clone(), defect.detail.clone())) {
+            if !self.reported.insert((defect.invariant.as_str(), finding.id.clone(), defect.detail.clone())) {
                 continue;
             }
             let mut repaired = false;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 use folder::Folder;
-use lock::{Held, Mode};
+use lock::{FileLock, Mode};
 
 /// How long to wait for another process that is starting the server of this folder, or ending it. Longer than a guardian
 /// gives a server to end (see `guardian::SERVER_END_S`).
@@ -81,7 +81,7 @@ impl Attached {
 }
 
 /// The proof that `start.lock` is held is an argument, so that no caller forgets it.
-fn ensure_running(folder: &Folder, hint: Option<&Path>, _starting: &Held) -> Result<PathBuf, Error> {
+fn ensure_running(folder: &Folder, hint: Option<&Path>, _starting: &FileLock) -> Result<PathBuf, Error> {
     // Somebody holds server.lock: a server that runs or starts, or the last child of one that was killed.
     let taken = !lock::is_free(&folder.server_lock())?;
     if taken && server::wait_until_ready(folder)? {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::name_limits::{self, NameLimits};
 use crate::queue::Queue;
 use crate::rate::Rate;
-use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Held, Limit};
+use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Limit, LimitsReply};
 use crate::session::CallNumber;
 
 /// The most that a limit of concurrency can be.
@@ -88,12 +88,12 @@ impl Limits {
 }
 
 /// Which limit keeps jobs back just now, as a sentence.
-pub(crate) fn held_back(held: &Held, reserved: i64, now_ms: i64) -> Option<String> {
-    let limits = Limits::read(&held.limits);
+pub(crate) fn held_back(reply: &LimitsReply, reserved: i64, now_ms: i64) -> Option<String> {
+    let limits = Limits::read(&reply.limits);
     if let Some(most) = limits.concurrency.filter(|&most| reserved >= i64::from(most)) {
         return Some(format!("the queue's concurrency limit of {most} is reached"));
     }
-    let left = limits.rate?.next_start_in(&held.rate_at, now_ms)?;
+    let left = limits.rate?.next_start_in(&reply.rate_at, now_ms)?;
     Some(format!("the queue's rate limit lets the next job start in {left} s"))
 }
 
@@ -189,11 +189,12 @@ mod tests {
 
     #[test]
     fn it_is_said_which_limit_holds_jobs_back() {
-        let held = |limits: &str, rate_at: &str| Held { limits: limits.to_owned(), rate_at: rate_at.to_owned() };
-        assert_eq!(held_back(&held("", ""), 9, 0), None);
-        assert_eq!(held_back(&held("5;0;0", ""), 4, 0), None);
-        assert!(held_back(&held("5;0;0", ""), 5, 0).unwrap().ends_with("limit of 5 is reached"));
-        assert!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_000).unwrap().ends_with("in 0.5 s"));
-        assert_eq!(held_back(&held("0;2;1000000", "11000000;0"), 0, 10_500), None);
+        let reply =
+            |limits: &str, rate_at: &str| LimitsReply { limits: limits.to_owned(), rate_at: rate_at.to_owned() };
+        assert_eq!(held_back(&reply("", ""), 9, 0), None);
+        assert_eq!(held_back(&reply("5;0;0", ""), 4, 0), None);
+        assert!(held_back(&reply("5;0;0", ""), 5, 0).unwrap().ends_with("limit of 5 is reached"));
+        assert!(held_back(&reply("0;2;1000000", "11000000;0"), 0, 10_000).unwrap().ends_with("in 0.5 s"));
+        assert_eq!(held_back(&reply("0;2;1000000", "11000000;0"), 0, 10_500), None);
     }
 }

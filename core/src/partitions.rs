@@ -86,41 +86,41 @@ impl Partitions {
         self.parts.iter().map(|part| &part.queue)
     }
 
-    fn place_of(&self, text: &str) -> usize {
+    fn part_index(&self, text: &str) -> usize {
         usize::from(crc16(text.as_bytes())) % self.parts.len()
     }
 
     fn part_of(&self, text: &str) -> &Queue {
-        &self.parts[self.place_of(text)].queue
+        &self.parts[self.part_index(text)].queue
     }
 
     /// The part where an id should be, then the others.
     fn likely_parts(&self, id: &str) -> impl Iterator<Item = &Queue> {
-        let first = self.place_of(id);
+        let first = self.part_index(id);
         let (before, from) = self.parts.split_at(first);
         from.iter().chain(before).map(|part| &part.queue)
     }
 
     /// Where a new job goes; an id is made so that the job is found by it.
-    fn place(&self, job: NewJob) -> Result<(usize, NewJob), Error> {
+    fn assign(&self, job: NewJob) -> Result<(usize, NewJob), Error> {
         let client = &self.parts[0].queue.client;
-        let by_key = job.given_key().map(|key| self.place_of(key));
+        let by_key = job.given_key().map(|key| self.part_index(key));
         if let Some(id) = job.given_id() {
-            return Ok((by_key.unwrap_or_else(|| self.place_of(id)), job));
+            return Ok((by_key.unwrap_or_else(|| self.part_index(id)), job));
         }
         loop {
             let id = client.shared.ids.next(host::now())?;
-            let place = self.place_of(id.as_str());
-            if by_key.is_none_or(|by_key| by_key == place) {
-                return Ok((place, job.with_made_id(id)));
+            let part = self.part_index(id.as_str());
+            if by_key.is_none_or(|by_key| by_key == part) {
+                return Ok((part, job.with_made_id(id)));
             }
         }
     }
 
     /// See [`Queue::push`].
     pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
-        let (place, job) = self.place(job).map_err(|error| error.during("push").in_queue(&self.name))?;
-        self.parts[place].queue.push(job).await
+        let (part, job) = self.assign(job).map_err(|error| error.during("push").in_queue(&self.name))?;
+        self.parts[part].queue.push(job).await
     }
 
     /// See [`Queue::push_batch`]; one call a part at least, and when one fails the parts before it have theirs.
@@ -133,18 +133,19 @@ impl Partitions {
         let mut by_part: Vec<(Vec<usize>, Vec<NewJob>)> = self.parts.iter().map(|_| Default::default()).collect();
         let count = jobs.len();
         for (at, job) in jobs.into_iter().enumerate() {
-            let (place, job) = self.place(job).map_err(in_push)?;
-            by_part[place].0.push(at);
-            by_part[place].1.push(job);
+            let (part, job) = self.assign(job).map_err(in_push)?;
+            by_part[part].0.push(at);
+            by_part[part].1.push(job);
         }
         let mut in_order: Vec<Option<Pushed>> = vec![None; count];
-        for (part, (places, jobs)) in self.parts.iter().zip(by_part).filter(|(_, (places, _))| !places.is_empty()) {
+        for (part, (indexes, jobs)) in self.parts.iter().zip(by_part).filter(|(_, (indexes, _))| !indexes.is_empty()) {
             let outcomes = part.queue.push_batch(jobs).await;
-            let outcomes = outcomes.map_err(|error| match error.batch_index().and_then(|index| places.get(index)) {
-                Some(&index) => error.at_index(index),
-                None => error,
-            })?;
-            for (at, pushed) in places.into_iter().zip(outcomes) {
+            let outcomes =
+                outcomes.map_err(|error| match error.batch_index().and_then(|index| indexes.get(index)) {
+                    Some(&index) => error.at_index(index),
+                    None => error,
+                })?;
+            for (at, pushed) in indexes.into_iter().zip(outcomes) {
                 in_order[at] = Some(pushed);
             }
         }
@@ -179,10 +180,10 @@ impl Partitions {
         let mut settled = vec![false; settlements.len()];
         for part in self.parts() {
             let of_part = |one: &&Settlement<'_>| one.job.queue().name() == part.name();
-            let places: Vec<usize> = (0..settlements.len()).filter(|&at| of_part(&&settlements[at])).collect();
-            if !places.is_empty() {
+            let indexes: Vec<usize> = (0..settlements.len()).filter(|&at| of_part(&&settlements[at])).collect();
+            if !indexes.is_empty() {
                 let batch: Vec<_> = settlements.iter().filter(of_part).cloned().collect();
-                for (at, flag) in places.into_iter().zip(part.settle_all(&batch).await?) {
+                for (at, flag) in indexes.into_iter().zip(part.settle_all(&batch).await?) {
                     settled[at] = flag;
                 }
             }
@@ -200,10 +201,10 @@ impl Partitions {
     pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
         let mut held = vec![false; jobs.len()];
         for part in self.parts() {
-            let places: Vec<usize> = (0..jobs.len()).filter(|&at| jobs[at].queue().name() == part.name()).collect();
-            if !places.is_empty() {
-                let batch: Vec<Job> = places.iter().map(|&at| jobs[at].clone()).collect();
-                for (at, flag) in places.into_iter().zip(part.extend_all(&batch, lease).await?) {
+            let indexes: Vec<usize> = (0..jobs.len()).filter(|&at| jobs[at].queue().name() == part.name()).collect();
+            if !indexes.is_empty() {
+                let batch: Vec<Job> = indexes.iter().map(|&at| jobs[at].clone()).collect();
+                for (at, flag) in indexes.into_iter().zip(part.extend_all(&batch, lease).await?) {
                     held[at] = flag;
                 }
             }
@@ -244,13 +245,13 @@ impl Partitions {
     /// See [`Queue::requeue`].
     pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
         let mut outcomes = vec![Requeued::Absent; ids.len()];
-        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.parts.len()];
+        let mut indexes: Vec<Vec<usize>> = vec![Vec::new(); self.parts.len()];
         for (at, id) in ids.iter().enumerate() {
-            places[self.place_of(id)].push(at);
+            indexes[self.part_index(id)].push(at);
         }
-        for (part, places) in self.parts().zip(places).filter(|(_, places)| !places.is_empty()) {
-            let batch: Vec<String> = places.iter().map(|&at| ids[at].clone()).collect();
-            for (at, outcome) in places.into_iter().zip(part.requeue(&batch).await?) {
+        for (part, indexes) in self.parts().zip(indexes).filter(|(_, indexes)| !indexes.is_empty()) {
+            let batch: Vec<String> = indexes.iter().map(|&at| ids[at].clone()).collect();
+            for (at, outcome) in indexes.into_iter().zip(part.requeue(&batch).await?) {
                 outcomes[at] = outcome;
             }
         }

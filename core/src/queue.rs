@@ -16,7 +16,7 @@ use crate::keys::{Key, Levels, QueueKeys};
 use crate::name;
 use crate::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::reserve::ReserveOptions;
-use crate::script::{self, ByteStrings, Declared, Digits, IfHeld, Push, PushReply, PushUnique};
+use crate::script::{self, ByteStrings, Declared, Digits, IfDuplicate, Push, PushReply, PushUnique};
 use crate::session::CallNumber;
 use crate::settle::OneOutcome;
 use crate::unclaimed::Granted;
@@ -239,10 +239,10 @@ impl Queue {
             PushReply::decode_all(reply, run.len())
         } else {
             let unique = run.iter().find(|job| job.unique).unwrap_or(first);
-            let if_held = match unique.on_duplicate {
-                OnDuplicate::Refuse => IfHeld::Refuse,
-                OnDuplicate::Keep => IfHeld::Keep,
-                OnDuplicate::Replace => IfHeld::Replace,
+            let if_duplicate = match unique.on_duplicate {
+                OnDuplicate::Refuse => IfDuplicate::Refuse,
+                OnDuplicate::Keep => IfDuplicate::Keep,
+                OnDuplicate::Replace => IfDuplicate::Replace,
             };
             let items = |out: &mut ByteStrings| {
                 for job in run {
@@ -256,7 +256,7 @@ impl Queue {
                 call_slot: call.slot,
                 call_number: Digits(call.number),
                 call_renew: call.renewal(),
-                if_held: if_held.as_str(),
+                if_duplicate: if_duplicate.as_str(),
             };
             let reply = self.run_numbered("push", durability, declare, items).await?;
             PushReply::decode_each(reply, run.len())

@@ -277,7 +277,7 @@ impl Queue {
     }
 }
 
-/// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the place of the
+/// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the
 /// one that took a wake-up.
 pub(crate) async fn wait_for_wakes(
     queues: &[&Queue],
@@ -289,7 +289,7 @@ pub(crate) async fn wait_for_wakes(
     let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
     let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
     match first.client.wait_for_wakes(first.shared.keys.slot(), &keys, pause, enough).await {
-        Ok(Woken::Yes(place)) => Ok(Some(place)),
+        Ok(Woken::Yes(index)) => Ok(Some(index)),
         Ok(_) => Ok(None),
         Err(error) if error.is_transient() => {
             tokio::time::sleep_until(until).await;

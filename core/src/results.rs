@@ -56,7 +56,7 @@ impl Queue {
 
     async fn wait_result_until(&self, id: &str, until: Instant) -> Result<Data, Error> {
         let mut first = true;
-        let mut was_told = false;
+        let mut was_woken = false;
         loop {
             match self.look_for_result(id).await? {
                 AwaitedReply::Done(result) => return Data::from_json(result, usize::MAX),
@@ -77,10 +77,10 @@ impl Queue {
                 let message = "the job is not done yet: wait again, or look with find where it is";
                 return Err(Error::new(ErrorKind::Timeout, message));
             }
-            if std::mem::take(&mut was_told) {
+            if std::mem::take(&mut was_woken) {
                 tokio::time::sleep_until(until.min(now + AFTER_NOTHING)).await;
             }
-            was_told = self.wait_until_done(id, until.min(Instant::now() + LOOK_AGAIN)).await?;
+            was_woken = self.wait_until_done(id, until.min(Instant::now() + LOOK_AGAIN)).await?;
         }
     }
 

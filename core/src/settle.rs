@@ -151,11 +151,11 @@ impl Queue {
 
 /// The script takes acks first, and so do its flags: puts them back into the order in which the outcomes were given.
 fn in_given_order(are_acks: &[bool], flags: Vec<bool>) -> Vec<bool> {
-    let acks = (0..are_acks.len()).filter(|&place| are_acks[place]);
-    let others = (0..are_acks.len()).filter(|&place| !are_acks[place]);
+    let acks = (0..are_acks.len()).filter(|&index| are_acks[index]);
+    let others = (0..are_acks.len()).filter(|&index| !are_acks[index]);
     let mut in_order = vec![false; are_acks.len()];
-    for (place, flag) in acks.chain(others).zip(flags) {
-        in_order[place] = flag;
+    for (index, flag) in acks.chain(others).zip(flags) {
+        in_order[index] = flag;
     }
     in_order
 }

@@ -156,21 +156,21 @@ async fn look_at_all(
 ) -> Result<(Unclaimed, bool), Error> {
     let mut jobs = Unclaimed::default();
     let mut had_entries = false;
-    'places: for &place in order {
+    'turns: for &index in order {
         let mut more = true;
         while more {
             let left = options.most() - jobs.len();
             if left == 0 {
-                break 'places;
+                break 'turns;
             }
-            match look_at(&mut turns[place], &options.clone().max(left), !jobs.is_empty()).await {
+            match look_at(&mut turns[index], &options.clone().max(left), !jobs.is_empty()).await {
                 Ok(look) => {
                     had_entries |= look.had_entries;
                     more = look.more;
                     jobs.extend(look.jobs);
                 }
                 Err(error) if jobs.is_empty() => return Err(error),
-                Err(_) => break 'places, // what is leased must reach the caller
+                Err(_) => break 'turns, // what is leased must reach the caller
             }
         }
     }
@@ -250,8 +250,8 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     if turns.len() > 1 && turns[0].queue.client.waits_together() {
         // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
         if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {
-            if let Some(place) = woken {
-                turns[place].woken = true;
+            if let Some(index) = woken {
+                turns[index].woken = true;
             }
             return Ok(());
         }
@@ -276,9 +276,9 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     drop(waits);
     // All of them before an error goes to the caller: a wake-up that came beside it must be passed on.
     let mut outcome = Ok(());
-    for (place, result) in ended {
+    for (index, result) in ended {
         match result {
-            Ok(woken) => turns[place].woken |= woken.is_some(),
+            Ok(woken) => turns[index].woken |= woken.is_some(),
             Err(error) => outcome = Err(error),
         }
     }
@@ -291,31 +291,31 @@ fn poll_each(
     context: &mut Context<'_>,
     ended: &mut Vec<(usize, Result<Option<usize>, Error>)>,
 ) -> Poll<()> {
-    for (place, wait) in waits.iter_mut().enumerate() {
+    for (index, wait) in waits.iter_mut().enumerate() {
         if let Some(Poll::Ready(result)) = wait.as_mut().map(|wait| wait.as_mut().poll(context)) {
-            ended.push((place, result));
+            ended.push((index, result));
             *wait = None;
         }
     }
     if ended.is_empty() { Poll::Pending } else { Poll::Ready(()) }
 }
 
-/// A new order, in which each place goes to one of those left with a chance in proportion to its weight.
+/// A new order, in which each index goes to one of those left with a chance in proportion to its weight.
 pub(crate) fn weighted_order(weights: &[u32]) -> Result<Vec<usize>, Error> {
     let mut random = getrandom::u64()
         .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
     let mut left: Vec<usize> = (0..weights.len()).collect();
     let mut order = Vec::with_capacity(weights.len());
     while !left.is_empty() {
-        let total: u64 = left.iter().map(|&place| u64::from(weights[place])).sum();
+        let total: u64 = left.iter().map(|&index| u64::from(weights[index])).sum();
         // The finalizer of splitmix64 (Steele, Lea, Flood 2014).
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut drawn = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         drawn = (drawn ^ (drawn >> 31)) % total;
         let mut chosen = 0;
-        for (at, &place) in left.iter().enumerate() {
-            let weight = u64::from(weights[place]);
+        for (at, &index) in left.iter().enumerate() {
+            let weight = u64::from(weights[index]);
             if drawn < weight {
                 chosen = at;
                 break;

@@ -8,7 +8,7 @@
 //! | `engine.rs` | the handle, and the thread |
 //! | `fetch.rs` | the loop that calls the server |
 //! | `desk.rs`, `desk/` | what the loop and the executors share |
-//! | `executor.rs` | a place where a handler runs |
+//! | `executor.rs` | runs one handler at a time |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | tells the queues that the worker is alive |
@@ -103,12 +103,12 @@ impl WorkerSettings {
         if self.queues.is_empty() {
             return Err(Error::invalid("a worker needs at least one queue"));
         }
-        for (place, (name, weight)) in self.queues.iter().enumerate() {
+        for (index, (name, weight)) in self.queues.iter().enumerate() {
             client.queue_or_part(name)?;
             if !(1..=MAX_WEIGHT).contains(weight) {
                 return Err(Error::invalid(format!("the weight of a queue is 1 to {MAX_WEIGHT}, not {weight}")));
             }
-            if self.queues[..place].iter().any(|(earlier, _)| earlier == name) {
+            if self.queues[..index].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Error::invalid(format!("the queue '{name}' is given twice: once is enough")));
             }
         }

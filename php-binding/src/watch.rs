@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use duly::ErrorKind;
-use duly::blocking::process::{self, Heeder};
+use duly::blocking::process::{self, StopOnSignal};
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
 
@@ -52,10 +52,10 @@ impl Watch {
         });
         // The thread may start late: what comes from now on counts.
         let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
-        let heeder = Heeder::since(process::came());
+        let on_signal = StopOnSignal::since(process::came());
         let thread = std::thread::Builder::new().name("duly-watch".to_owned());
         let thread =
-            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &heeder))).map_err(|error| {
+            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &on_signal))).map_err(|error| {
                 duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
             })?;
         *watch.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
@@ -108,10 +108,10 @@ impl Watch {
         std::mem::take(&mut *events)
     }
 
-    fn run(&self, engine: &Weak<Engine>, heeder: &Heeder) {
+    fn run(&self, engine: &Weak<Engine>, on_signal: &StopOnSignal) {
         let mut has_ended = false;
         while let Some(engine) = engine.upgrade() {
-            let Ok(event) = engine.event(LOOK_UP, &mut Heeding { engine: &engine, heeder }) else {
+            let Ok(event) = engine.event(LOOK_UP, &mut SignalCheck { engine: &engine, on_signal }) else {
                 return;
             };
             if self.ended.load(Ordering::Acquire) {
@@ -163,16 +163,16 @@ impl Watch {
 }
 
 /// Stops the engine at each signal, while the thread waits for events.
-struct Heeding<'a> {
+struct SignalCheck<'a> {
     engine: &'a Engine,
-    heeder: &'a Heeder,
+    on_signal: &'a StopOnSignal,
 }
 
-impl Interrupt for Heeding<'_> {
+impl Interrupt for SignalCheck<'_> {
     type Error = duly::Error;
 
     fn check(&mut self) -> Result<(), duly::Error> {
-        self.heeder.look(self.engine);
+        self.on_signal.check(self.engine);
         Ok(())
     }
 }

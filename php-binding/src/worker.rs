@@ -302,7 +302,7 @@ impl WorkerEngine {
     /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
         let Some(inner) = self.inner() else { return Ok(Vec::new()) };
-        inner.watch.take_events().iter().map(|event| Ok(inner.told(event)?)).collect()
+        inner.watch.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
     }
 
     /// The hooks of this failed job, of which `events` told, were called.
@@ -313,8 +313,8 @@ impl WorkerEngine {
             failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
         };
         let mut failed = inner.failed.borrow_mut();
-        if let Some(place) = failed.iter().position(is_it) {
-            inner.engine.heard(&failed.swap_remove(place));
+        if let Some(index) = failed.iter().position(is_it) {
+            inner.engine.heard(&failed.swap_remove(index));
         }
     }
 
@@ -353,10 +353,10 @@ impl WorkerEngine {
 
     /// Has the engines of this process stop at these signals too, even while PHP is busy and sees none; PHP must have handlers
     /// for them. False if it has none.
-    pub fn heed(signals: &ZendHashTable) -> bool {
+    pub fn listen(signals: &ZendHashTable) -> bool {
         let mut all = true;
         for signal in crate::convert::values(signals) {
-            all &= signal.long().is_some_and(process::heed);
+            all &= signal.long().is_some_and(process::listen);
         }
         all
     }
@@ -399,7 +399,7 @@ fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Tex
 }
 
 impl Inner {
-    fn told(&self, event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
+    fn array_of(&self, event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
         let level = if event.is_error() {
             "error"
         } else if event.is_warning() {
@@ -407,21 +407,21 @@ impl Inner {
         } else {
             "info"
         };
-        let mut told =
+        let mut fields =
             BTreeMap::from([("level", level.into_zval(false)?), ("text", event.to_string().into_zval(false)?)]);
         if let Some(AboutJob { queue, id, name, attempt, .. }) = event.job() {
-            told.insert("queue", queue.as_str().into_zval(false)?);
-            told.insert("id", id.as_str().into_zval(false)?);
-            told.insert("name", name.as_deref().into_zval(false)?);
-            told.insert("attempt", attempt.into_zval(false)?);
+            fields.insert("queue", queue.as_str().into_zval(false)?);
+            fields.insert("id", id.as_str().into_zval(false)?);
+            fields.insert("name", name.as_deref().into_zval(false)?);
+            fields.insert("attempt", attempt.into_zval(false)?);
         }
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event
             && let Some(job) = self.engine.failed_job(failed)
         {
-            told.insert("failed", Job::new(job).into_zval(false)?);
-            told.insert("error", failed.error().into_zval(false)?);
+            fields.insert("failed", Job::new(job).into_zval(false)?);
+            fields.insert("error", failed.error().into_zval(false)?);
             self.failed.borrow_mut().push(Arc::clone(failed));
         }
-        Ok(told)
+        Ok(fields)
     }
 }

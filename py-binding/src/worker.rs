@@ -39,7 +39,7 @@ pub(crate) struct WorkerEngine {
 impl WorkerEngine {
     #[new]
     #[pyo3(signature = (
-        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, patience=None, heeded=None
+        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, patience=None, signals_seen=None
     ))]
     #[allow(clippy::too_many_arguments)] // they have names
     fn new(
@@ -51,13 +51,13 @@ impl WorkerEngine {
         max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text<Name>>,
         patience: Option<f64>,
-        heeded: Option<u64>,
+        signals_seen: Option<u64>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
         let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
         let engine = Arc::new(py.detach(|| blocking::Engine::start(client, settings)).or_raise()?);
-        let watchdog = Watchdog::start(&engine, patience.map(Duration::from_secs_f64), heeded).or_raise()?;
+        let watchdog = Watchdog::start(&engine, patience.map(Duration::from_secs_f64), signals_seen).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {
             Ok((queue.name().to_owned(), Py::new(py, Queue::new(queue.clone()))?))
         };
@@ -96,7 +96,7 @@ impl WorkerEngine {
     fn listen(signals: Vec<i64>) -> u64 {
         let before = process::came();
         for signal in signals {
-            process::heed(signal);
+            process::listen(signal);
         }
         before
     }
@@ -108,8 +108,8 @@ impl WorkerEngine {
     }
 
     /// Handle the signals that came since the last call: stop once for each.
-    fn heed(&self) {
-        self.watchdog.heed(&self.engine);
+    fn handle_signals(&self) {
+        self.watchdog.handle_signals(&self.engine);
     }
 
     /// Return the next event; None if there is none within the wait, or if the engine has ended.
@@ -234,7 +234,7 @@ impl WorkerEvent {
     fn new(event: &duly::worker::WorkerEvent) -> Self {
         use duly::worker::WorkerEvent as Event;
         let job = event.job();
-        let told = Self {
+        let common = Self {
             text: event.to_string(),
             is_warning: event.is_warning(),
             is_error: event.is_error(),
@@ -249,13 +249,13 @@ impl WorkerEvent {
         };
         match event {
             Event::Interrupted { executor, run, why, .. } => {
-                Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..told }
+                Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..common }
             }
-            Event::Failed { failed, .. } => Self { failed: failed.clone(), ..told },
+            Event::Failed { failed, .. } => Self { failed: failed.clone(), ..common },
             Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } | Event::Trimmed { queue, .. } => {
-                Self { queue: Some(queue.clone()), ..told }
+                Self { queue: Some(queue.clone()), ..common }
             }
-            _ => told,
+            _ => common,
         }
     }
 }

@@ -6,10 +6,10 @@ for i = 1, result_count do
   if flags[tonumber(ARGV[at])] == '1' then
     redis.call('SET', result(i, result_count), ARGV[at + 2], 'PX', ARGV[at + 1])
     -- A hint, as every wake-up: it must not fail the ack.
-    local told = done(i, result_count)
-    redis.pcall('DEL', told)
-    redis.pcall('LPUSH', told, '1')
-    redis.pcall('PEXPIRE', told, 60000)
+    local hint = done(i, result_count)
+    redis.pcall('DEL', hint)
+    redis.pcall('LPUSH', hint, '1')
+    redis.pcall('PEXPIRE', hint, 60000)
   end
 end
 next_item = next_item + 3 * result_count

@@ -37,7 +37,7 @@ pub fn came() -> u64 {
 }
 
 /// Counts this signal from now on, until another handler is set for it; false where the language has set none.
-pub fn heed(signal: i64) -> bool {
+pub fn listen(signal: i64) -> bool {
     let Some((signal, before)) = i32::try_from(signal).ok().zip(usize::try_from(signal).ok()) else { return false };
     let Some(before) = BEFORE.get(before) else { return false };
     // SAFETY: all zeros is a valid action, the calls fill or read it, and it lives until they return. The handler is set with
@@ -69,31 +69,31 @@ pub fn leave_at(signal: i64) {
     }
 }
 
-/// Stops a worker's engine once for each signal, whoever looks first.
-pub struct Heeder {
+/// Stops a worker's engine once for each signal, whoever checks first.
+pub struct StopOnSignal {
     /// In a child that was forked from it the lock may be held for ever.
     pid: u32,
-    heeded: Mutex<u64>,
+    handled: Mutex<u64>,
 }
 
-impl Heeder {
+impl StopOnSignal {
     /// For the signals behind the first so many.
     pub fn since(came: u64) -> Self {
-        Self { pid: std::process::id(), heeded: Mutex::new(came) }
+        Self { pid: std::process::id(), handled: Mutex::new(came) }
     }
 
     /// To be called often.
-    pub fn look(&self, engine: &Engine) {
+    pub fn check(&self, engine: &Engine) {
         if self.pid != std::process::id() {
             return;
         }
-        let mut heeded = self.heeded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);
         let came = came();
         // The second ends the grace, and more say nothing new.
-        for _ in 0..came.saturating_sub(*heeded).min(2) {
+        for _ in 0..came.saturating_sub(*handled).min(2) {
             engine.stop();
         }
-        *heeded = came;
+        *handled = came;
     }
 }
 

@@ -89,7 +89,7 @@ impl Sentinels {
 
     /// This sentinel says that this is the primary. If it is another than before, nobody sends to the old one or waits there
     /// any longer; and if it is news, this sentinel is asked first: others may be behind, as it may be otherwise.
-    pub(super) fn told(&self, at: usize, primary: &Address, is_news: bool) {
+    pub(super) fn follow(&self, at: usize, primary: &Address, is_news: bool) {
         if is_news {
             self.first.store(at, Ordering::Relaxed);
             // Who asks just now may be told what was so before.
@@ -130,10 +130,10 @@ impl Sentinels {
 
     async fn ask(self: &Arc<Self>, dialer: &Arc<Dialer>, deadline: Instant) -> Result<Arc<Server>, Trouble> {
         loop {
-            let heard = self.news.load(Ordering::Acquire);
+            let known_news = self.news.load(Ordering::Acquire);
             let found = self.ask_in_turn(dialer, deadline).await?;
             let mut primary = self.primary.write().unwrap_or_else(PoisonError::into_inner);
-            if self.news.load(Ordering::Acquire) == heard {
+            if self.news.load(Ordering::Acquire) == known_news {
                 *primary = Some(Arc::clone(&found));
                 return Ok(found);
             }

@@ -1,4 +1,4 @@
-//! Hears from the sentinels that another server has become the primary, as go-redis does.
+//! Learns from the sentinels that another server has become the primary, as go-redis does.
 //!
 //! A planned failover leaves the old primary writable until a sentinel demotes it, some ten seconds or more, and what is
 //! written there meanwhile is forgotten with its demotion. No reply of that server would tell.
@@ -18,7 +18,7 @@ use super::sentinel::Sentinels;
 use super::stream;
 
 /// When a sentinel names another primary: the one that leads the failover while it still tells the other replicas, the others
-/// when they hear of its end.
+/// when they learn of its end.
 const CHANNELS: [&str; 2] = ["+failover-state-reconf-slaves", "+switch-master"];
 /// A sentinel that has said nothing for so long is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -35,7 +35,7 @@ pub(super) async fn watch(sentinels: Weak<Sentinels>, dialer: Arc<Dialer>) {
         for (at, address) in addresses {
             if let Some(subscription) = subscribe(&address, &dialer).await {
                 backoff = Backoff::default();
-                heed(&sentinels, at, &address, &dialer, subscription).await;
+                listen(&sentinels, at, &address, &dialer, subscription).await;
             }
             tokio::time::sleep(backoff.next()).await;
         }
@@ -63,7 +63,7 @@ async fn subscribe(address: &Address, dialer: &Dialer) -> Option<PubSub> {
 }
 
 /// Until this sentinel says no more.
-async fn heed(sentinels: &Weak<Sentinels>, at: usize, address: &Address, dialer: &Dialer, subscription: PubSub) {
+async fn listen(sentinels: &Weak<Sentinels>, at: usize, address: &Address, dialer: &Dialer, subscription: PubSub) {
     let (mut asking, mut messages) = subscription.split();
     // It may have happened before the subscription, and a message does not say what every sentinel means by it: ask, and
     // again if that failed.
@@ -74,7 +74,7 @@ async fn heed(sentinels: &Weak<Sentinels>, at: usize, address: &Address, dialer:
             let deadline = Instant::now() + dialer.settings.connect_timeout;
             match sentinels.ask_one(address, dialer, deadline).await {
                 Ok(Some(primary)) => {
-                    sentinels.told(at, &primary, is_news);
+                    sentinels.follow(at, &primary, is_news);
                     (ask, failed) = (false, false);
                 }
                 Err(_) if !failed => failed = true,

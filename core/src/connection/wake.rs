@@ -20,7 +20,7 @@ const CALLED_BACK: Duration = Duration::from_secs(1);
 /// How a wait for a wake-up ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// It took the element, or saw it: in the list at this place of those that it waits for.
+    /// It took the element, or saw it: in the list at this index of those that it waits for.
     Yes(usize),
     /// A connection was lost or left, and perhaps an element with it: look.
     Perhaps,
@@ -105,9 +105,9 @@ impl Shared {
         let (server, left, line) = found?;
         let result = match line {
             Ok((line, None)) => wait_at(&server, line, waited, until, enough, left).await,
-            Ok((line, Some(place))) => {
+            Ok((line, Some(index))) => {
                 server.keep_line(line);
-                Ok(Woken::Yes(place))
+                Ok(Woken::Yes(index))
             }
             Err(trouble) => Err(trouble),
         };
@@ -117,7 +117,7 @@ impl Shared {
         result
     }
 
-    /// A line to wait on, and the place of the element if one that was kept had it already.
+    /// A line to wait on, and the index of the element if one that was kept had it already.
     async fn line_to(
         &self,
         server: &Arc<Server>,
@@ -146,24 +146,24 @@ async fn wait_at(
     enough: Option<&Enough>,
     left: impl Future<Output = ()>,
 ) -> Result<Woken, Trouble> {
-    let told = async {
+    let enough = async {
         match enough {
             Some(enough) => enough.clone().wait_for(|is_enough| *is_enough).await.is_ok(),
             None => std::future::pending().await,
         }
     };
-    let place = tokio::select! {
+    let index = tokio::select! {
         biased; // what has come counts
-        place = line.wait(waited, until) => place?,
+        index = line.wait(waited, until) => index?,
         // Whoever pushes now pushes elsewhere: look there.
         () = left => return Ok(Woken::Perhaps),
-        _ = tokio::time::timeout_at(until, told) => {
+        _ = tokio::time::timeout_at(until, enough) => {
             call_back(server, line).await;
             return Ok(Woken::No);
         }
     };
     server.keep_line(line);
-    Ok(place.map_or(Woken::No, Woken::Yes))
+    Ok(index.map_or(Woken::No, Woken::Yes))
 }
 
 /// Tells the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a
@@ -178,7 +178,7 @@ async fn call_back(server: &Arc<Server>, line: WakeLine) {
     // Many calls are on their way to the link: behind the caller's back, as soon as there is room.
     let server = Arc::clone(server);
     tokio::spawn(async move {
-        if tokio::time::timeout(CALLED_BACK, shared.tell(cmd)).await.is_ok_and(|told| told) {
+        if tokio::time::timeout(CALLED_BACK, shared.tell(cmd)).await.is_ok_and(|is_sent| is_sent) {
             server.keep_line(line);
         }
     });

@@ -50,8 +50,8 @@ impl Waited<'_> {
         }
     }
 
-    /// The place of the list in which this element was, if it is one of those that are waited for.
-    fn place(self, element: &Element<'_>) -> Option<usize> {
+    /// The index of the list in which this element was, if it is one of those that are waited for.
+    fn index_of(self, element: &Element<'_>) -> Option<usize> {
         match (self, element.list) {
             (Self::Take(keys), Some(list)) => keys.iter().position(|key| *key == list),
             (Self::See(_), None) => Some(0),
@@ -156,7 +156,7 @@ impl WakeLine {
         }
     }
 
-    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and the place of what was woken if it is
+    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and the index of what was woken if it is
     /// among what is waited for now.
     pub(super) async fn settle(mut self, waited: Waited<'_>, until: Instant) -> Option<(Self, Option<usize>)> {
         let until = until.min(Instant::now() + SETTLE);
@@ -171,14 +171,14 @@ impl WakeLine {
             return matches!(value, Value::Nil).then_some((self, None));
         };
         // Who takes gets what is in the reply; what was only seen is ours if it was the same list.
-        let place = waited.place(&element).filter(|_| is_same || element.list.is_some());
-        if place.is_none()
+        let index = waited.index_of(&element).filter(|_| is_same || element.list.is_some());
+        if index.is_none()
             && let Some(bytes) = element.give_back()
         {
             self.write(&bytes).await.ok()?;
             tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
         }
-        Some((self, place))
+        Some((self, index))
     }
 
     /// Waits for the element and gives its place; none when the server ended the wait. A future dropped half-way leaves a line
@@ -194,8 +194,8 @@ impl WakeLine {
         match &value {
             Value::ServerError(said) => Err(classify::server_error(said, &self.address)),
             Value::Nil => Ok(None),
-            value => match Element::of(value).and_then(|element| waited.place(&element)) {
-                Some(place) => Ok(Some(place)),
+            value => match Element::of(value).and_then(|element| waited.index_of(&element)) {
+                Some(index) => Ok(Some(index)),
                 None => Err(Trouble::no_answer(Error::new(
                     ErrorKind::Protocol,
                     format!("{} answered a wait with something that is not a valid reply", self.address),

@@ -22,16 +22,16 @@ pub(super) enum Mode {
 /// A lock that is given up by unlocking, not only by closing: a process forked meanwhile by another thread has a copy
 /// of the file, and closing ours would leave the lock with that process for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Held(Option<File>);
+pub(super) struct FileLock(Option<File>);
 
-impl Held {
+impl FileLock {
     /// The file with its lock still on it, to be given up by closing.
     pub(super) fn keep(mut self) -> File {
         self.0.take().expect("a lock is held until it is kept or dropped")
     }
 }
 
-impl Drop for Held {
+impl Drop for FileLock {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
             let _ = flock(file, libc::LOCK_UN);
@@ -39,7 +39,7 @@ impl Drop for Held {
     }
 }
 
-pub(super) fn wait(path: &Path, mode: Mode, patience: Duration) -> Result<Held, Error> {
+pub(super) fn wait(path: &Path, mode: Mode, patience: Duration) -> Result<FileLock, Error> {
     let file = open(path)?;
     let operation = match mode {
         Mode::Shared => libc::LOCK_SH,
@@ -56,7 +56,7 @@ pub(super) fn wait(path: &Path, mode: Mode, patience: Duration) -> Result<Held, 
         }
         std::thread::sleep(TRY_AGAIN);
     }
-    Ok(Held(Some(file)))
+    Ok(FileLock(Some(file)))
 }
 
 /// Does nobody hold this lock at this moment?

@@ -2,8 +2,8 @@
 
 use crate::keys::Levels;
 use crate::script::{
-    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfHeld, PeekedReply, Renewal, ReserveReply,
-    Verb,
+    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, PeekedReply, Renewal,
+    ReserveReply, Verb,
 };
 use crate::unheard::Claim;
 
@@ -74,7 +74,7 @@ pub(super) type UniqueItem = (String, Record, Due, Option<Returned>);
 #[derive(Debug, Clone)]
 pub(super) enum Command {
     Push { call: CallId, level: u8, due: Due, items: Vec<(String, Record)> },
-    PushUnique { call: CallId, if_held: IfHeld, items: Vec<UniqueItem> },
+    PushUnique { call: CallId, if_duplicate: IfDuplicate, items: Vec<UniqueItem> },
     Reserve(ReserveCall),
     Settle { call: CallId, outcomes: Vec<Outcome> },
     Extend { lease_ms: u64, leases: Vec<(String, u64)> },
@@ -184,7 +184,7 @@ impl State {
         let levels = sent.levels;
         let result = match &sent.command {
             Command::Push { call, level, due, items } => self.push(levels, call, *level, *due, items),
-            Command::PushUnique { call, if_held, items } => self.push_unique(levels, call, *if_held, items),
+            Command::PushUnique { call, if_duplicate, items } => self.push_unique(levels, call, *if_duplicate, items),
             Command::Reserve(reserve) => self.reserve(levels, reserve),
             Command::Settle { call, outcomes } => self.settle(levels, call, outcomes),
             Command::Extend { lease_ms, leases } => self.extend(*lease_ms, leases),

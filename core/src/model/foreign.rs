@@ -1,7 +1,7 @@
 //! What stands outside of the model: keys of a foreign type, and a server without memory.
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{By, Due, IfHeld, Renewal, Verb};
+use crate::script::{By, Due, IfDuplicate, Renewal, Verb};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
@@ -51,7 +51,7 @@ impl Stage {
     fn push(&mut self, id: &str, key: Option<&str>, due: Due) {
         let call = self.call();
         let items = vec![(id.to_owned(), record(key), due, None)];
-        self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        self.send(Command::PushUnique { call, if_duplicate: IfDuplicate::Refuse, items }).unwrap();
     }
 
     fn reserve(&mut self, want: usize, lease_ms: u64, outcomes: Vec<Outcome>) -> Command {
@@ -90,7 +90,7 @@ impl Stage {
         let over = self.lease_one(10);
         let last = Record { max_retries: 0, ..record(Some("x")) };
         let (call, items) = (self.call(), vec![("last".to_owned(), last, Due::Now, None)]);
-        self.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+        self.send(Command::PushUnique { call, if_duplicate: IfDuplicate::Refuse, items }).unwrap();
         self.lease_one(10);
         self.push("ready", Some("r"), Due::Now);
         if self.is_limited {
@@ -125,24 +125,24 @@ impl Stage {
             Command::Push { call: self.call(), level: 5, due: Due::After(50), items: vec![new("n1", None)] },
             Command::PushUnique {
                 call: self.call(),
-                if_held: IfHeld::Refuse,
+                if_duplicate: IfDuplicate::Refuse,
                 items: vec![unique("n1", Some("n"), Due::Now)],
             },
             Command::PushUnique {
                 call: self.call(),
-                if_held: IfHeld::Keep,
+                if_duplicate: IfDuplicate::Keep,
                 items: vec![unique("n1", None, Due::After(9))],
             },
-            Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::Now) },
-            Command::PushUnique { call: self.call(), if_held: IfHeld::Replace, items: item(Due::After(9)) },
+            Command::PushUnique { call: self.call(), if_duplicate: IfDuplicate::Replace, items: item(Due::Now) },
+            Command::PushUnique { call: self.call(), if_duplicate: IfDuplicate::Replace, items: item(Due::After(9)) },
             Command::PushUnique {
                 call: self.call(),
-                if_held: IfHeld::Refuse,
+                if_duplicate: IfDuplicate::Refuse,
                 items: vec![unique("n1", None, Due::Now), unique("n2", Some("n"), Due::After(9))],
             },
             Command::PushUnique {
                 call: self.call(),
-                if_held: IfHeld::Refuse,
+                if_duplicate: IfDuplicate::Refuse,
                 items: vec![("n1".to_owned(), record(None), Due::Now, Some(Returned::default()))],
             },
             self.reserve(5, 100, Vec::new()),
@@ -194,11 +194,11 @@ fn foreign_types_lose_no_job(is_limited: bool) {
     names.extend(["ready:5".to_owned(), "ready:7".to_owned(), "done:held".to_owned(), format!("call:{CLIENT}")]);
     let mut half_done = Vec::new();
     for name in names.iter().filter(|name| *name != "meta") {
-        for place in 0.. {
+        for index in 0.. {
             let (held, _) = stage.fill();
-            let Some(command) = stage.commands(held).into_iter().nth(place / 3) else { break };
+            let Some(command) = stage.commands(held).into_iter().nth(index / 3) else { break };
             // Leases are over; a job is due; neither.
-            stage.server.set_clock(&stage.keys, START + [20, 8, 1][place % 3]);
+            stage.server.set_clock(&stage.keys, START + [20, 8, 1][index % 3]);
             let key = stage.keys.spell(Key::Jobs).replace("jobs", name);
             stage.server.command(&["SET", &key, "foreign"]);
             let before = stage.dump_without(name);
@@ -242,7 +242,7 @@ fn a_full_server_takes_neither_results_nor_replacements() {
     let mut stage = Stage::new();
     let (held, _) = stage.fill();
     let refused = |command: &Command| {
-        let replaces = matches!(command, Command::PushUnique { if_held: IfHeld::Replace, .. });
+        let replaces = matches!(command, Command::PushUnique { if_duplicate: IfDuplicate::Replace, .. });
         replaces || leaves_a_result(command)
     };
     let commands: Vec<_> = stage.commands(held).into_iter().filter(refused).collect();
@@ -271,9 +271,9 @@ fn work_ends_on_a_full_server(is_limited: bool) {
                 | Command::Limit { .. }
         ) && !leaves_a_result(command)
     };
-    for place in 0.. {
+    for index in 0.. {
         let (held, _) = stage.fill();
-        let Some(command) = stage.commands(held).into_iter().nth(place) else { break };
+        let Some(command) = stage.commands(held).into_iter().nth(index) else { break };
         let ends_work = ends_work(&command);
         let shown = format!("{command:?}");
         stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -330,7 +330,7 @@ fn a_key_whose_job_is_gone_blocks_nobody() {
     stage.server.command(&["HDEL", &stage.key(Key::Jobs), "later"]);
     let items = vec![("n".to_owned(), record(Some("l")), Due::Now, None)];
     let call = stage.call();
-    let push = Command::PushUnique { call, if_held: IfHeld::Refuse, items };
+    let push = Command::PushUnique { call, if_duplicate: IfDuplicate::Refuse, items };
     assert_eq!(stage.send(push), Ok(Answer::Text("created".to_owned())));
     assert_eq!(stage.holder("l").as_deref(), Some("n"));
     stage.server.command(&["HSET", &stage.key(Key::Keys), "f", "gone"]);
@@ -434,7 +434,7 @@ fn a_full_server_answers_calls_that_find_nothing_to_do() {
         Command::Reschedule { call: stage.call(), by: By::Key, name: "k".to_owned(), due: Due::Now },
         Command::PushUnique {
             call: stage.call(),
-            if_held: IfHeld::Keep,
+            if_duplicate: IfDuplicate::Keep,
             items: vec![("n".to_owned(), record(Some("k")), Due::Now, None)],
         },
     ];
@@ -454,7 +454,7 @@ impl Stage {
     /// Pushes so many jobs, fails them in one call, and gives how many are in `failed` then.
     fn fail_at_once(&mut self, count: usize) -> usize {
         let round = self.next_number;
-        let ids: Vec<String> = (0..count).map(|place| format!("j{round}-{place}")).collect();
+        let ids: Vec<String> = (0..count).map(|index| format!("j{round}-{index}")).collect();
         let items = ids.iter().map(|id| (id.clone(), record(None))).collect();
         let call = self.call();
         self.send(Command::Push { call, level: 5, due: Due::Now, items }).unwrap();
@@ -497,14 +497,14 @@ fn large_records_are_not_read_only_to_be_left_behind() {
             stage.push("running", None, Due::Now);
             stage.lease_one(100_000);
         }
-        let items = |place: usize| {
-            let size = if small_first && place == 0 { 1 } else { LARGE };
-            (format!("j{place}"), Record { body: format!("\"{}\"", "x".repeat(size)), ..record(None) })
+        let items = |index: usize| {
+            let size = if small_first && index == 0 { 1 } else { LARGE };
+            (format!("j{index}"), Record { body: format!("\"{}\"", "x".repeat(size)), ..record(None) })
         };
-        for place in 0..60 {
-            let (call, (id, record)) = (stage.call(), items(place));
+        for index in 0..60 {
+            let (call, (id, record)) = (stage.call(), items(index));
             let items = vec![(id, record, Due::Now, None)];
-            stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
+            stage.send(Command::PushUnique { call, if_duplicate: IfDuplicate::Refuse, items }).unwrap();
         }
         let take = |stage: &mut Stage| {
             let Command::Reserve(reserve) = stage.reserve(60, 1000, Vec::new()) else { panic!("no reserve") };
@@ -557,12 +557,12 @@ fn names_do_not_outgrow_their_numbers() {
 fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
     const LARGE: usize = 1 << 20;
     let mut stage = Stage::new();
-    for place in 0..6 {
+    for index in 0..6 {
         let large = Record { body: "x".repeat(LARGE), ..record(None) };
         let call = stage.call();
-        let items = vec![(format!("j{place}"), large, Due::Now, None)];
-        stage.send(Command::PushUnique { call, if_held: IfHeld::Refuse, items }).unwrap();
-        stage.lease_one(1000 + place);
+        let items = vec![(format!("j{index}"), large, Due::Now, None)];
+        stage.send(Command::PushUnique { call, if_duplicate: IfDuplicate::Refuse, items }).unwrap();
+        stage.lease_one(1000 + index);
     }
     let call = stage.call();
     stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(9))] }).unwrap();

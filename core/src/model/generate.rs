@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::script::{IfHeld, Verb};
+use crate::script::{IfDuplicate, Verb};
 
 use super::limits::Limits;
 
@@ -116,7 +116,7 @@ pub(super) enum Step {
     },
     PushUnique {
         who: Who,
-        if_held: IfHeld,
+        if_duplicate: IfDuplicate,
         items: Vec<(Pick, NewRecord, When)>,
     },
     Reserve {
@@ -402,13 +402,14 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     });
     let item = (0..4_usize, record(), when());
     let run = (who(), item, reserve(), endings(), 0..8_usize).prop_map(|(who, item, reserve, endings, pick)| {
-        let (push, wait) = (Step::PushUnique { who, if_held: IfHeld::Keep, items: vec![item] }, Step::Await { pick });
+        let (push, wait) =
+            (Step::PushUnique { who, if_duplicate: IfDuplicate::Keep, items: vec![item] }, Step::Await { pick });
         vec![push, wait.clone(), reserve, Step::Settle { who, endings }, wait]
     });
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
     });
-    let told = (reserve(), deed(), 1..20_u64).prop_map(move |(reserve, deed, ms)| {
+    let settled = (reserve(), deed(), 1..20_u64).prop_map(move |(reserve, deed, ms)| {
         let look = Step::ProgressOf { leases: vec![0] };
         let note = Step::Progress { lease: 0, token: Token::Granted, fraction: "0.5", text: "so far" };
         vec![reserve.clone(), note, look.clone(), settle(me, deed), Step::Advance(ms), reserve, look]
@@ -441,7 +442,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     );
     let with_key = move |pick, max_retries| {
         let record = NewRecord { level: 5, max_retries, key: Some("k"), name: None, padding: 0, failures: None };
-        Step::PushUnique { who: me, if_held: IfHeld::Keep, items: vec![(pick, record, When::Now)] }
+        Step::PushUnique { who: me, if_duplicate: IfDuplicate::Keep, items: vec![(pick, record, When::Now)] }
     };
     let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let last = prop_oneof![
@@ -451,9 +452,9 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     ];
     let two_of_one_key = last
         .prop_map(move |last| vec![with_key(0, 0), take(300, 100), settle(me, fail_now.clone()), with_key(1, 5), last]);
-    let (run, again, told, limited, by_name, died) =
-        (run.boxed(), again.boxed(), told.boxed(), limited.boxed(), by_name().boxed(), died().boxed()); // or the stack of a test thread is too small
-    prop_oneof![1 => many, 8 => died, 12 => run, 12 => again, 6 => told, 6 => limited, 8 => by_name, 2 => two_of_one_key]
+    let (run, again, settled, limited, by_name, died) =
+        (run.boxed(), again.boxed(), settled.boxed(), limited.boxed(), by_name().boxed(), died().boxed()); // or the stack of a test thread is too small
+    prop_oneof![1 => many, 8 => died, 12 => run, 12 => again, 6 => settled, 6 => limited, 8 => by_name, 2 => two_of_one_key]
 }
 
 /// Workers that fetch ahead, say what starts, and die.
@@ -585,7 +586,7 @@ fn names_limits() -> impl Strategy<Value = Vec<(&'static str, Limits)>> {
 fn step() -> impl Strategy<Value = Step> {
     let count = prop_oneof![30 => 1..4_usize, 1 => 105..230_usize];
     let cap = prop_oneof![3 => 1..4_usize, 1 => Just(1000)];
-    let if_held = select(vec![IfHeld::Refuse, IfHeld::Keep, IfHeld::Replace, IfHeld::Replace]);
+    let if_duplicate = select(vec![IfDuplicate::Refuse, IfDuplicate::Keep, IfDuplicate::Replace, IfDuplicate::Replace]);
     let item = (0..4_usize, record(), when());
     let moving = prop_oneof![
         9 => prop_oneof![3 => Just(1), 3 => Just(10), 2 => Just(100), 1 => Just(1500)].prop_map(Step::Advance),
@@ -594,8 +595,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => select(vec![1, 50, 50, 5000]).prop_map(Step::SetBack),
         10 => (who(), count, record(), when())
             .prop_map(|(who, count, record, when)| Step::Push { who, count, record, when }),
-        16 => (who(), if_held, prop::collection::vec(item, 1..4))
-            .prop_map(|(who, if_held, items)| Step::PushUnique { who, if_held, items }),
+        16 => (who(), if_duplicate, prop::collection::vec(item, 1..4))
+            .prop_map(|(who, if_duplicate, items)| Step::PushUnique { who, if_duplicate, items }),
         28 => reserve(),
         18 => (who(), endings()).prop_map(|(who, endings)| Step::Settle { who, endings }),
         4 => (lease(), token(), select(vec!["0", "0.25", "1"]), select(vec!["", "half; way"]))

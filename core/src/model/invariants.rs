@@ -8,7 +8,7 @@ use crate::script::{Renewal, ReserveReply, ReserveStatus};
 use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::Limits;
 use super::names::NameLimit;
-use super::state::{Lease, Place, State};
+use super::state::{JobState, Lease, State};
 use super::step_reserve::promote_cap;
 
 /// What only the past can tell.
@@ -18,7 +18,7 @@ pub(super) struct History {
     tokens: BTreeMap<String, u64>,
     /// Jobs that were acked, and not pushed again since.
     acked: BTreeSet<String>,
-    /// Jobs that made place for another.
+    /// Jobs that another one replaced.
     replaced: u64,
     /// Calls that had their answer: client, slot and number.
     answered: BTreeSet<(String, usize, u64)>,
@@ -45,7 +45,7 @@ macro_rules! ensure {
 impl History {
     /// One step took the queue from `before` to `after`.
     pub(super) fn check(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
-        check_places(after)?;
+        check_states(after)?;
         check_keys(after)?;
         check_names(after)?;
         check_remains(after)?;
@@ -201,18 +201,19 @@ impl History {
         }
         ensure!(levels.is_sorted(), "I7: {levels:?} is not the order of the levels");
         let is_parked = |id: &str| after.parked.contains_key(id) && !after.is_some_takeable();
-        let is_ready = after.indexed().iter().any(|(id, place)| *place == Place::Ready && !is_parked(id));
+        let is_ready = after.indexed().iter().any(|(id, state)| *state == JobState::Ready && !is_parked(id));
         if !is_again {
             self.check_limits(before, reply, after)?;
         }
-        let is_held = after.room().is_none();
-        let next_start = after.next_start_us().filter(|_| !is_again && !is_held && reply.status == ReserveStatus::None);
+        let is_at_limit = after.room().is_none();
+        let next_start =
+            after.next_start_us().filter(|_| !is_again && !is_at_limit && reply.status == ReserveStatus::None);
         let next_start = next_start.filter(|_| reserve.want > 0).map(|at| Duration::from_micros(at - after.now_us()));
         ensure!(
-            next_start.is_none_or(|next| reply.next_in.is_some_and(|told| told <= next)),
+            next_start.is_none_or(|next| reply.next_in.is_some_and(|wait| wait <= next)),
             "a worker is not told when the rate of a name lets the next job start: {reply:?}"
         );
-        let is_idle = !is_held && reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
+        let is_idle = !is_at_limit && reply.status == ReserveStatus::None && reserve.want > 0 && !is_again;
         ensure!(
             !is_idle || !is_ready || reply.next_in == Some(Duration::ZERO),
             "a worker is told to wait while a job is ready"
@@ -263,13 +264,13 @@ fn check_rate(limits: Limits, starts: &[u64], now_us: u64) -> Result<(), String>
     Ok(())
 }
 
-/// I1: every job is in exactly one place, and every entry that counts has a job.
-fn check_places(after: &State) -> Result<(), String> {
+/// I1: every job is in exactly one state, and every entry that counts has a job.
+fn check_states(after: &State) -> Result<(), String> {
     let indexed = after.indexed();
-    for (id, place) in &indexed {
-        ensure!(after.records.contains_key(*id), "I1: {id} is {place:?} and has no record");
-        let places = indexed.iter().filter(|(other, _)| other == id).count();
-        ensure!(places == 1 || indexed.len() > 100, "I1: {id} is in {places} places");
+    for (id, state) in &indexed {
+        ensure!(after.records.contains_key(*id), "I1: {id} is {state:?} and has no record");
+        let states = indexed.iter().filter(|(other, _)| other == id).count();
+        ensure!(states == 1 || indexed.len() > 100, "I1: {id} is in {states} states");
     }
     ensure!(indexed.len() == after.records.len(), "I1: {} entries, {} jobs", indexed.len(), after.records.len());
     for (id, level) in after.delayed.keys() {

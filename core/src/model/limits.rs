@@ -1,7 +1,7 @@
 //! The limits of a queue.
 
 use crate::keys::Levels;
-use crate::script::Held;
+use crate::script::LimitsReply;
 
 use super::command::{Answer, CallId, Refused};
 use super::rate::{self, Rate, RateAt};
@@ -113,8 +113,8 @@ impl State {
         Ok(self.remember(call, "ok".to_owned()))
     }
 
-    pub(super) fn held(&self) -> Held {
-        Held {
+    pub(super) fn limits_reply(&self) -> LimitsReply {
+        LimitsReply {
             limits: self.meta.limits.map_or(String::new(), Limits::text),
             rate_at: self.rate_text().unwrap_or_default(),
         }

@@ -97,12 +97,12 @@ mod tests {
         let mut made: Vec<Made<'_>> = Vec::new();
         for _ in 0..most {
             let mut events: Vec<Event> = vec![Event::Begin(0), Event::Begin(1)];
-            for (place, call) in made.iter().enumerate() {
-                events.push(Event::Arrive(place));
+            for (index, call) in made.iter().enumerate() {
+                events.push(Event::Arrive(index));
                 if call.number.is_some() {
-                    events.push(Event::GiveUp(place));
+                    events.push(Event::GiveUp(index));
                     if call.is_executed {
-                        events.push(Event::Hear(place));
+                        events.push(Event::Hear(index));
                     }
                 }
             }
@@ -114,25 +114,25 @@ mod tests {
                     orders[queue].begun(&id);
                     made.push(Made { queue, id, number: Some(number), is_executed: false });
                 }
-                Event::Arrive(place) => {
-                    let Made { queue, id, .. } = &made[place];
+                Event::Arrive(index) => {
+                    let Made { queue, id, .. } = &made[index];
                     let earlier = servers[*queue].earlier(id);
                     orders[*queue].check(id, earlier == Ok(None), earlier.is_err())?;
                     if earlier == Ok(None) {
                         servers[*queue].remember(id, "ok".to_owned());
                     }
                     let is_executed = earlier.is_ok();
-                    made[place].is_executed |= is_executed;
+                    made[index].is_executed |= is_executed;
                 }
-                Event::Hear(place) => {
-                    let call = &mut made[place];
+                Event::Hear(index) => {
+                    let call = &mut made[index];
                     if let Some(number) = call.number.take() {
                         number.was_answered();
                     }
                     orders[call.queue].ended("c", call.id.number, true);
                 }
-                Event::GiveUp(place) => {
-                    let call = &mut made[place];
+                Event::GiveUp(index) => {
+                    let call = &mut made[index];
                     call.number = None;
                     orders[call.queue].ended("c", call.id.number, false);
                 }

@@ -1,6 +1,6 @@
 //! Sequences that once failed, shortened, each with the name of what it taught.
 
-use crate::script::{IfHeld, Verb};
+use crate::script::{IfDuplicate, Verb};
 
 use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Step, Token, When, Who};
 use super::limits::Limits;
@@ -54,7 +54,7 @@ fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
 
 #[test]
 fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
-    let a = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
     let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
     let promote = Step::Promote { who: ME, cap: 9 };
     let peek = Step::Peek { state: "ready", offset: 1, limit: 5 };
@@ -128,7 +128,7 @@ fn of_large_jobs_only_those_are_read_that_fit() {
     let item = |pick, padding, key| (pick, NewRecord { key, padding, ..PLAIN }, When::Now);
     let (few, keyed) = (120_000, [(0, Some("k")), (50_000, None), (50_000, None), (50_000, None)]);
     let items: Vec<_> = keyed.into_iter().map(|(padding, key)| item(9, padding, key)).collect();
-    let all = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items };
+    let all = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items };
     let purge = |state| Step::Purge { who: ME, state, cap: 9 };
     let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let failed = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
@@ -144,7 +144,7 @@ fn one_call_reads_four_mebibytes_of_failed_records() {
     let large = NewRecord { padding: 1_000_000, max_retries: 0, key: Some("k"), ..PLAIN };
     let keyless = NewRecord { key: None, ..large.clone() };
     let items = std::iter::once(large).chain(std::iter::repeat_n(keyless, 6)).map(|record| (9, record, When::Now));
-    let all = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: items.collect() };
+    let all = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: items.collect() };
     let purge = |state| Step::Purge { who: ME, state, cap: 9 };
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
     holds(&[all.clone(), purge("ready"), purge("ready"), purge("ready")]);
@@ -187,7 +187,7 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
     let other = Who { client: 1, ..ME };
     let item = |who, id| Step::PushUnique {
         who,
-        if_held: IfHeld::Keep,
+        if_duplicate: IfDuplicate::Keep,
         items: vec![(id, NewRecord { key: Some("k"), ..PLAIN }, When::Now)],
     };
     let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
@@ -230,7 +230,7 @@ fn a_place_that_is_given_back_in_a_paused_queue_wakes_nobody() {
 
 #[test]
 fn the_place_of_a_cancelled_job_goes_to_a_waiter() {
-    let a = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
     let cancel = Step::Cancel { who: ME, names: Names::Ids(vec![0]) };
     holds(&[limit(1, 0, 0), a, push(1), reserve(1, MANY_BYTES), Step::TakeWakes, cancel]);
 }
@@ -262,7 +262,7 @@ fn a_job_without_a_name_is_not_of_the_limits_whose_names_were_lost() {
     let look = || wait(false, Vec::new());
     // Such a record has a routing prefix, in which the name is empty.
     let record = NewRecord { max_retries: 0, ..PLAIN };
-    let nameless = Step::PushUnique { who: ME, if_held: IfHeld::Refuse, items: vec![(0, record, When::Now)] };
+    let nameless = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, record, When::Now)] };
     let find = Step::Find { by_key: None, pick: 0 };
     holds(&[of_mail(1, 0, 0), push_mail(3), look(), look(), Step::LoseMeta, look(), nameless, find]);
 }

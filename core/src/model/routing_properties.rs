@@ -157,10 +157,10 @@ fn lua_and_rust_read_the_same_routing_prefix() {
             .into_iter()
             .map(str::to_owned)
             .collect();
-    for place in 0..4 {
+    for index in 0..4 {
         for number in numbers {
             let mut parts = ["5", "5", "1", "2"];
-            parts[place] = number;
+            parts[index] = number;
             records.extend(["knn{}", "kn", "knn", "{}"].map(|rest| format!("{};{rest}", parts.join(";"))));
         }
     }

@@ -171,8 +171,8 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                 }
             })
         }
-        Command::PushUnique { call, if_held, items } => {
-            call!(PushUnique, call { if_held: if_held.as_str() }, |out| {
+        Command::PushUnique { call, if_duplicate, items } => {
+            call!(PushUnique, call { if_duplicate: if_duplicate.as_str() }, |out| {
                 for (id, record, due, note) in items {
                     out.push(id.as_bytes());
                     out.push(&record.bytes());

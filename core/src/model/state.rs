@@ -119,16 +119,16 @@ pub(super) struct Calls {
     pub(super) is_fresh: bool,
 }
 
-/// Where a job is.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum JobState {
     Delayed,
     Ready,
     Reserved,
     Failed,
 }
 
-impl Place {
+impl JobState {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Delayed => "delayed",
@@ -239,15 +239,15 @@ impl State {
     }
 
     /// The index that the job is in.
-    pub(super) fn place_of(&self, id: &str) -> Place {
+    pub(super) fn state_of(&self, id: &str) -> JobState {
         if self.delayed.keys().any(|(delayed, _)| delayed == id) {
-            Place::Delayed
+            JobState::Delayed
         } else if self.leases.contains_key(id) {
-            Place::Reserved
+            JobState::Reserved
         } else if self.failed.contains_key(id) {
-            Place::Failed
+            JobState::Failed
         } else {
-            Place::Ready
+            JobState::Ready
         }
     }
 
@@ -261,20 +261,20 @@ impl State {
 
     /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts. `look_back`: unless it is
     /// among the last hundred.
-    pub(super) fn leave_place(&mut self, id: &str, level: u8, place: Place, look_back: bool) {
-        match place {
-            Place::Delayed => {
+    pub(super) fn leave_state(&mut self, id: &str, level: u8, state: JobState, look_back: bool) {
+        match state {
+            JobState::Delayed => {
                 self.delayed.remove(&(id.to_owned(), level));
             }
-            Place::Reserved => {
+            JobState::Reserved => {
                 self.leases.remove(id);
                 self.places.remove(id);
             }
-            Place::Failed => {
+            JobState::Failed => {
                 self.failed.remove(id);
             }
-            Place::Ready if self.parked.remove(id).is_some() => {}
-            Place::Ready => {
+            JobState::Ready if self.parked.remove(id).is_some() => {}
+            JobState::Ready => {
                 let list = self.ready.entry(level).or_default();
                 let at = list.iter().position(|entry| entry.counts && entry.id == id);
                 let at = at.expect("a job that is nowhere else is in its ready list");
@@ -288,14 +288,14 @@ impl State {
     }
 
     /// Removes a job for good and says where it was.
-    pub(super) fn remove(&mut self, id: &str, look_back: bool) -> Option<Place> {
+    pub(super) fn remove(&mut self, id: &str, look_back: bool) -> Option<JobState> {
         let record = self.records.get(id)?.clone();
-        let place = self.place_of(id);
-        self.leave_place(id, record.level, place, look_back);
+        let state = self.state_of(id);
+        self.leave_state(id, record.level, state, look_back);
         self.records.remove(id);
         self.returned.remove(id);
         self.free_key(record.key.as_deref(), id);
-        Some(place)
+        Some(state)
     }
 
     /// A key is only ever taken from the job that holds it.
@@ -398,13 +398,13 @@ impl State {
     }
 
     /// All ids that some index names, each as often as it is named.
-    pub(super) fn indexed(&self) -> Vec<(&str, Place)> {
-        let delayed = self.delayed.keys().map(|(id, _)| (id.as_str(), Place::Delayed));
+    pub(super) fn indexed(&self) -> Vec<(&str, JobState)> {
+        let delayed = self.delayed.keys().map(|(id, _)| (id.as_str(), JobState::Delayed));
         let ready = self.ready.values().flatten().filter(|entry| entry.counts);
-        let ready = ready.map(|entry| (entry.id.as_str(), Place::Ready));
-        let parked = self.parked.keys().map(|id| (id.as_str(), Place::Ready));
-        let reserved = self.leases.keys().map(|id| (id.as_str(), Place::Reserved));
-        let failed = self.failed.keys().map(|id| (id.as_str(), Place::Failed));
+        let ready = ready.map(|entry| (entry.id.as_str(), JobState::Ready));
+        let parked = self.parked.keys().map(|id| (id.as_str(), JobState::Ready));
+        let reserved = self.leases.keys().map(|id| (id.as_str(), JobState::Reserved));
+        let failed = self.failed.keys().map(|id| (id.as_str(), JobState::Failed));
         delayed.chain(ready).chain(parked).chain(reserved).chain(failed).collect()
     }
 

@@ -5,7 +5,7 @@ use crate::script::{BeatReply, By, CountsReply, Due, FoundReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
 use super::names::Names;
-use super::state::{Place, Record, State, delayed_member};
+use super::state::{JobState, Record, State, delayed_member};
 
 /// The most bytes of records that one call reads.
 const MOST_BYTES: usize = 4 << 20;
@@ -21,14 +21,14 @@ impl State {
         let now = self.clock;
         self.workers.retain(|_, (until, _)| *until > now);
         let trimmed = self.stats.get("trimmed").copied().unwrap_or(0);
-        let told = self.meta.trimmed_told.unwrap_or(0);
-        let is_told = life_ms > 0 && trimmed != told;
-        if is_told {
+        let reported = self.meta.trimmed_told.unwrap_or(0);
+        let is_news = life_ms > 0 && trimmed != reported;
+        if is_news {
             self.meta.trimmed_told = Some(trimmed);
         }
         let free = self.unheard.values().filter(|&&at| at <= now).count();
         let unheard = (free + self.meta.unheard.len()) as u64;
-        let trimmed = if is_told { trimmed.saturating_sub(told) } else { 0 };
+        let trimmed = if is_news { trimmed.saturating_sub(reported) } else { 0 };
         Ok(Answer::Beat(BeatReply { unheard, trimmed }))
     }
 
@@ -58,9 +58,9 @@ impl State {
             let is_awaited = id.as_ref().and_then(|id| self.records.get(id)).is_some_and(Record::keeps_result);
             let found = id.and_then(|id| Some((self.remove(&id, false)?, id)));
             cancelled += usize::from(found.is_some());
-            is_freed |= matches!(found, Some((Place::Reserved, _)));
+            is_freed |= matches!(found, Some((JobState::Reserved, _)));
             let awaited = if is_awaited { "awaited " } else { "" };
-            lines.push(found.map_or("absent".to_owned(), |(place, id)| format!("{awaited}{} {id}", place.name())));
+            lines.push(found.map_or("absent".to_owned(), |(state, id)| format!("{awaited}{} {id}", state.name())));
         }
         self.count("cancelled", cancelled);
         if is_freed {
@@ -92,17 +92,19 @@ impl State {
         let id = self.resolve(by, name).filter(|id| self.records.contains_key(id));
         let Some(id) = id else { return Ok(self.remember(call, "absent".to_owned())) };
         let level = self.records[&id].level;
-        let place = self.place_of(&id);
-        match (place, self.due_at(due)) {
-            (Place::Reserved | Place::Failed, _) => return Ok(self.remember(call, format!("{} {id}", place.name()))),
-            (Place::Ready, None) => {}
+        let state = self.state_of(&id);
+        match (state, self.due_at(due)) {
+            (JobState::Reserved | JobState::Failed, _) => {
+                return Ok(self.remember(call, format!("{} {id}", state.name())));
+            }
+            (JobState::Ready, None) => {}
             (_, Some(at)) => {
-                self.leave_place(&id, level, place, false);
+                self.leave_state(&id, level, state, false);
                 self.delayed.insert((id.clone(), level), at);
                 self.wake_for(at);
             }
-            (Place::Delayed, None) => {
-                self.leave_place(&id, level, place, false);
+            (JobState::Delayed, None) => {
+                self.leave_state(&id, level, state, false);
                 self.put_at_tail(level, &id);
                 self.wake_one();
             }
@@ -287,7 +289,7 @@ impl State {
             entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
             heads: heads.filter_map(|id| Some((id.clone(), self.records.get(&id)?.bytes()))).collect(),
             stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
-            limits: self.held(),
+            limits: self.limits_reply(),
             names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
             name_counts: self.known_names().iter().map(|limit| number(self.places_of(limit.number))).collect(),
             name_rates: self.known_names().iter().map(|limit| self.name_rate_text(limit.number)).collect(),
@@ -326,20 +328,20 @@ impl State {
     pub(super) fn find(&self, by: By, name: &str) -> Option<FoundReply> {
         let id = self.resolve(by, name)?;
         let level = self.records.get(&id)?.level;
-        let place = self.place_of(&id);
-        let at = match place {
-            Place::Delayed => self.delayed.get(&(id.clone(), level)).copied(),
-            Place::Reserved => Some(self.leases[&id].ends),
-            Place::Failed => Some(self.failed[&id]),
-            Place::Ready => None,
+        let state = self.state_of(&id);
+        let at = match state {
+            JobState::Delayed => self.delayed.get(&(id.clone(), level)).copied(),
+            JobState::Reserved => Some(self.leases[&id].ends),
+            JobState::Failed => Some(self.failed[&id]),
+            JobState::Ready => None,
         };
         Some(FoundReply {
-            state: place.name().to_owned(),
+            state: state.name().to_owned(),
             job: self.peeked(&id, at)?,
             token: self.leases.get(&id).map(|lease| lease.token),
             now: i64::try_from(self.clock).unwrap(),
             paused: self.meta.paused,
-            limits: self.held(),
+            limits: self.limits_reply(),
             reserved: i64::try_from(self.leases.len()).unwrap(),
             names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
             name_count: self.number_of(&id).map(|name| (name, i64::try_from(self.places_of(name)).unwrap())),

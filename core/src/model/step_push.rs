@@ -1,10 +1,10 @@
 //! `push` and `push_unique`.
 
 use crate::keys::Levels;
-use crate::script::{Due, IfHeld, Renewal};
+use crate::script::{Due, IfDuplicate, Renewal};
 
 use super::command::{Answer, CallId, Refused, UniqueItem};
-use super::state::{LARGE, Place, Record, State};
+use super::state::{JobState, LARGE, Record, State};
 
 impl State {
     pub(super) fn push(
@@ -51,7 +51,7 @@ impl State {
         &mut self,
         passed: Levels,
         call: &CallId,
-        if_held: IfHeld,
+        if_duplicate: IfDuplicate,
         items: &[UniqueItem],
     ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
@@ -67,13 +67,13 @@ impl State {
         for (id, record, due, note) in items {
             let mut line = "created".to_owned();
             if let Some(holder) = self.holder_of(id, record.key.as_deref()) {
-                match if_held {
-                    IfHeld::Refuse => line = format!("duplicate {holder}"),
-                    IfHeld::Keep => line = format!("kept {holder}"),
-                    IfHeld::Replace => {
+                match if_duplicate {
+                    IfDuplicate::Refuse => line = format!("duplicate {holder}"),
+                    IfDuplicate::Keep => line = format!("kept {holder}"),
+                    IfDuplicate::Replace => {
                         // The id may be held by one job and the key by another: both go, the last is named.
                         while let Some(holder) = self.holder_of(id, record.key.as_deref()) {
-                            is_freed |= self.remove(&holder, true) == Some(Place::Reserved);
+                            is_freed |= self.remove(&holder, true) == Some(JobState::Reserved);
                             line = format!("replaced {holder}");
                         }
                     }

@@ -215,10 +215,10 @@ impl State {
         let some_ends = gave_back && self.leases.values().any(|other| other.ends < lease.ends);
         let unawaited = reserve.wait_ms > 0 && (some_ends || next_due.is_some_and(|due| !self.is_awaited(due)));
         // What a limit holds back nobody can take, but somebody must be there when a rate lets the next one start.
-        let is_held = room.total() == Some(ids.len());
+        let is_at_limit = room.total() == Some(ids.len());
         let opens = if left_behind { Some(self.now_us()) } else { self.next_start_us() };
         let opens = match opens {
-            Some(opens) if is_held => room.waits_for_rate(ids.len()).then(|| opens.max(self.opens_us())),
+            Some(opens) if is_at_limit => room.waits_for_rate(ids.len()).then(|| opens.max(self.opens_us())),
             opens => opens,
         };
         let is_open = |opens| opens <= self.now_us();

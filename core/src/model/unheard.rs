@@ -65,7 +65,7 @@ impl State {
 /// The claims of this kind that a step picked among all that were ever made, so also old ones.
 pub(super) fn picked(claims: &[Claim], heard: &[usize], kept: &[usize]) -> Vec<Claim> {
     let pick = |at: &usize, is_heard| {
-        let claim = claims.len().checked_sub(1 + at).map(|place| claims[place].clone());
+        let claim = claims.len().checked_sub(1 + at).map(|index| claims[index].clone());
         claim.map(|claim| Claim { is_heard, ..claim })
     };
     let kept = kept.iter().filter_map(|at| pick(at, false));

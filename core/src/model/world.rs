@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::keys::{Key, Levels, QueueKeys};
-use crate::script::{AwaitedReply, By, Due, IfHeld, Renewal, ReserveReply, ReserveStatus};
+use crate::script::{AwaitedReply, By, Due, IfDuplicate, Renewal, ReserveReply, ReserveStatus};
 use crate::session::{CallNumber, Session};
 
 use crate::unheard::Claim;
@@ -105,8 +105,8 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
         latest: START,
     };
     let mut result = Ok(());
-    for (place, step) in steps.iter().enumerate() {
-        result = world.apply(step).map_err(|why| format!("step {place}, {step:?}: {why}"));
+    for (index, step) in steps.iter().enumerate() {
+        result = world.apply(step).map_err(|why| format!("step {index}, {step:?}: {why}"));
         if result.is_err() {
             break;
         }
@@ -146,8 +146,8 @@ impl World<'_> {
             Step::LoseMeta => self.lose_meta(),
             Step::NewerFormat { who } => return self.use_newer_format(*who),
             Step::Resend { back } => {
-                let Some(place) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
-                let sent = self.sent[place].clone();
+                let Some(index) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let sent = self.sent[index].clone();
                 self.see("a call was sent again");
                 self.send(&sent)?;
             }
@@ -158,8 +158,8 @@ impl World<'_> {
                 self.send(&sent)?;
             }
             Step::Repeat { back, who } => {
-                let Some(place) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
-                let mut command = self.sent[place].command.clone();
+                let Some(index) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let mut command = self.sent[index].command.clone();
                 // The ids of `push` are new in every call.
                 if !matches!(command, Command::Push { .. }) {
                     if let Some(call) = command.call_mut() {
@@ -187,7 +187,7 @@ impl World<'_> {
                 let call = self.next_call(*who);
                 (*who, Command::Push { call, level: record.level, due: self.due(*when), items })
             }
-            Step::PushUnique { who, if_held, items } => {
+            Step::PushUnique { who, if_duplicate, items } => {
                 let mut list = Vec::new();
                 for (pick, record, when) in items {
                     let id = USERS_IDS.get(*pick).map_or_else(|| self.fresh_id(), |id| (*id).to_owned());
@@ -199,7 +199,7 @@ impl World<'_> {
                     });
                     list.push((id, self.record(record), self.due(*when), note));
                 }
-                (*who, Command::PushUnique { call: self.next_call(*who), if_held: *if_held, items: list })
+                (*who, Command::PushUnique { call: self.next_call(*who), if_duplicate: *if_duplicate, items: list })
             }
             Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, endings } => {
                 let promise = if *keeps_promise { self.promises[who.client] } else { 0 };
@@ -347,12 +347,12 @@ impl World<'_> {
             one.is_executed = is_executed;
         }
         let slow = self.in_flight.iter().filter(|one| one.fate == Fate::Slow).count();
-        let place = match who.fate {
+        let index = match who.fate {
             Fate::Slow if slow <= MOST_SLOW => None,
             Fate::Slow => self.in_flight.iter().position(|one| one.fate == Fate::Slow),
             _ => self.in_flight.iter().position(|one| one.client == who.client && one.number.number == number),
         };
-        let Some(one) = place.map(|place| self.in_flight.remove(place)) else { return };
+        let Some(one) = index.map(|index| self.in_flight.remove(index)) else { return };
         let is_answered = one.is_executed && matches!(one.fate, Fate::Answered | Fate::Slow);
         if is_answered {
             one.number.was_answered();
@@ -462,7 +462,7 @@ impl World<'_> {
         events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
         if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
             let some_ready = after.ready.values().any(|list| !list.is_empty());
-            let is_held =
+            let gave_nothing =
                 !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
             if !was_answered {
                 events.extend(events_of_name_rates(before, reserve, reply, after));
@@ -481,11 +481,11 @@ impl World<'_> {
                     before.names() == Some(NameLimits::Lost)
                         && after.known_names().iter().any(|limit| limit.limits.is_none()),
                 ),
-                ("a place was missing", is_held && after.room().places == Some(0)),
-                ("the rate held a job back", is_held && after.room().starts == Some(0)),
+                ("a place was missing", gave_nothing && after.room().places == Some(0)),
+                ("the rate held a job back", gave_nothing && after.room().starts == Some(0)),
                 (
                     "a waiter promised to come back for the rate",
-                    is_held && reply.promised > 0 && after.room().places != Some(0),
+                    gave_nothing && reply.promised > 0 && after.room().places != Some(0),
                 ),
                 ("the rate let several start at once", reply.jobs.len() > 1 && before.room().starts.is_some()),
                 ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
@@ -534,7 +534,7 @@ impl World<'_> {
         let last = || Endings::OfLastBatch(Deed::Ack);
         let steps = [
             Step::Push { who, count: 1, record: plain.clone(), when: When::Now },
-            Step::PushUnique { who, if_held: IfHeld::Replace, items: vec![(0, plain, When::After(5))] },
+            Step::PushUnique { who, if_duplicate: IfDuplicate::Replace, items: vec![(0, plain, When::After(5))] },
             Step::Reserve {
                 who,
                 want: 1,
@@ -626,9 +626,9 @@ impl World<'_> {
 
     /// The lease that was granted so many grants ago.
     fn lease(&self, back: usize) -> (String, u64, Option<Record>) {
-        let place = self.granted.len().checked_sub(1 + back);
-        place.map_or(("a".to_owned(), 1, None), |place| {
-            let granted = &self.granted[place];
+        let index = self.granted.len().checked_sub(1 + back);
+        index.map_or(("a".to_owned(), 1, None), |index| {
+            let granted = &self.granted[index];
             (granted.id.clone(), granted.token, Some(granted.record.clone()))
         })
     }

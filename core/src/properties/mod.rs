@@ -87,7 +87,7 @@ pub(crate) fn soup(words: &'static [&'static str], most: usize) -> BoxedStrategy
     vec(word, 0..=most).prop_map(|parts| parts.concat()).boxed()
 }
 
-/// The same bytes, or with a few places cut out, overwritten or filled in.
+/// The same bytes, or with a few spots cut out, overwritten or filled in.
 pub(crate) fn damaged(
     whole: impl Strategy<Value = Vec<u8>> + 'static,
     words: &'static [&'static str],
@@ -96,8 +96,8 @@ pub(crate) fn damaged(
     let edits = prop_oneof![Just(Vec::new()), vec(edit, 1..4)];
     (whole, edits)
         .prop_map(|(mut bytes, edits)| {
-            for (place, cut, filling) in edits {
-                let start = place.index(bytes.len() + 1);
+            for (spot, cut, filling) in edits {
+                let start = spot.index(bytes.len() + 1);
                 let end = bytes.len().min(start + cut);
                 bytes.splice(start..end, filling);
             }

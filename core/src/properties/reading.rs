@@ -217,9 +217,9 @@ fn package() -> BoxedStrategy<Vec<u8>> {
     ];
     let all = (prop::option::weighted(0.9, data()), vec(member, 0..4), any::<Index>());
     (space(), all, space(), space())
-        .prop_map(|(before, (data, mut members, place), between, after)| {
+        .prop_map(|(before, (data, mut members, spot), between, after)| {
             if let Some(data) = data {
-                members.insert(place.index(members.len() + 1), data);
+                members.insert(spot.index(members.len() + 1), data);
             }
             format!("{before}{{{between}{}{after}}}{between}", members.join(&format!("{between},{after}"))).into_bytes()
         })

@@ -8,7 +8,7 @@ use redis::{PushKind, Value, VerbatimFormat};
 use super::{Seen, holds, note, soup};
 use crate::error::{Error, ErrorKind};
 use crate::script::{
-    AwaitedReply, CancelReply, CountsReply, FoundReply, Held, PeekedReply, PurgeReply, PushReply, RequeueReply,
+    AwaitedReply, CancelReply, CountsReply, FoundReply, LimitsReply, PeekedReply, PurgeReply, PushReply, RequeueReply,
     RescheduleReply, ReserveReply, WholeReply, alive, byte_strings, count, flags, is_refusal, looks, mended, noted,
     scanned, text, wanted_levels,
 };
@@ -177,7 +177,7 @@ fn real() -> Vec<Value> {
     all
 }
 
-/// Puts another value in the place that the path leads to, or takes it away, or adds one there.
+/// Puts another value in the spot that the path leads to, or takes it away, or adds one there.
 fn change(value: &mut Value, path: &[Index], how: u8, other: Value) {
     let Value::Array(items) = value else {
         *value = other;
@@ -187,12 +187,12 @@ fn change(value: &mut Value, path: &[Index], how: u8, other: Value) {
         *value = other;
         return;
     };
-    let place = first.index(items.len() + 1);
-    match (how, rest.is_empty() || place == items.len()) {
-        (0, true) => items.truncate(place),
-        (1, true) => items.insert(place, other),
-        (2, true) if place < items.len() => drop(items.remove(place)),
-        _ if place < items.len() => change(&mut items[place], rest, how, other),
+    let spot = first.index(items.len() + 1);
+    match (how, rest.is_empty() || spot == items.len()) {
+        (0, true) => items.truncate(spot),
+        (1, true) => items.insert(spot, other),
+        (2, true) if spot < items.len() => drop(items.remove(spot)),
+        _ if spot < items.len() => change(&mut items[spot], rest, how, other),
         _ => items.push(other),
     }
 }
@@ -317,7 +317,7 @@ fn no_limit_that_meta_holds_makes_a_reader_panic() {
     let moment = prop_oneof![Just(1_790_000_000_000), select(&[0, -1, i64::MAX, i64::MIN]), any::<i64>()];
     let texts = (numbers(4), numbers(3), any::<i64>(), moment);
     holds(&texts, &["it holds jobs back"], |(limits, rate_at, reserved, now), seen| {
-        if limits::held_back(&Held { limits, rate_at }, reserved, now).is_some() {
+        if limits::held_back(&LimitsReply { limits, rate_at }, reserved, now).is_some() {
             note(seen, "it holds jobs back");
         }
         Ok(())

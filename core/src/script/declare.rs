@@ -212,8 +212,8 @@ impl Declaration {
     fn header(&self) -> String {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
         let of_jobs: Vec<_> = self.keys.iter().filter(|key| key.is_of_one_job()).collect();
-        for (place, key) in of_jobs.iter().enumerate() {
-            let groups = of_jobs.len() - place;
+        for (index, key) in of_jobs.iter().enumerate() {
+            let groups = of_jobs.len() - index;
             let behind = if groups == 1 { "count".to_owned() } else { format!("{groups} * count") };
             lines.push(format!("local function {}(at, count) return KEYS[#KEYS - {behind} + at] end", key.name()));
         }

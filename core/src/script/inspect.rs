@@ -81,7 +81,7 @@ pub(crate) struct CountsReply {
     /// Id and record of the job at the head of each level that has one.
     pub(crate) heads: Vec<(String, Vec<u8>)>,
     pub(crate) stats: Vec<(String, i64)>,
-    pub(crate) limits: Held,
+    pub(crate) limits: LimitsReply,
     pub(crate) names: String,
     /// How many jobs of each of those names have a place.
     pub(crate) name_counts: Vec<i64>,
@@ -91,7 +91,7 @@ pub(crate) struct CountsReply {
 
 /// The queue's limits and what its rate has seen, as `meta` has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct LimitsReply {
     pub(crate) limits: String,
     pub(crate) rate_at: String,
 }
@@ -115,7 +115,7 @@ impl CountsReply {
         while let Some(name) = pairs.next() {
             stats.push((lossy(name)?, number(next(&mut pairs, "a counter")?)?));
         }
-        let limits = Held::decode(&mut items)?;
+        let limits = LimitsReply::decode(&mut items)?;
         let names = lossy(next(&mut items, "limits of names")?)?;
         let name_counts = array(next(&mut items, "places of names")?)?;
         let name_rates = array(next(&mut items, "what the rates of names have seen")?)?;
@@ -140,7 +140,7 @@ impl CountsReply {
     }
 }
 
-impl Held {
+impl LimitsReply {
     fn decode(items: &mut std::vec::IntoIter<Value>) -> Result<Self, Error> {
         let limits = utf8(next(items, "the limits")?)?;
         Ok(Self { limits, rate_at: utf8(next(items, "what the rate has seen")?)? })
@@ -180,7 +180,7 @@ pub(crate) struct FoundReply {
     pub(crate) token: Option<u64>,
     pub(crate) now: i64,
     pub(crate) paused: bool,
-    pub(crate) limits: Held,
+    pub(crate) limits: LimitsReply,
     pub(crate) reserved: i64,
     pub(crate) names: String,
     /// Number of its name, if that has a limit, and how many jobs of it have a place.
@@ -204,7 +204,7 @@ impl FoundReply {
         let token = utf8(next(&mut items, "a token")?)?.parse().ok();
         let now = number(next(&mut items, "the time")?)?;
         let paused = number(next(&mut items, "the pause")?)? == 1;
-        let limits = Held::decode(&mut items)?;
+        let limits = LimitsReply::decode(&mut items)?;
         let reserved = number(next(&mut items, "how many are reserved")?)?;
         let names = lossy(next(&mut items, "limits of names")?)?;
         let name_count = utf8(next(&mut items, "places of its name")?)?;

@@ -22,14 +22,14 @@ pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys, Renewal};
 pub(crate) use inspect::{
-    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, Held, Peek, PeekedReply, WakeWaiters,
+    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, PurgeReply, Reclaim, Requeue, RequeueReply,
     Reschedule, RescheduleReply,
 };
 pub(crate) use progress::{NoteProgress, ProgressOf, noted};
-pub(crate) use push::{IfHeld, Push, PushReply, PushUnique};
+pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
 pub(crate) use reply::{count, is_refusal, text, wanted_levels};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};

@@ -17,18 +17,18 @@ script! {
     /// Stores new jobs whose ids are the user's or that have keys. Items: (id, record, due, what came back or '') each.
     PushUnique = "push_unique",
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, if_held: &'static str }
+    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, if_duplicate: &'static str }
 }
 
 /// What to do when another job holds the id or the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IfHeld {
+pub(crate) enum IfDuplicate {
     Refuse,
     Keep,
     Replace,
 }
 
-impl IfHeld {
+impl IfDuplicate {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",

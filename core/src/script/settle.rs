@@ -70,15 +70,15 @@ pub(crate) struct Outcomes {
     results: Vec<KeptResult>,
     payload_bytes: usize,
     others: ByteStrings,
-    /// The places among the others of jobs that fail for good while somebody may wait for their results.
+    /// The indexes among the others of jobs that fail for good while somebody may wait for their results.
     awaited: Vec<usize>,
 }
 
 /// What an acked job gave.
 #[derive(Debug, Clone)]
 struct KeptResult {
-    /// Its place among the acks, from 0.
-    place: usize,
+    /// Its index among the acks, from 0.
+    index: usize,
     ttl_ms: u64,
     value: Data,
 }
@@ -88,7 +88,7 @@ impl Outcomes {
     pub(crate) fn ack(&mut self, id: &str, token: u64, key: Option<&str>, result: Option<(u64, Data)>) {
         if let Some((ttl_ms, value)) = result {
             self.payload_bytes += value.as_bytes().len();
-            self.results.push(KeptResult { place: self.ids.len(), ttl_ms, value });
+            self.results.push(KeptResult { index: self.ids.len(), ttl_ms, value });
         }
         self.ids.push(id.as_bytes());
         self.tokens.push_display(token);
@@ -130,14 +130,14 @@ impl Outcomes {
     /// Adds somebody else's outcomes.
     pub(crate) fn take(&mut self, other: &Self) {
         let acks = self.ids.len();
-        self.results.extend(other.results.iter().map(|kept| KeptResult { place: acks + kept.place, ..kept.clone() }));
+        self.results.extend(other.results.iter().map(|kept| KeptResult { index: acks + kept.index, ..kept.clone() }));
         self.payload_bytes += other.payload_bytes;
         self.ids.extend(&other.ids);
         self.tokens.extend(&other.tokens);
         self.keys.extend(&other.keys);
         self.keyed |= other.keyed;
         let others = self.others.len() / COLUMNS;
-        self.awaited.extend(other.awaited.iter().map(|place| others + place));
+        self.awaited.extend(other.awaited.iter().map(|index| others + index));
         self.others.extend(&other.others);
     }
 
@@ -145,10 +145,10 @@ impl Outcomes {
         self.ids.len()
     }
 
-    /// The id of the outcome at this place, acks first; empty when there is none.
-    pub(crate) fn id_at(&self, place: usize) -> String {
-        let id = match place.checked_sub(self.ack_count()) {
-            None => self.ids.iter().nth(place),
+    /// The id of the outcome at this index, acks first; empty when there is none.
+    pub(crate) fn id_at(&self, index: usize) -> String {
+        let id = match index.checked_sub(self.ack_count()) {
+            None => self.ids.iter().nth(index),
             Some(other) => self.others.iter().nth(COLUMNS * other + 1),
         };
         String::from_utf8_lossy(id.unwrap_or_default()).into_owned()
@@ -162,14 +162,14 @@ impl Outcomes {
     /// The jobs that leave a result, and then those that fail while somebody may wait for one.
     pub(crate) fn result_keys(&self) -> JobKeys {
         let mut ids = ByteStrings::default();
-        let mut kept = self.results.iter().map(|kept| kept.place).peekable();
-        for (place, id) in self.ids.iter().enumerate() {
-            if kept.next_if_eq(&place).is_some() {
+        let mut kept = self.results.iter().map(|kept| kept.index).peekable();
+        for (index, id) in self.ids.iter().enumerate() {
+            if kept.next_if_eq(&index).is_some() {
                 ids.push(id);
             }
         }
-        for place in &self.awaited {
-            ids.push(self.others.iter().nth(COLUMNS * place + 1).unwrap_or_default());
+        for index in &self.awaited {
+            ids.push(self.others.iter().nth(COLUMNS * index + 1).unwrap_or_default());
         }
         JobKeys(ids)
     }
@@ -187,7 +187,7 @@ impl Outcomes {
         let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys)];
         parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
         for kept in &self.results {
-            out.push_display(kept.place + 1);
+            out.push_display(kept.index + 1);
             out.push_display(kept.ttl_ms);
             out.push(kept.value.as_bytes());
         }
@@ -202,7 +202,7 @@ impl Outcomes {
         }
         let mut awaited = self.awaited.iter().enumerate().peekable();
         for (at, column) in self.others.iter().enumerate() {
-            match awaited.next_if(|(_, place)| at == COLUMNS * *place + DELAY) {
+            match awaited.next_if(|(_, index)| at == COLUMNS * *index + DELAY) {
                 Some((number, _)) => out.push_display(self.results.len() + number + 1),
                 None => out.push(column),
             }

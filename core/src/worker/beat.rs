@@ -80,12 +80,12 @@ impl Presence {
             if Instant::now() >= next {
                 let running = desk.running(lane, MOST_RUNNING, host::now());
                 // An outage is told by the fetch loop, and the next beat comes by itself.
-                let told = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
+                let reply = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
                 next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
-                if let Ok(told) = told {
-                    desk.beat_answered(&self.queues[lane], told);
+                if let Ok(reply) = reply {
+                    desk.beat_answered(&self.queues[lane], reply);
                     // What is claimed is claimed anew.
-                    is_news |= told.unheard > 0 || desk.has_claims(lane);
+                    is_news |= reply.unheard > 0 || desk.has_claims(lane);
                 }
             }
             if is_news {

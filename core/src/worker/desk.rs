@@ -63,14 +63,14 @@ pub(super) struct Desk {
 
 struct State {
     phase: Phase,
-    stop_was_told: bool,
+    stop_is_reported: bool,
     concurrency: usize,
     grace: Duration,
     /// How many runs may still be started.
     runs_left: u64,
-    held: Vec<Option<Held>>,
+    leased: Vec<Option<Leased>>,
     free: Vec<usize>,
-    /// Places in `held` of the jobs that wait for an executor, in the order in which they are to start.
+    /// Indexes into `leased` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
     starts: Starts,
     running: usize,
@@ -116,7 +116,7 @@ enum Phase {
 }
 
 /// A job whose lease is ours.
-struct Held {
+struct Leased {
     job: Arc<Job>,
     lane: usize,
     fetched_at: Instant,
@@ -139,11 +139,11 @@ impl Desk {
         Self {
             state: Mutex::new(State {
                 phase: Phase::Working,
-                stop_was_told: false,
+                stop_is_reported: false,
                 concurrency: settings.concurrency,
                 grace: settings.grace,
                 runs_left: settings.max_jobs.unwrap_or(u64::MAX),
-                held: Vec::new(),
+                leased: Vec::new(),
                 free: Vec::new(),
                 fetched: VecDeque::new(),
                 starts: Starts::default(),
@@ -194,31 +194,31 @@ impl Desk {
 }
 
 impl State {
-    fn hold(&mut self, held: Held) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.held.push(None);
-            self.held.len() - 1
+    fn add(&mut self, leased: Leased) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.leased.push(None);
+            self.leased.len() - 1
         });
-        self.starts.waits(held.start);
-        self.held[place] = Some(held);
-        self.fetched.push_back(place);
+        self.starts.waits(leased.start);
+        self.leased[index] = Some(leased);
+        self.fetched.push_back(index);
     }
 
     /// The same of one that waits.
-    fn release_waiting(&mut self, place: usize) -> Option<Held> {
-        let held = self.release_place(place)?;
-        self.starts.waits_no_more(held.start);
-        Some(held)
+    fn release_waiting(&mut self, index: usize) -> Option<Leased> {
+        let leased = self.take_out(index)?;
+        self.starts.waits_no_more(leased.start);
+        Some(leased)
     }
 
-    fn release_place(&mut self, place: usize) -> Option<Held> {
-        let held = self.held.get_mut(place)?.take()?;
-        self.free.push(place);
-        Some(held)
+    fn take_out(&mut self, index: usize) -> Option<Leased> {
+        let leased = self.leased.get_mut(index)?.take()?;
+        self.free.push(index);
+        Some(leased)
     }
 }
 
-impl Held {
+impl Leased {
     fn is_interrupted(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.interrupted.is_some())
     }

@@ -26,7 +26,7 @@ pub struct Engine {
     settings: WorkerSettings,
     pid: u32,
     next_executor: AtomicU64,
-    is_told_to_stop: AtomicBool,
+    stop_requested: AtomicBool,
     thread: Mutex<Thread>,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
             settings,
             pid: std::process::id(),
             next_executor: AtomicU64::new(0),
-            is_told_to_stop: AtomicBool::new(false),
+            stop_requested: AtomicBool::new(false),
             thread: Mutex::new(Thread::Running(thread)),
         })
     }
@@ -102,7 +102,7 @@ impl Engine {
         if self.pid != std::process::id() {
             return; // its locks may be held for ever
         }
-        let again = self.is_told_to_stop.swap(true, Ordering::Relaxed);
+        let again = self.stop_requested.swap(true, Ordering::Relaxed);
         self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
     }
 
@@ -190,7 +190,7 @@ impl Drop for Engine {
             return;
         }
         // The thread ends by itself; waiting for it here could hold up a runtime.
-        if self.is_told_to_stop.load(Ordering::Relaxed) {
+        if self.stop_requested.load(Ordering::Relaxed) {
             // It gives back what it has; nobody is left who could run it.
             self.desk.stop(Duration::ZERO);
         } else {

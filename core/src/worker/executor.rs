@@ -1,4 +1,4 @@
-//! One of the places of a worker in which a handler runs: a thread, a task, or a whole process.
+//! Runs one handler at a time for a worker: a thread, a task, or a whole process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub(super) struct ExecutorShared {
     pub(super) tag: u64,
     /// The number of the interrupted run and why, packed; 0 for none.
     interrupted: AtomicU64,
-    told: Notify,
+    interruption: Notify,
 }
 
 /// What a thread gets that waits for a run.
@@ -73,7 +73,7 @@ impl Ended {
 
 impl ExecutorShared {
     pub(super) fn new(tag: u64) -> Self {
-        Self { tag, interrupted: AtomicU64::new(0), told: Notify::new() }
+        Self { tag, interrupted: AtomicU64::new(0), interruption: Notify::new() }
     }
 
     pub(super) fn interrupt(&self, run: u64, why: Interruption) {
@@ -83,7 +83,7 @@ impl ExecutorShared {
             Interruption::Stopped => 3,
         };
         self.interrupted.store(run << 2 | why, Ordering::Release);
-        self.told.notify_one();
+        self.interruption.notify_one();
     }
 
     fn interrupted(&self, run: u64) -> Option<Interruption> {
@@ -145,11 +145,11 @@ impl Executor {
     /// Ready when the run must end.
     pub async fn interrupted(&self, run: &Run) -> Interruption {
         loop {
-            let told = self.shared.told.notified();
+            let interruption = self.shared.interruption.notified();
             if let Some(why) = self.was_interrupted(run) {
                 return why;
             }
-            told.await;
+            interruption.await;
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Fetcher {
 
 /// A call and its answer; no answer when the worker gave up meanwhile.
 struct Answered {
-    place: usize,
+    index: usize,
     want: usize,
     promise: u64,
     batch: Batch,
@@ -155,7 +155,7 @@ impl Fetcher {
         match self.selection {
             Selection::Strict => {
                 let held_back = self.lanes.iter().position(|lane| !lane.lets_pass(now));
-                self.lanes[..held_back.map_or(self.lanes.len(), |place| place + 1)].iter().any(is_due)
+                self.lanes[..held_back.map_or(self.lanes.len(), |index| index + 1)].iter().any(is_due)
             }
             Selection::Weighted => {
                 self.lanes.iter().all(|lane| free || !lane.waits_for_executor(now)) && self.lanes.iter().any(is_due)
@@ -179,8 +179,8 @@ impl Fetcher {
             left = Want::default();
         }
         let mut weights: usize = self.lanes.iter().map(|lane| lane.weight as usize).sum();
-        for place in order {
-            let lane = &self.lanes[place];
+        for index in order {
+            let lane = &self.lanes[index];
             let mut wanted = lane.wants(left);
             if self.selection == Selection::Weighted {
                 // Each gets its share of a large fetch; what one does not fill, the next may.
@@ -188,15 +188,15 @@ impl Fetcher {
             }
             weights -= lane.weight as usize;
             let looks = wanted > 0 && lane.look_at <= Instant::now();
-            if looks || self.desk.has_outcomes(place) {
-                left = left.less(self.call(place, wanted).await?);
+            if looks || self.desk.has_outcomes(index) {
+                left = left.less(self.call(index, wanted).await?);
             }
             if self.selection == Selection::Strict {
                 // The next one's turn comes when this one was found empty, and what it gave is here.
-                if wanted > 0 && !self.lanes[place].has_plenty {
-                    left = left.less(self.answers_of(place).await?);
+                if wanted > 0 && !self.lanes[index].has_plenty {
+                    left = left.less(self.answers_of(index).await?);
                 }
-                if !self.lanes[place].lets_pass(Instant::now()) {
+                if !self.lanes[index].lets_pass(Instant::now()) {
                     left = Want::default();
                 }
             }
@@ -205,22 +205,22 @@ impl Fetcher {
     }
 
     /// Settles and fetches in one call. Gives how many jobs came, or are to come.
-    async fn call(&mut self, place: usize, want: usize) -> Result<usize, Error> {
+    async fn call(&mut self, index: usize, want: usize) -> Result<usize, Error> {
         let want = want.min(ReserveCall::MOST);
-        if self.lanes[place].takes_a_call() {
-            self.start(place, want);
-            if self.lanes[place].takes_a_call() {
+        if self.lanes[index].takes_a_call() {
+            self.start(index, want);
+            if self.lanes[index].takes_a_call() {
                 return Ok(want);
             }
         }
-        self.answer_of(place).await
+        self.answer_of(index).await
     }
 
     /// Waits for one of the calls to this queue. Gives how many jobs came.
-    async fn answer_of(&mut self, place: usize) -> Result<usize, Error> {
+    async fn answer_of(&mut self, index: usize) -> Result<usize, Error> {
         while let Some(answered) = self.calls.join_next().await {
             let (of, granted) = self.take_answer(answered)?;
-            if of == place {
+            if of == index {
                 return Ok(granted);
             }
         }
@@ -228,17 +228,17 @@ impl Fetcher {
     }
 
     /// Waits for all calls to this queue. Two answers may be unpacked in another order than they came.
-    async fn answers_of(&mut self, place: usize) -> Result<usize, Error> {
+    async fn answers_of(&mut self, index: usize) -> Result<usize, Error> {
         let mut came = 0;
-        while self.lanes[place].calls > 0 {
-            came += self.answer_of(place).await?;
+        while self.lanes[index].calls > 0 {
+            came += self.answer_of(index).await?;
         }
         Ok(came)
     }
 
-    fn start(&mut self, place: usize, want: usize) {
-        let batch = self.desk.begin_call(place, want);
-        let lane = &mut self.lanes[place];
+    fn start(&mut self, index: usize, want: usize) {
+        let batch = self.desk.begin_call(index, want);
+        let lane = &mut self.lanes[index];
         lane.calls += 1;
         lane.woken_at.take_if(|_| want > 0);
         let call = ReserveCall {
@@ -253,24 +253,24 @@ impl Fetcher {
         self.calls.spawn(async move {
             let started = Instant::now();
             let reply = ask(&desk, &queue, &past, &call, &batch).await;
-            Answered { place, want, promise: call.promise, batch, took: started.elapsed(), reply }
+            Answered { index, want, promise: call.promise, batch, took: started.elapsed(), reply }
         });
     }
 
     /// Gives the queue that was called and how many jobs came from it.
     fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
-        let Answered { place, want, promise, batch, took, reply } = answered
+        let Answered { index, want, promise, batch, took, reply } = answered
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
         self.desk.end_call(want);
-        let lane = &mut self.lanes[place];
+        let lane = &mut self.lanes[index];
         lane.calls -= 1;
-        let Some(reply) = reply? else { return Ok((place, 0)) };
+        let Some(reply) = reply? else { return Ok((index, 0)) };
         lane.limited = reply.limited;
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
-        self.desk.told(lane.queue.name(), &batch, &flags);
+        self.desk.answered(lane.queue.name(), &batch, &flags);
         if batch.has_unheard {
-            self.desk.tell_news(place);
+            self.desk.tell_news(index);
         }
         let granted = reply.jobs.len();
         if want > 0 {
@@ -296,17 +296,17 @@ impl Fetcher {
                     Err(reason) => undecodable.push((job.id_bytes().to_vec(), reply.token, reason)),
                 }
             }
-            self.desk.deliver(place, &batch, jobs, &undecodable);
+            self.desk.deliver(index, &batch, jobs, &undecodable);
         }
-        Ok((place, granted))
+        Ok((index, granted))
     }
 
     /// Who has no executor free does not come back in time: somebody else must.
     async fn give_up_promises(&mut self, want: Want) -> Result<(), Error> {
-        for place in 0..self.lanes.len() {
-            if self.lanes[place].promise > 0 && self.lanes[place].wants(want) == 0 {
-                self.call(place, 0).await?;
-                self.lanes[place].promise = 0;
+        for index in 0..self.lanes.len() {
+            if self.lanes[index].promise > 0 && self.lanes[index].wants(want) == 0 {
+                self.call(index, 0).await?;
+                self.lanes[index].promise = 0;
             }
         }
         Ok(())
@@ -322,7 +322,7 @@ impl Fetcher {
             }
         }
         let lanes = &self.lanes;
-        self.wakes.cover(|place| lanes[place].sleeps(want, looked), |place| (&lanes[place].queue, &lanes[place].past));
+        self.wakes.cover(|index| lanes[index].sleeps(want, looked), |index| (&lanes[index].queue, &lanes[index].past));
         let mut answered = None;
         let woken = tokio::select! {
             () = self.desk.called() => None,
@@ -338,15 +338,15 @@ impl Fetcher {
             self.take_answer(answer)?;
         }
         let Some(wake) = woken else { return Ok(()) };
-        for place in wake.places {
-            self.lanes[place].look_at = Instant::now();
-            self.lanes[place].woken_at = Some(self.lanes[place].look_at);
+        for index in wake.indexes {
+            self.lanes[index].look_at = Instant::now();
+            self.lanes[index].woken_at = Some(self.lanes[index].look_at);
         }
-        if let Some(place) = wake.took
-            && self.lanes[place].wants(want) == 0
+        if let Some(index) = wake.took
+            && self.lanes[index].wants(want) == 0
         {
             // Beside the loop, which has more to do than to wait for a server that does not answer.
-            tokio::spawn(pass_on(self.lanes[place].queue.clone()));
+            tokio::spawn(pass_on(self.lanes[index].queue.clone()));
         }
         Ok(())
     }
@@ -489,7 +489,7 @@ mod tests {
                 jobs: Vec::new(),
             };
             let took = Duration::from_millis(1);
-            let answered = Answered { place: 0, want: 1, promise: 0, batch, took, reply: Ok(Some(nothing)) };
+            let answered = Answered { index: 0, want: 1, promise: 0, batch, took, reply: Ok(Some(nothing)) };
             fetcher.take_answer(Ok(answered)).unwrap();
             assert_eq!(fetcher.lanes[0].look_at <= Instant::now(), looks_again);
         }

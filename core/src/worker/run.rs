@@ -157,7 +157,7 @@ impl Shared {
             // Whatever panicked, the executor goes on: its job would be renewed for ever.
             let ended = run_one.instrument(span.clone()).await.unwrap_or_else(|failure| Ended::failed(failure.error));
             match executor.finish(&run, ended) {
-                Ok(next) => span.in_scope(|| told(next)),
+                Ok(next) => span.in_scope(|| log_outcome(next)),
                 Err(error) => {
                     tracing::error!(parent: &span, %error, "an on_failure hook changed what it must not; it is a plain failure");
                 }
@@ -247,7 +247,7 @@ impl Shared {
 }
 
 /// What became of a run, for the log; never the job's data.
-fn told(next: Option<Next>) {
+fn log_outcome(next: Option<Next>) {
     match next {
         Some(Next::Ack) => tracing::debug!("done"),
         Some(Next::RetryAfter { after, .. }) => tracing::warn!(retry_after_s = %after, "failed, and is run again"),

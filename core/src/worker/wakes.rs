@@ -20,14 +20,14 @@ const WAKE_WAIT: Duration = Duration::from_secs(60);
 /// The same after a wait that failed, to see whether waiting is possible again.
 const PROBE: Duration = Duration::from_millis(500);
 /// A queue that was woken is waited for anew only when it was looked at, and the others meanwhile: so waits come to be for fewer
-/// and fewer queues. When there are so many, one takes the place of all.
+/// and fewer queues. When there are so many, one stands for all.
 const MOST_WAITS: usize = 4;
 
 /// The waits under way. They are kept over calls, because to end one costs a command.
 pub(super) struct Wakes {
     desk: Arc<Desk>,
     waits: Vec<Wait>,
-    /// By place: is it waited for?
+    /// By index of the queue: is it waited for?
     covered: Vec<bool>,
     /// A wait for several queues was refused, be it by a proxy or because of one of them: each by itself says why.
     apart: bool,
@@ -36,8 +36,8 @@ pub(super) struct Wakes {
 }
 
 struct Wait {
-    places: Vec<usize>,
-    /// Another one takes its place.
+    indexes: Vec<usize>,
+    /// Another one stands for it.
     is_ending: bool,
     enough: watch::Sender<bool>,
     ends: Pin<Box<dyn Future<Output = Result<Woken, Error>> + Send>>,
@@ -46,7 +46,7 @@ struct Wait {
 /// There is a reason to look.
 pub(super) struct Wake {
     /// At these queues.
-    pub(super) places: Vec<usize>,
+    pub(super) indexes: Vec<usize>,
     /// A wake-up was taken here, which somebody else may need.
     pub(super) took: Option<usize>,
 }
@@ -65,8 +65,8 @@ impl Wakes {
         let mut missing = self.missing(&wanted);
         let Some(&first) = missing.first() else { return };
         if self.apart || !queue(first).0.client.waits_together() {
-            for place in missing {
-                self.begin(vec![place], &queue);
+            for index in missing {
+                self.begin(vec![index], &queue);
             }
             return;
         }
@@ -83,18 +83,18 @@ impl Wakes {
 
     fn missing(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
         let behind_last = (self.last + 1..self.covered.len()).chain(0..=self.last);
-        behind_last.filter(|&place| !self.covered[place] && wanted(place)).collect()
+        behind_last.filter(|&index| !self.covered[index] && wanted(index)).collect()
     }
 
-    fn begin<'a>(&mut self, places: Vec<usize>, queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>)) {
-        let waited = places.iter().map(|&place| queue(place));
+    fn begin<'a>(&mut self, indexes: Vec<usize>, queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>)) {
+        let waited = indexes.iter().map(|&index| queue(index));
         let waited: Vec<_> = waited.map(|(queue, past)| (queue.clone(), Arc::clone(past))).collect();
-        for &place in &places {
-            self.covered[place] = true;
+        for &index in &indexes {
+            self.covered[index] = true;
         }
         let (enough, is_enough) = watch::channel(false);
         let ends = Box::pin(wait_for_wake(waited, Arc::clone(&self.desk), is_enough));
-        self.waits.push(Wait { places, is_ending: false, enough, ends });
+        self.waits.push(Wait { indexes, is_ending: false, enough, ends });
     }
 
     /// The next reason to look. Errors: those that waiting does not cure.
@@ -109,23 +109,23 @@ impl Wakes {
                 at += 1;
                 continue;
             };
-            // In their order: those that end give their connections to the one that takes their place.
+            // In their order: those that end give their connections to the one that stands for them.
             let ended = self.waits.remove(at);
             if !ended.is_ending {
-                for &place in &ended.places {
-                    self.covered[place] = false;
+                for &index in &ended.indexes {
+                    self.covered[index] = false;
                 }
             }
             match woken {
                 Ok(Woken::Yes(which)) => {
-                    self.last = ended.places[which];
-                    return Poll::Ready(Ok(Wake { places: vec![self.last], took: Some(self.last) }));
+                    self.last = ended.indexes[which];
+                    return Poll::Ready(Ok(Wake { indexes: vec![self.last], took: Some(self.last) }));
                 }
                 Ok(Woken::No) | Err(_) if ended.is_ending => {}
-                Ok(_) => return Poll::Ready(Ok(Wake { places: ended.places, took: None })),
-                Err(_) if ended.places.len() > 1 => {
+                Ok(_) => return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None })),
+                Err(_) if ended.indexes.len() > 1 => {
                     self.apart = true;
-                    return Poll::Ready(Ok(Wake { places: ended.places, took: None }));
+                    return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None }));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -173,9 +173,9 @@ mod tests {
     use crate::client::Client;
     use crate::worker::WorkerSettings;
 
-    /// The places of the waits under way, those that are ending aside.
+    /// The indexes of the waits under way, those that are ending aside.
     fn under_way(wakes: &Wakes) -> Vec<Vec<usize>> {
-        wakes.waits.iter().filter(|wait| !wait.is_ending).map(|wait| wait.places.clone()).collect()
+        wakes.waits.iter().filter(|wait| !wait.is_ending).map(|wait| wait.indexes.clone()).collect()
     }
 
     #[tokio::test]
@@ -185,20 +185,20 @@ mod tests {
         let desk = Arc::new(Desk::new(&settings));
         let queues: Vec<_> = (0..6).map(|n| client.queue(&format!("queue{n}")).unwrap()).collect();
         let past = Arc::new(Past::default());
-        let queue = |place: usize| (&queues[place], &past);
+        let queue = |index: usize| (&queues[index], &past);
 
         let mut unknown = Wakes::new(Arc::clone(&desk), 6);
-        unknown.cover(|place| place < 2, queue);
+        unknown.cover(|index| index < 2, queue);
         assert_eq!(under_way(&unknown), [[1], [0]], "nobody knows yet whether it is a cluster");
 
         client.ping().await.unwrap_err(); // nobody listens there, and nothing but that matters
         let mut wakes = Wakes::new(desk, 6);
         wakes.cover(|_| false, queue);
         assert!(under_way(&wakes).is_empty());
-        wakes.cover(|place| place < 2, queue);
+        wakes.cover(|index| index < 2, queue);
         assert_eq!(under_way(&wakes), [[1, 0]]);
-        for place in 2..5 {
-            wakes.cover(|wanted| wanted <= place, queue);
+        for index in 2..5 {
+            wakes.cover(|wanted| wanted <= index, queue);
         }
         assert_eq!(under_way(&wakes), [vec![1, 0], vec![2], vec![3], vec![4]]);
         wakes.last = 4;

@@ -106,7 +106,7 @@ final class Command
             $tell(Supervisor::REFUSED);
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
-        // Who is ready heeds signals.
+        // A worker that is ready handles signals.
         Worker::holdSignals();
         try {
             $tell("ready {$worker->grace()} " . implode(', ', $worker->queues()));

@@ -153,7 +153,7 @@ final class Supervisor
     private function stop(int $signal): void
     {
         foreach ($this->children as $pid => $child) {
-            // One that is still starting heeds none yet, and by SIGQUIT it would dump its core.
+            // A worker that is still starting handles none yet, and by SIGQUIT it would dump its core.
             posix_kill($pid, $child['isReady'] ? $signal : SIGTERM);
         }
         $this->toldAt = microtime(true);

@@ -94,13 +94,13 @@ final class Worker
     /** Whether the handler was interrupted because the worker stops. */
     private bool $cutShort = false;
     /** Whether the engine sees signals by itself. */
-    private bool $heeds = false;
+    private bool $listens = false;
     /** How many signals the engine had seen before. */
     private int $cameBefore = 0;
     /** @var array<int, callable> what is set for each signal during a run */
     private array $armed = [];
     /** @var list<int> those of them at which the engine stops */
-    private array $heeded = [];
+    private array $stopSignals = [];
     /** The worker that runs in this process, and whose job fails if the process ends. */
     private static ?self $running = null;
     private static bool $watchesExit = false;
@@ -265,7 +265,7 @@ final class Worker
         }
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
-        [$this->heeds, $this->signals, $this->cutShort] = [false, 0, false];
+        [$this->listens, $this->signals, $this->cutShort] = [false, 0, false];
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         self::holdSignals();
@@ -618,8 +618,8 @@ final class Worker
             pcntl_signal($signal, $before[$signal]);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         };
-        $this->heeded = array_map('constant', self::SIGNALS);
-        $this->armed = array_fill_keys($this->heeded, $onSignal);
+        $this->stopSignals = array_map('constant', self::SIGNALS);
+        $this->armed = array_fill_keys($this->stopSignals, $onSignal);
         $this->armed[SIGURG] = $this->interrupt(...);
         foreach ($this->armed as $signal => $handler) {
             $before[$signal] = pcntl_signal_get_handler($signal);
@@ -627,7 +627,7 @@ final class Worker
         }
         // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
         $this->cameBefore = WorkerEngine::came();
-        $this->heeds = WorkerEngine::heed($this->heeded);
+        $this->listens = WorkerEngine::listen($this->stopSignals);
         return function () use ($async, $before): void {
             $this->armed = [];
             foreach ($before as $signal => $handler) {
@@ -643,7 +643,7 @@ final class Worker
         foreach ($this->armed as $signal => $handler) {
             if (pcntl_signal_get_handler($signal) !== $handler) {
                 pcntl_signal($signal, $handler);
-                $this->heeds = WorkerEngine::heed(array_intersect([$signal], $this->heeded)) && $this->heeds;
+                $this->listens = WorkerEngine::listen(array_intersect([$signal], $this->stopSignals)) && $this->listens;
             }
         }
         if ($this->armed !== [] && !pcntl_async_signals()) {
@@ -656,11 +656,11 @@ final class Worker
         $this->stopAsked = true;
         $this->signals++;
         $this->signal = $signal;
-        // A handler that has set handlers of its own, and put these back, has taken the engine's away: `heed` sets them
+        // A handler that has set handlers of its own, and put these back, has taken the engine's away: `listen` sets them
         // anew.
         if (
-            !$this->heeds
-            || WorkerEngine::heed([$signal])
+            !$this->listens
+            || WorkerEngine::listen([$signal])
             || WorkerEngine::came() < $this->cameBefore + $this->signals
         ) {
             $this->engine?->stop();

@@ -825,9 +825,9 @@ class WorkerEngine:
         max_jobs: float | None = None,
         name: str | None = None,
         patience: float | None = None,
-        heeded: int | None = None,
+        signals_seen: int | None = None,
     ) -> WorkerEngine:
-        """Start it. With `heeded`, it stops at each signal after the first so many (see `listen`).
+        """Start it. With `signals_seen`, it stops at each signal after the first so many (see `listen`).
 
         With `patience`: if a run must end and Python cannot run for so many seconds, because C code holds the GIL, the
         process ends with exit code 124.
@@ -860,7 +860,7 @@ class WorkerEngine:
     def leave_at(signals: Sequence[int]) -> None:
         """Let these signals end the process at once and quietly, also in C code, until they get other handlers."""
 
-    def heed(self) -> None:
+    def handle_signals(self) -> None:
         """Handle the signals that came since the last call: stop once for each."""
 
     def event(self, wait: float) -> WorkerEvent | None:

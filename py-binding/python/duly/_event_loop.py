@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """One loop in a thread of its own; a task for each run, as many at once as the worker has places."""
+    """One loop in a thread of its own; a task for each run, as many at once as the worker has executors."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class EventLoop:
         runs: Runs,
         give_back: Callable[[Executor, Job | None], None],
     ) -> None:
-        """Take the coroutines by name, and what takes a place for which there is no coroutine to run."""
+        """Take the coroutines by name, and what takes an executor for which there is no coroutine to run."""
         self.handlers = handlers
         self._runs = runs
         self._give_back = give_back
@@ -37,12 +37,12 @@ class EventLoop:
         """Start the thread."""
         self._thread.start()
 
-    def begin(self, place: Executor, job: Job) -> None:
+    def begin(self, executor: Executor, job: Job) -> None:
         """Run this job. From any thread."""
-        self._loop.call_soon_threadsafe(self._begin, place, job)
+        self._loop.call_soon_threadsafe(self._begin, executor, job)
 
     def interrupt(self, number: int) -> None:
-        """Cancel what runs in this place, if it was interrupted and has not ended meanwhile. From any thread."""
+        """Cancel what runs in this executor, if it was interrupted and has not ended meanwhile. From any thread."""
         self._loop.call_soon_threadsafe(self._cancel, number)
 
     def end(self, seconds: float) -> None:
@@ -61,23 +61,23 @@ class EventLoop:
 
     # Below: on the loop's thread only.
 
-    def _begin(self, place: Executor, job: Job | None) -> None:
-        """Run the job as a task; from one job to the next the place needs no other thread."""
-        if job is not None and place.interrupted is not None:
-            job = place.take()
+    def _begin(self, executor: Executor, job: Job | None) -> None:
+        """Run the job as a task; from one job to the next the executor needs no other thread."""
+        if job is not None and executor.interrupted is not None:
+            job = executor.take()
         handler = None if job is None else self.handlers.get(job.name)
         if job is None or handler is None:
-            self._give_back(place, job)
+            self._give_back(executor, job)
             if self._ending and not self._running:
                 self._loop.stop()
             return
         # A task of its own for each: a cancellation that comes too late must not reach the next job, and neither must
         # the context variables.
-        task = self._loop.create_task(self._run(place, job, handler))
-        self._running[place.number] = (place, task)
-        task.add_done_callback(lambda task: self._ended(place, task))
+        task = self._loop.create_task(self._run(executor, job, handler))
+        self._running[executor.number] = (executor, task)
+        task.add_done_callback(lambda task: self._ended(executor, task))
 
-    async def _run(self, place: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
+    async def _run(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
         runs = self._runs
         running.set(job)  # a task has a context of its own
         try:
@@ -85,23 +85,23 @@ class EventLoop:
                 runs.before(job)
                 result = await handler(job)
                 check_result(job, result)
-            place.keep(result)
+            executor.keep(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
-            runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
+            runs.settle(executor, job, runs.failed(job, error) if executor.leave() else "")
         else:
-            if place.leave():
+            if executor.leave():
                 runs.worked(job)
-            runs.settle(place, job)
+            runs.settle(executor, job)
 
-    def _ended(self, place: Executor, task: asyncio.Task[None]) -> None:
+    def _ended(self, executor: Executor, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             task.exception()  # looked at
-        del self._running[place.number]
-        self._begin(place, place.take())
+        del self._running[executor.number]
+        self._begin(executor, executor.take())
 
     def _cancel(self, number: int) -> None:
-        place, task = self._running.get(number, (None, None))
-        if place is not None and task is not None and place.interrupted is not None:
+        executor, task = self._running.get(number, (None, None))
+        if executor is not None and task is not None and executor.interrupted is not None:
             task.cancel()
 
     def _end(self) -> None:

@@ -35,8 +35,8 @@ def describe(error: BaseException) -> str:
 def brief(error: BaseException) -> str:
     """Give `ValueError at shop.py:12 in close, caused by KeyError at shop.py:7 in load`, for a log.
 
-    The place is the innermost line of the user's own code. What an exception says may hold a job's data, so it is left
-    out; what duly says does not.
+    The location is the innermost line of the user's own code. What an exception says may hold a job's data, so it is
+    left out; what duly says does not.
     """
     parts = [_named(error)]
     for relation, cause in _causes(error):
@@ -56,9 +56,9 @@ def _named(error: BaseException) -> str:
     frames = _frames(error)
     own = next((frame for frame in frames if not _is_library(frame.filename)), None)
     if own is None:
-        return f"{name} at {_place(frames[0])}" if frames else name
-    inner = f" (raised at {_place(frames[0])})" if own is not frames[0] else ""
-    return f"{name} at {_place(own)}{inner}"
+        return f"{name} at {_location(frames[0])}" if frames else name
+    inner = f" (raised at {_location(frames[0])})" if own is not frames[0] else ""
+    return f"{name} at {_location(own)}{inner}"
 
 
 def _of_duly(error: DulyError) -> str:
@@ -79,14 +79,14 @@ def _described(error: BaseException, indent: str = "") -> Iterator[str]:
     if isinstance(error, (Retry, Fail)) and not str(error) and error.__cause__ is not None:
         yield from _described(error.__cause__, indent)
         return
-    yield from _said_and_places(error, indent)
+    yield from _said_and_locations(error, indent)
     for relation, cause in _causes(error):
-        first, *others = _said_and_places(cause, indent)
+        first, *others = _said_and_locations(cause, indent)
         yield f"{indent}{relation} {first.lstrip()}"
         yield from others
 
 
-def _said_and_places(error: BaseException, indent: str) -> Iterator[str]:
+def _said_and_locations(error: BaseException, indent: str) -> Iterator[str]:
     if isinstance(error, (Retry, Fail)):
         asked = "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
         yield f"{indent}{str(error) or asked}"
@@ -98,7 +98,7 @@ def _said_and_places(error: BaseException, indent: str) -> Iterator[str]:
     yield f"{indent}{said}"
     frames = _frames(error)
     for frame in frames[:_MOST_PLACES]:
-        yield f"{indent}  at {_place(frame)}"
+        yield f"{indent}  at {_location(frame)}"
     if len(frames) > _MOST_PLACES:
         yield f"{indent}  and {len(frames) - _MOST_PLACES} more"
     for number, member in enumerate(members[:_MOST_CAUSES], 1):
@@ -142,5 +142,5 @@ def _is_library(filename: str) -> bool:
     return filename.startswith((*_NOT_THE_USERS, "<frozen")) or "site-packages" in filename
 
 
-def _place(frame: traceback.FrameSummary) -> str:
+def _location(frame: traceback.FrameSummary) -> str:
     return f"{frame.filename}:{frame.lineno} in {frame.name}"

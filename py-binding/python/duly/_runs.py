@@ -62,8 +62,8 @@ _IN_OUR_WORDS = (NoHandler, BadCall, TooLargeError, UnrunError)
 class Runs:
     """The hooks of a worker, and what they surround."""
 
-    def __init__(self, middleware: Sequence[Middleware], *, log_errors: str = "place") -> None:
-        """Take the hooks in their order, and whether the log has what exceptions say (`full`) or only their places."""
+    def __init__(self, middleware: Sequence[Middleware], *, log_errors: str = "location") -> None:
+        """Take the hooks in their order; the log has the texts of exceptions (`full`) or only their locations."""
         self._is_full = log_errors == "full"
         # `logging.config.dictConfig` switches off all loggers that are there already, unless it is told otherwise.
         log.disabled = False
@@ -154,14 +154,14 @@ class Runs:
         """Call the hooks of a job that goes to `failed`, or is there already."""
         self._call(self._on_failed, job, error)
 
-    def settle(self, place: Executor, job: Job, why: str = "its handler said so") -> None:
+    def settle(self, executor: Executor, job: Job, why: str = "its handler said so") -> None:
         """End the run, and log what becomes of the job, and why it failed."""
         heard = id(job) in self._heard
         self._heard.discard(id(job))
-        told = place.end(heard)
-        if told is None:
+        outcome = executor.end(heard)
+        if outcome is None:
             return
-        what, after = told
+        what, after = outcome
         who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
         fields = about(job)
         if what == "ack":

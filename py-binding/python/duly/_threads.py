@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from duly.worker import Handler
 
 Given: TypeAlias = tuple[Executor, Job | None]
-"""A place, and the job that is to run in it; without one the thread waits for it."""
+"""An executor, and the job that it is to run; without one the thread waits for it."""
 
 
 class Threads:
-    """Threads that run plain handlers, and hand jobs of coroutines to the event loop together with their place."""
+    """Threads that run plain handlers, and hand jobs of coroutines to the event loop together with their executor."""
 
     def __init__(self, number: int, handlers: Mapping[str | None, Handler], runs: Runs, loop: EventLoop | None) -> None:
         """Take how many there are to be, and what they run."""
@@ -47,9 +47,9 @@ class Threads:
         for thread in self._threads:
             thread.start()
 
-    def give(self, place: Executor, job: Job | None = None) -> None:
-        """Give them a place, with a job to run in it or to wait for one. From any thread."""
-        self._free.put((place, job))
+    def give(self, executor: Executor, job: Job | None = None) -> None:
+        """Give them an executor, with a job to run or to wait for one. From any thread."""
+        self._free.put((executor, job))
 
     def end(self, seconds: float) -> None:
         """Wait so long for them to end, once the engine gives no more jobs. What runs in C code is left behind."""
@@ -73,45 +73,45 @@ class Threads:
         quick, runs = self._quick, self._runs
         while True:
             job: Job | None = None
-            if seat.place is None:
+            if seat.executor is None:
                 if os.getpid() != self._pid:
                     return  # a child that a handler forked, and that came back from it: the engine is the parent's
                 given = self._free.get()
                 if given is None:
                     return
-                seat.place, job = given
-            place = seat.place
-            if job is None or not place.enter():
-                job = place.next()
+                seat.executor, job = given
+            executor = seat.executor
+            if job is None or not executor.enter():
+                job = executor.next()
             context: Context | None = None
             try:
                 while job is not None:
                     context = None
                     handler = quick.get(job.name)
                     if handler is None:
-                        job = self._run(seat, place, job)
+                        job = self._run(seat, executor, job)
                         continue
                     context = context_of(job)
                     result = context.run(handler, job)
                     check_result(job, result)
-                    job = place.done(result)
-                seat.place = None
+                    job = executor.done(result)
+                seat.executor = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
-                goes_on = place.leave()
+                goes_on = executor.leave()
                 if job is not None:
                     context = context or context_of(job)
-                    runs.settle(place, job, context.run(runs.failed, job, error) if goes_on else "")
+                    runs.settle(executor, job, context.run(runs.failed, job, error) if goes_on else "")
 
-    def _run(self, seat: _Seat, place: Executor, job: Job) -> Job | None:
+    def _run(self, seat: _Seat, executor: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
-            place.leave()  # from here on the loop interrupts it
-            seat.place = None
-            self._loop.begin(place, job)
+            executor.leave()  # from here on the loop interrupts it
+            seat.executor = None
+            self._loop.begin(executor, job)
             return None
-        context_of(job).run(self._run_with_hooks, place, job)
-        return place.next()
+        context_of(job).run(self._run_with_hooks, executor, job)
+        return executor.next()
 
-    def _run_with_hooks(self, place: Executor, job: Job) -> None:
+    def _run_with_hooks(self, executor: Executor, job: Job) -> None:
         runs = self._runs
         handler = self._handlers.get(job.name, runs.no_handler)
         try:
@@ -119,19 +119,19 @@ class Threads:
                 runs.before(job)
                 result = handler(job)
                 check_result(job, result)
-            place.keep(result)
+            executor.keep(result)
         except BaseException as error:  # noqa: BLE001 - as above
-            runs.settle(place, job, runs.failed(job, error) if place.leave() else "")
+            runs.settle(executor, job, runs.failed(job, error) if executor.leave() else "")
         else:
-            if place.leave():
+            if executor.leave():
                 runs.worked(job)
-            runs.settle(place, job)
+            runs.settle(executor, job)
 
 
 class _Seat:
-    """The place that a thread has just now."""
+    """The executor that a thread has just now."""
 
-    __slots__ = ("place",)
+    __slots__ = ("executor",)
 
     def __init__(self) -> None:
-        self.place: Executor | None = None
+        self.executor: Executor | None = None

@@ -129,9 +129,9 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("--no-logging", action="store_true", help="do not configure logging: the app does it")
     logs.add_argument(
         "--log-errors",
-        choices=("place", "full"),
-        default="place",
-        help="of failures log class, line and causes (place, default), or also messages (may hold data) and tracebacks",
+        choices=("location", "full"),
+        default="location",
+        help="failures: class, line and causes (location, default), or also messages (may hold data) and tracebacks",
     )
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
@@ -160,7 +160,7 @@ def _seconds(text: str) -> float:
 
 @contextmanager
 def _ready_to_stop() -> Iterator[None]:
-    """Let the signals that stop end the process quietly until somebody else heeds them: nothing has begun yet.
+    """Let the signals that stop end the process quietly until something else handles them: nothing has begun yet.
 
     Not by an exception: what is being imported might catch it, and a thread that it started go on. Nor by Python's own
     handler, which a module that waits for a database in C code would hold up.
@@ -328,9 +328,9 @@ def _find(module: str, attribute: str) -> Any:
 
 
 def _what_and_where(error: BaseException) -> str:
-    """Give `ValueError: what it says`, and below where it was raised, the innermost place first."""
+    """Give `ValueError: what it says`, and below where it was raised, the innermost line first."""
     frames = reversed(traceback.extract_tb(error.__traceback__))
-    places = [
+    locations = [
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in frames
         if not frame.filename.startswith((_HERE, _IMPORT, "<frozen importlib"))
@@ -339,9 +339,9 @@ def _what_and_where(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         said = error.msg
         if error.filename is not None:
-            places.insert(0, f"{error.filename}:{error.lineno}")
+            locations.insert(0, f"{error.filename}:{error.lineno}")
     what = f"{type(error).__qualname__}: {said}" if said else type(error).__qualname__
-    return "".join([what, *(f"\n  at {place}" for place in places)])
+    return "".join([what, *(f"\n  at {location}" for location in locations)])
 
 
 def _queues(text: str | None) -> Mapping[str, int] | list[str] | None:

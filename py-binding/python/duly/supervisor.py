@@ -46,8 +46,8 @@ _LOOK_S = 0.5
 _KILL_AFTER_GRACE_S = 10.0
 
 
-class _Place:
-    """One of the processes, and those that came before it."""
+class _Child:
+    """One of the worker processes, and those that came before it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -68,7 +68,7 @@ class Supervisor:
     def __init__(self, command: Sequence[str], processes: int, *, grace: float, reload: bool = False) -> None:
         """Take the command line of one process."""
         self._command = list(command)
-        self._places = [_Place() for _ in range(processes)]
+        self._children = [_Child() for _ in range(processes)]
         self._grace = grace
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
@@ -80,13 +80,13 @@ class Supervisor:
         log.disabled = False  # see `Runs`
         with self._wakeups() as wakeup:
             while True:
-                self._heed_signals()
+                self._handle_signals()
                 self._reap()
                 now = time.monotonic()
                 if self._stopping_since is None:
                     self._look_at_sources()
                     self._start_missing(now)
-                elif not any(place.process for place in self._places):
+                elif not any(child.process for child in self._children):
                     return self._status
                 self._kill_late(now)
                 select.select([wakeup], [], [], self._sleep(now))
@@ -94,16 +94,16 @@ class Supervisor:
                     os.read(wakeup, 4096)
 
     def _start_missing(self, now: float) -> None:
-        for place in self._places:
-            if place.process is None and now >= place.start_at:
-                place.process = _start(self._command)
-                place.started = now
+        for child in self._children:
+            if child.process is None and now >= child.start_at:
+                child.process = _start(self._command)
+                child.started = now
 
     def _reap(self) -> None:
-        for place in self._places:
-            if place.process is None or (status := place.process.poll()) is None:
+        for child in self._children:
+            if child.process is None or (status := child.process.poll()) is None:
                 continue
-            pid, place.process = place.process.pid, None
+            pid, child.process = child.process.pid, None
             fatal = next((word for word, said in FATAL.items() if said == status), None)
             if fatal is not None and self._sources is None:
                 log.error("worker process %d met an error that no other process would be spared: all stop", pid)
@@ -115,25 +115,25 @@ class Supervisor:
                     self._status, status if status >= 0 else 0 if -status in STOPS else _BY_SIGNAL - status
                 )
                 continue
-            lived = time.monotonic() - place.started
-            if place.reloads_since is not None:
-                place.reloads_since, place.pause, place.start_at = None, _FIRST_PAUSE_S, 0.0
+            lived = time.monotonic() - child.started
+            if child.reloads_since is not None:
+                child.reloads_since, child.pause, child.start_at = None, _FIRST_PAUSE_S, 0.0
                 continue
             if self._sources is not None and status > 0 and lived < _QUICK_S:
                 log.error("worker process %d ended with status %d; waiting for a file to change", pid, status)
-                place.start_at = float("inf")
+                child.start_at = float("inf")
                 continue
             if status == 0:
-                place.pause, place.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
+                child.pause, child.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
                 log.debug("worker process %d has run its jobs; another starts", pid)
                 continue
-            place.pause = min(place.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
-            pause = place.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
-            place.start_at = time.monotonic() + pause
+            child.pause = min(child.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
+            pause = child.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
+            child.start_at = time.monotonic() + pause
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
             log.warning("worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause)
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
         while self._signals:
             self._stop(self._signals.pop(0))
 
@@ -143,31 +143,31 @@ class Supervisor:
         self._tell(number)
 
     def _tell(self, number: int) -> None:
-        for place in self._places:
-            if place.process is not None:
-                place.process.send_signal(number)
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(number)
 
     def _kill_late(self, now: float) -> None:
-        for place in self._places:
-            since = place.reloads_since if self._stopping_since is None else self._stopping_since
-            if place.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
-                log.error("worker process %d did not end within its grace and is killed", place.process.pid)
-                place.process.kill()
+        for child in self._children:
+            since = child.reloads_since if self._stopping_since is None else self._stopping_since
+            if child.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
+                log.error("worker process %d did not end within its grace and is killed", child.process.pid)
+                child.process.kill()
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
             return
         self._sources = found
         log.info("a Python file has changed: the workers start again")
-        for place in self._places:
-            place.start_at = 0.0
-            if place.process is not None:
-                place.reloads_since = time.monotonic()
-                place.process.terminate()
+        for child in self._children:
+            child.start_at = 0.0
+            if child.process is not None:
+                child.reloads_since = time.monotonic()
+                child.process.terminate()
 
     def _sleep(self, now: float) -> float | None:
         """Seconds to the next thing to do besides signals and deaths; None if there is none."""
-        moments = [place.start_at for place in self._places if place.process is None and self._stopping_since is None]
+        moments = [child.start_at for child in self._children if child.process is None and self._stopping_since is None]
         if self._stopping_since is not None:
             moments.append(self._stopping_since + self._grace + _KILL_AFTER_GRACE_S + 0.1)
         elif self._sources is not None:
@@ -179,7 +179,7 @@ class Supervisor:
     def _wakeups(self) -> Iterator[int]:
         """Give a descriptor that can be read when a signal came or a process died."""
 
-        def heed(number: int, _frame: FrameType | None) -> None:
+        def handle(number: int, _frame: FrameType | None) -> None:
             if number != signal.SIGCHLD:
                 self._signals.append(number)
 
@@ -187,7 +187,7 @@ class Supervisor:
         os.set_blocking(read, False)
         os.set_blocking(write, False)
         before_fd = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        before = {number: signal.signal(number, heed) for number in (*STOPS, signal.SIGCHLD)}
+        before = {number: signal.signal(number, handle) for number in (*STOPS, signal.SIGCHLD)}
         try:
             yield read
         finally:

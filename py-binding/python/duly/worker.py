@@ -57,7 +57,7 @@ class WorkerSettings(TypedDict, total=False):
     name: str | None
     on_failure: FailureHook | None
     middleware: Iterable[Middleware]
-    log_errors: Literal["place", "full"]
+    log_errors: Literal["location", "full"]
 
 
 class Worker:
@@ -89,7 +89,7 @@ class Worker:
         name: str | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
-        log_errors: Literal["place", "full"] = "place",
+        log_errors: Literal["location", "full"] = "location",
     ) -> None:
         """Check the settings; `run` starts the worker.
 
@@ -107,8 +107,8 @@ class Worker:
                 may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,
                 `final`.
             middleware: hooks around every run: see `duly.Middleware`.
-            log_errors: "place" logs where a handler failed; "full" also logs exception messages, which may hold data,
-                and tracebacks. Default: "place".
+            log_errors: "location" logs where a handler failed; "full" also logs tracebacks and exception messages,
+                which may hold data. Default: "location".
 
         Raises:
             InvalidArgumentError: a setting is of a wrong type or out of range.
@@ -135,8 +135,8 @@ class Worker:
         WorkerEngine.check(client, self._queues, **self._settings)
         if on_failure is not None and (not callable(on_failure) or is_coroutine_function(on_failure)):
             raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
-        if log_errors not in ("place", "full"):
-            raise InvalidArgumentError("log_errors must be 'place' or 'full'")
+        if log_errors not in ("location", "full"):
+            raise InvalidArgumentError("log_errors must be 'location' or 'full'")
         self._log_errors = log_errors
         self._middleware = _middleware.check(middleware)
         if on_failure is not None:
@@ -200,13 +200,13 @@ class Worker:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
         self._ending = Ending()
         try:
-            with self._signals() as heeded:
+            with self._signals() as signals_seen:
                 engine = WorkerEngine(
-                    self._client, self._queues, **self._settings, patience=self._patience, heeded=heeded
+                    self._client, self._queues, **self._settings, patience=self._patience, signals_seen=signals_seen
                 )
                 with self._lock:
                     self._engine = engine
-                    for _ in range(self._stops + self._missed(heeded)):
+                    for _ in range(self._stops + self._missed(signals_seen)):
                         engine.stop()
                 return self._work(engine)
         finally:
@@ -223,20 +223,20 @@ class Worker:
         if coroutines:
             from duly._event_loop import EventLoop  # asyncio takes long to import
 
-            loop = EventLoop(coroutines, runs, lambda place, job: threads.give(place, job))
+            loop = EventLoop(coroutines, runs, lambda executor, job: threads.give(executor, job))
         # Coroutines need no thread each; one waits for the next job.
         number = 1 if len(coroutines) == len(handlers) and coroutines else int(concurrency)
         threads = Threads(number, handlers, runs, loop)
-        places = {place.number: place for place in (engine.executor() for _ in range(int(concurrency)))}
+        executors = {executor.number: executor for executor in (engine.executor() for _ in range(int(concurrency)))}
         if loop is not None:
             loop.start()
         threads.start()
-        for place in places.values():
-            threads.give(place)
+        for executor in executors.values():
+            threads.give(executor)
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
         # not even then when the system gave the signal to another thread, as it does when two come together.
         failures = _Failures(engine, runs)
-        watch = _Watch(engine, places, loop, failures, self._ending, self._patience)
+        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience)
         watch.start()
         try:
             while watch.is_alive():
@@ -251,11 +251,11 @@ class Worker:
             failures.end(_LAST_STEPS_S)
         return watch.report()
 
-    def _missed(self, heeded: int | None) -> int:
+    def _missed(self, signals_seen: int | None) -> int:
         """Count the signals that came while only one side listened, on a thread that was not told to wait."""
-        if heeded is None:
+        if signals_seen is None:
             return 0
-        return max(0, len(self._ending.signals) - (WorkerEngine.listen(()) - heeded))
+        return max(0, len(self._ending.signals) - (WorkerEngine.listen(()) - signals_seen))
 
     @contextmanager
     def _signals(self) -> Iterator[int | None]:
@@ -267,7 +267,7 @@ class Worker:
         owner = os.getpid()
         before: dict[int, Any] = {}
 
-        def heed(number: int, _frame: FrameType | None) -> None:
+        def handle(number: int, _frame: FrameType | None) -> None:
             if os.getpid() != owner:
                 # A process that a handler has forked is no worker: as if this had never been set there.
                 signal.signal(number, before[number] or signal.SIG_DFL)
@@ -276,16 +276,16 @@ class Worker:
             self._ending.signals.append(number)
             # The engine sees them by itself, but sooner so. One that comes before it has begun waits for it.
             if self._engine is not None:
-                self._engine.heed()
+                self._engine.handle_signals()
 
         # What comes meanwhile waits until both sides listen.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         for one in SIGNALS:
-            before[one] = signal.signal(one, heed)
-        heeded = WorkerEngine.listen(SIGNALS)
+            before[one] = signal.signal(one, handle)
+        signals_seen = WorkerEngine.listen(SIGNALS)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
-            yield heeded
+            yield signals_seen
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -304,14 +304,14 @@ class Ending:
 class _Watch(threading.Thread):
     """Logs what the engine tells, and interrupts runs that must end, until the engine has ended.
 
-    With `patience`, a handler that goes on for so many seconds after it was interrupted ends the worker: the place that
-    it keeps is lost to others.
+    With `patience`, a handler that goes on for so many seconds after it was interrupted ends the worker: the executor
+    that it keeps is lost to others.
     """
 
     def __init__(
         self,
         engine: WorkerEngine,
-        places: Mapping[int, Executor],
+        executors: Mapping[int, Executor],
         loop: EventLoop | None,
         failures: _Failures,
         ending: Ending,
@@ -319,7 +319,7 @@ class _Watch(threading.Thread):
     ) -> None:
         super().__init__(name="duly-worker-watch", daemon=True)
         self._engine = engine
-        self._places = places
+        self._executors = executors
         self._loop = loop
         self._failures = failures
         self._ending = ending
@@ -339,7 +339,7 @@ class _Watch(threading.Thread):
             while True:
                 event = self._engine.event(_LOOK_S if self._interrupted else _A_WAIT_S)
                 if event is not None:
-                    self._heed(event)
+                    self._handle(event)
                 elif self._ended is not None:
                     break  # what it told last has been heard
                 else:
@@ -354,26 +354,26 @@ class _Watch(threading.Thread):
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
 
-    def _heed(self, event: WorkerEvent) -> None:
+    def _handle(self, event: WorkerEvent) -> None:
         fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
-        place = None if event.executor is None else self._places[event.executor]
-        job = None if place is None else place.job
+        executor = None if event.executor is None else self._executors[event.executor]
+        job = None if executor is None else executor.job
         level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
         log.log(level, "%s", event.text, extra=fields)
         self._failures.hear(event)
         self._ending.cut_short |= event.why == "stopped"
-        if place is not None and job is not None and self._patience is not None:
-            self._interrupted[place.number] = (job, time.monotonic() + self._patience)
-        if place is None or event.run is None or place.interrupt(event.run, JobInterrupted):
+        if executor is not None and job is not None and self._patience is not None:
+            self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
+        if executor is None or event.run is None or executor.interrupt(event.run, JobInterrupted):
             return
         if self._loop is not None:
-            self._loop.interrupt(place.number)
+            self._loop.interrupt(executor.number)
 
     def _look_at_interrupted(self) -> None:
         """Stop when a handler does not end; end the grace when only such handlers are left."""
         now = time.monotonic()
         for number, (job, until) in list(self._interrupted.items()):
-            if self._places[number].job is not job:
+            if self._executors[number].job is not job:
                 del self._interrupted[number]
             elif now > until and not self._ending.stuck:
                 what = "the handler of job %s of queue %s does not end: the worker stops when the others have ended"
@@ -381,7 +381,7 @@ class _Watch(threading.Thread):
                 self._ending.stuck = True
                 self._engine.stop()
         if self._ending.stuck and all(
-            place.job is None or (place.number in self._interrupted) for place in self._places.values()
+            executor.job is None or (executor.number in self._interrupted) for executor in self._executors.values()
         ):
             self._engine.stop()
 

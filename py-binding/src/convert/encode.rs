@@ -172,12 +172,12 @@ fn write_dict(dict: &Bound<'_, PyDict>, out: &mut Vec<u8>, depth: usize) -> Writ
 
 fn write_items<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, out: &mut Vec<u8>, depth: usize) -> Written {
     out.push(b'[');
-    for (place, item) in items.enumerate() {
-        if place > 0 {
+    for (index, item) in items.enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         write(&item, out, depth).map_err(|mut refused| {
-            refused.steps.push(format!("[{place}]"));
+            refused.steps.push(format!("[{index}]"));
             refused
         })?;
     }

@@ -1,4 +1,4 @@
-//! Keyword arguments that several functions share: read here by name, so that each list stands in one place.
+//! Keyword arguments that several functions share: read here by name, so that each list is written once.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

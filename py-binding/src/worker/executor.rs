@@ -1,4 +1,4 @@
-//! `duly._core.Executor`: one of the places of a worker in which a handler runs, in a thread or on an event loop.
+//! `duly._core.Executor`: runs one handler at a time for a worker, in a thread or on an event loop.
 //!
 //! The way from one job to the next keeps the GIL and waits for nothing as long as jobs are there.
 
@@ -48,7 +48,7 @@ struct Current {
 }
 
 /// What became of a job: ack, retry, failed or release, and after how long it runs again.
-type Told = Option<(&'static str, Option<f64>)>;
+type Settled = Option<(&'static str, Option<f64>)>;
 
 #[pymethods]
 impl Executor {
@@ -110,11 +110,11 @@ impl Executor {
     /// The outcome is ack, retry, failed or release. Returns None if the run was interrupted. `heard`: if the job has
     /// failed for good, its hooks were called.
     #[pyo3(signature = (heard=false))]
-    fn end(&self, py: Python<'_>, heard: bool) -> PyResult<Told> {
+    fn end(&self, py: Python<'_>, heard: bool) -> PyResult<Settled> {
         if self.is_parents() {
             return Ok(None);
         }
-        Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.and_then(told))
+        Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.and_then(settled))
     }
 
     /// Return the next job if there is one now, to run on an event loop. A run that was not ended has failed.
@@ -189,8 +189,8 @@ impl Executor {
     fn begin(&self, py: Python<'_>, run: blocking::Run, thread: Option<c_ulong>) -> PyResult<Py<Job>> {
         let name = run.job().queue().name();
         // A job comes from one of the queues that the engine was started with.
-        let place = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
-        let queue = self.queues[place].1.clone_ref(py).into_any();
+        let index = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
+        let queue = self.queues[index].1.clone_ref(py).into_any();
         let job = Job::held(py, Held::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
         *self.lock() = Current { job: Some(job.clone_ref(py)), thread, interrupting: false };
         Ok(job)
@@ -230,7 +230,7 @@ fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
     job.as_super().get().in_run()
 }
 
-fn told(next: Next) -> Option<(&'static str, Option<f64>)> {
+fn settled(next: Next) -> Option<(&'static str, Option<f64>)> {
     match next {
         Next::Ack => Some(("ack", None)),
         Next::RetryAfter { after, .. } => Some(("retry", Some(after.as_seconds()))),

@@ -1,33 +1,34 @@
 //! The thread beside a worker's engine that needs no GIL: while a handler's C code holds that, no thread of Python runs, so
-//! nobody there can heed a signal or end a process whose handler does not end.
+//! nobody there can handle a signal or end a process whose handler does not end.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use duly::blocking::Engine;
-use duly::blocking::process::{self, Heeder};
+use duly::blocking::process::{self, StopOnSignal};
 use duly::{Error, ErrorKind};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Watchdog {
-    /// Signals are heeded by both sides, each once.
-    heeder: Option<Heeder>,
+    /// Signals are handled by both sides, each once.
+    on_signal: Option<StopOnSignal>,
     /// Since when a wait that is over is on its way back to a thread of Python.
     handing_over: Mutex<Option<Instant>>,
 }
 
 impl Watchdog {
     /// `patience`: how long Python may take to hear of a run that must end, before the process ends; for ever if none.
-    /// `heeded`: how many signals had come when the worker began to listen, if it does.
+    /// `signals_seen`: how many signals had come when the worker began to listen, if it does.
     pub(super) fn start(
         engine: &Arc<Engine>,
         patience: Option<Duration>,
-        heeded: Option<u64>,
+        signals_seen: Option<u64>,
     ) -> Result<Arc<Self>, Error> {
-        let watchdog = Arc::new(Self { heeder: heeded.map(Heeder::since), handing_over: Mutex::default() });
-        if patience.is_some() || heeded.is_some() {
+        let watchdog =
+            Arc::new(Self { on_signal: signals_seen.map(StopOnSignal::since), handing_over: Mutex::default() });
+        if patience.is_some() || signals_seen.is_some() {
             let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
             let thread = std::thread::Builder::new().name("duly-watchdog".to_owned());
             process::without_signals(|| thread.spawn(move || of_thread.run(&engine, patience))).map_err(|error| {
@@ -37,10 +38,10 @@ impl Watchdog {
         Ok(watchdog)
     }
 
-    /// Heeds what has come.
-    pub(super) fn heed(&self, engine: &Engine) {
-        if let Some(heeder) = &self.heeder {
-            heeder.look(engine);
+    /// Handles the signals that have come.
+    pub(super) fn handle_signals(&self, engine: &Engine) {
+        if let Some(on_signal) = &self.on_signal {
+            on_signal.check(engine);
         }
     }
 
@@ -51,7 +52,7 @@ impl Watchdog {
 
     fn run(&self, engine: &Weak<Engine>, patience: Option<Duration>) {
         while let Some(engine) = engine.upgrade() {
-            self.heed(&engine);
+            self.handle_signals(&engine);
             if patience.is_some_and(|patience| self.is_stuck(&engine, patience)) {
                 process::end_stuck(&engine);
             }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcomes::{Batch, OUTCOMES_A_CALL, Told};
+use super::outcomes::{Batch, Noted, OUTCOMES_A_CALL};
 use super::starts::Start;
-use super::{Desk, Held, Phase, State};
+use super::{Desk, Leased, Phase, State};
 use crate::job::Job;
 use crate::script::Verb;
 
@@ -147,9 +147,9 @@ impl Desk {
         for job in jobs {
             if state.phase == Phase::Working {
                 let start = Start::of(&job);
-                state.hold(Held { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
+                state.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
-                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Told::Released);
+                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released);
             }
         }
         self.wake_executors(state, count);

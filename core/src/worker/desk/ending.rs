@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::outcomes::{Batch, Told, failure, give_back};
-use super::{Desk, Held, Phase, State};
+use super::outcomes::{Batch, Noted, failure, give_back};
+use super::{Desk, Leased, Phase, State};
 use crate::retry::Next;
 use crate::script::Verb;
 use crate::time::{LONGEST_WAIT, Millis};
@@ -26,7 +26,7 @@ impl Desk {
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
             phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
-        if state.running > 0 && !std::mem::replace(&mut state.stop_was_told, true) {
+        if state.running > 0 && !std::mem::replace(&mut state.stop_is_reported, true) {
             let running = state.running;
             state.tell(WorkerEvent::Stopping { running, grace }, self);
         }
@@ -99,7 +99,7 @@ impl Desk {
     /// For how long a run goes on that was interrupted; that of the first one.
     pub(in crate::worker) fn overdue_for(&self) -> Duration {
         let state = self.lock();
-        let runs = state.held.iter().flatten().filter_map(|held| held.run.as_ref()?.interrupted);
+        let runs = state.leased.iter().flatten().filter_map(|leased| leased.run.as_ref()?.interrupted);
         runs.min().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
@@ -133,12 +133,12 @@ impl Desk {
 impl State {
     /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
     fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
-        while let Some(&Reverse((at, place, number))) = self.timeouts.peek() {
-            if is_running(&self.held, place, number) {
+        while let Some(&Reverse((at, index, number))) = self.timeouts.peek() {
+            if is_running(&self.leased, index, number) {
                 if at > now {
                     return;
                 }
-                self.interrupt(place, Interruption::TimedOut, desk);
+                self.interrupt(index, Interruption::TimedOut, desk);
             }
             self.timeouts.pop();
         }
@@ -164,19 +164,19 @@ impl State {
 
     /// Most runs end long before their timeout: what is left of them must not pile up.
     pub(super) fn forget_old_timeouts(&mut self) {
-        if self.timeouts.len() > 100 + 4 * self.held.len() {
-            let held = &self.held;
-            self.timeouts.retain(|&Reverse((_, place, number))| is_running(held, place, number));
+        if self.timeouts.len() > 100 + 4 * self.leased.len() {
+            let leased = &self.leased;
+            self.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
         }
     }
 
-    pub(super) fn interrupt(&mut self, place: usize, why: Interruption, desk: &Desk) {
-        let Some(held) = self.held[place].as_mut() else { return };
-        let (job, lane) = (Arc::clone(&held.job), held.lane);
-        let Some(run) = &mut held.run else {
+    pub(super) fn interrupt(&mut self, index: usize, why: Interruption, desk: &Desk) {
+        let Some(leased) = self.leased[index].as_mut() else { return };
+        let (job, lane) = (Arc::clone(&leased.job), leased.lane);
+        let Some(run) = &mut leased.run else {
             // It waits for an executor: only a lost lease ends that.
-            self.fetched.retain(|&waiting| waiting != place);
-            self.release_waiting(place);
+            self.fetched.retain(|&waiting| waiting != index);
+            self.release_waiting(index);
             return;
         };
         if run.interrupted.is_some() {
@@ -206,15 +206,15 @@ impl State {
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {
-        for place in 0..self.held.len() {
-            if self.held[place].as_ref().is_some_and(|held| held.run.is_some()) {
-                self.interrupt(place, Interruption::Stopped, desk);
+        for index in 0..self.leased.len() {
+            if self.leased[index].as_ref().is_some_and(|leased| leased.run.is_some()) {
+                self.interrupt(index, Interruption::Stopped, desk);
             }
         }
     }
 
     fn hoarded_at(&self) -> Option<Instant> {
-        let oldest = self.held[*self.fetched.front()?].as_ref()?;
+        let oldest = self.leased[*self.fetched.front()?].as_ref()?;
         Some(oldest.fetched_at + HOARDED_AFTER)
     }
 
@@ -229,8 +229,8 @@ impl State {
             return;
         }
         let mut given_back = BTreeMap::<String, usize>::new();
-        for held in self.fetched.iter().filter_map(|&place| self.held[place].as_ref()) {
-            *given_back.entry(held.job.queue().name().to_owned()).or_default() += 1;
+        for leased in self.fetched.iter().filter_map(|&index| self.leased[index].as_ref()) {
+            *given_back.entry(leased.job.queue().name().to_owned()).or_default() += 1;
         }
         self.give_back_fetched();
         self.prefetch.forget();
@@ -240,14 +240,14 @@ impl State {
     }
 
     pub(super) fn give_back_fetched(&mut self) {
-        for place in std::mem::take(&mut self.fetched) {
-            if let Some(held) = self.release_waiting(place) {
-                self.note_other(held.lane, &held.job, Verb::Unstarted, Told::Released);
+        for index in std::mem::take(&mut self.fetched) {
+            if let Some(leased) = self.release_waiting(index) {
+                self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released);
             }
         }
     }
 }
 
-fn is_running(held: &[Option<Held>], place: usize, number: u64) -> bool {
-    held[place].as_ref().and_then(|held| held.run.as_ref()).is_some_and(|run| run.number == number)
+fn is_running(leased: &[Option<Leased>], index: usize, number: u64) -> bool {
+    leased[index].as_ref().and_then(|leased| leased.run.as_ref()).is_some_and(|run| run.number == number)
 }

@@ -22,13 +22,13 @@ struct Mine {
     /// Since when there is no answer.
     since: Instant,
     is_noted: bool,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl<'a> Outage<'a> {
     /// A call or wait that begins now.
     pub(in crate::worker) fn of_call(desk: &'a Desk) -> Self {
-        Self { desk, mine: Mutex::new(Mine { since: Instant::now(), is_noted: false, is_told: false }) }
+        Self { desk, mine: Mutex::new(Mine { since: Instant::now(), is_noted: false, is_reported: false }) }
     }
 
     /// Did it get no answer so far?
@@ -39,7 +39,7 @@ impl<'a> Outage<'a> {
     /// It failed, and is tried again.
     pub(in crate::worker) fn failed(&self, error: &Error) {
         let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
-        if mine.is_told {
+        if mine.is_reported {
             return;
         }
         let mut state = self.desk.lock();
@@ -47,9 +47,9 @@ impl<'a> Outage<'a> {
             state.in_trouble += 1;
         }
         if state.trouble_since.is_some() {
-            mine.is_told = true;
+            mine.is_reported = true;
         } else if state.recovered_at.is_none_or(|at| mine.since > at) {
-            mine.is_told = true;
+            mine.is_reported = true;
             state.trouble_since = Some(mine.since);
             state.tell(WorkerEvent::Trouble { error: error.clone() }, self.desk);
         } else {
@@ -129,7 +129,7 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::worker::WorkerSettings;
 
-    fn told(desk: &Desk) -> Vec<String> {
+    fn reported(desk: &Desk) -> Vec<String> {
         let events = std::iter::from_fn(|| desk.event_within(Duration::ZERO));
         events.map(|event| event.to_string().split([',', ':']).next().unwrap_or_default().to_owned()).collect()
     }
@@ -142,17 +142,17 @@ mod tests {
         first.failed(&error);
         first.failed(&error);
         second.failed(&error);
-        assert_eq!(told(&desk), ["no answer for now"]);
+        assert_eq!(reported(&desk), ["no answer for now"]);
         drop(first);
-        assert_eq!(told(&desk), [""; 0], "the second has no answer yet");
+        assert_eq!(reported(&desk), [""; 0], "the second has no answer yet");
         drop(second);
-        assert_eq!(told(&desk), ["the server answers again"]);
+        assert_eq!(reported(&desk), ["the server answers again"]);
 
         late.failed(&error);
-        assert_eq!(told(&desk), [""; 0]);
+        assert_eq!(reported(&desk), [""; 0]);
         late.failed(&error);
-        assert_eq!(told(&desk), ["no answer for now"], "the next one");
+        assert_eq!(reported(&desk), ["no answer for now"], "the next one");
         drop(late);
-        assert_eq!(told(&desk), ["the server answers again"]);
+        assert_eq!(reported(&desk), ["the server answers again"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Desk, Held};
+use super::{Desk, Leased};
 use crate::registry::RunningJob;
 use crate::time::Millis;
 use crate::worker::event::Interruption;
@@ -13,21 +13,21 @@ impl Desk {
     /// works on is over.
     pub(in crate::worker) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
         let state = self.lock();
-        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane);
-        let ours = of_lane.filter(|held| !held.is_interrupted() && !held.job.is_settled());
-        ours.map(|held| (held.job.id().to_owned(), held.job.token())).collect()
+        let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane);
+        let ours = of_lane.filter(|leased| !leased.is_interrupted() && !leased.job.is_settled());
+        ours.map(|leased| (leased.job.id().to_owned(), leased.job.token())).collect()
     }
 
     /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
     pub(in crate::worker) fn running(&self, lane: usize, most: usize, now: Millis) -> Vec<RunningJob> {
         let state = self.lock();
-        let of_lane = state.held.iter().flatten().filter(|held| held.lane == lane && !held.is_interrupted());
-        let told = |held: &Held| {
-            let ago = Millis::from_duration(held.run.as_ref()?.started.elapsed()).ok()?;
-            let id = held.job.id().to_owned();
-            Some(RunningJob { id, name: held.job.envelope.name.clone(), started_at: now.saturating_sub(ago) })
+        let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane && !leased.is_interrupted());
+        let running = |leased: &Leased| {
+            let ago = Millis::from_duration(leased.run.as_ref()?.started.elapsed()).ok()?;
+            let id = leased.job.id().to_owned();
+            Some(RunningJob { id, name: leased.job.envelope.name.clone(), started_at: now.saturating_sub(ago) })
         };
-        of_lane.filter_map(told).take(most).collect()
+        of_lane.filter_map(running).take(most).collect()
     }
 
     /// Ready when a lease of this queue should be renewed before its turn.
@@ -36,23 +36,23 @@ impl Desk {
     }
 
     /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
-    pub(in crate::worker) fn renewed(&self, lane: usize, leases: &[(String, u64)], kept: &[bool], asked_at: Instant) {
+    pub(in crate::worker) fn renewed(&self, lane: usize, renewals: &[(String, u64)], kept: &[bool], asked_at: Instant) {
         let now = Instant::now();
         let sure_until = asked_at + self.lease;
         let answers: HashMap<_, _> =
-            leases.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
+            renewals.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
         let mut state = self.lock();
         let (mut sure_again, mut lost) = (0, 0);
-        for place in 0..state.held.len() {
-            let Some(held) = state.held[place].as_mut().filter(|held| held.lane == lane) else { continue };
-            match answers.get(held.job.id()) {
-                Some(&(token, true)) if token == held.job.token() => {
-                    sure_again += usize::from(held.sure_until <= now);
-                    held.sure_until = sure_until;
+        for index in 0..state.leased.len() {
+            let Some(leased) = state.leased[index].as_mut().filter(|leased| leased.lane == lane) else { continue };
+            match answers.get(leased.job.id()) {
+                Some(&(token, true)) if token == leased.job.token() => {
+                    sure_again += usize::from(leased.sure_until <= now);
+                    leased.sure_until = sure_until;
                 }
-                Some(&(token, false)) if token == held.job.token() && !held.job.is_being_settled() => {
+                Some(&(token, false)) if token == leased.job.token() && !leased.job.is_being_settled() => {
                     lost += 1;
-                    state.interrupt(place, Interruption::LeaseLost, self);
+                    state.interrupt(index, Interruption::LeaseLost, self);
                 }
                 _ => {}
             }

@@ -17,7 +17,7 @@ use crate::worker::event::{AboutJob, WorkerEvent};
 pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
 
 /// Leases that were lost together are told of one by one up to so many.
-const MOST_TOLD_SINGLY: u64 = 10;
+const MOST_REPORTED_SINGLY: u64 = 10;
 
 /// Outcomes of one queue for one script call.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(in crate::worker) struct Batch {
     pub(in crate::worker) asked_at: Option<Instant>,
     /// What the outcomes are of, in order; undecodable jobs are none.
     acked: Vec<Arc<Job>>,
-    others: Vec<(Told, Option<Arc<Job>>)>,
+    others: Vec<(Noted, Option<Arc<Job>>)>,
     /// A job among them fails unheard.
     pub(in crate::worker) has_unheard: bool,
 }
@@ -35,24 +35,24 @@ pub(in crate::worker) struct Batch {
 impl Batch {
     /// How many jobs it says of that they start.
     pub(super) fn starts(&self) -> usize {
-        self.others.iter().filter(|(told, _)| matches!(told, Told::Started(_))).count()
+        self.others.iter().filter(|(noted, _)| matches!(noted, Noted::Started(_))).count()
     }
 
     /// None if its record could not be decoded.
-    fn job(&self, place: usize) -> Option<&Arc<Job>> {
-        match place.checked_sub(self.acked.len()) {
-            None => self.acked.get(place),
+    fn job(&self, index: usize) -> Option<&Arc<Job>> {
+        match index.checked_sub(self.acked.len()) {
+            None => self.acked.get(index),
             Some(behind) => self.others.get(behind).and_then(|(_, job)| job.as_ref()),
         }
     }
 
-    fn about(&self, queue: &str, place: usize) -> AboutJob {
-        self.job(place).map_or_else(|| AboutJob::unreadable(queue, self.outcomes.id_at(place)), |job| AboutJob::of(job))
+    fn about(&self, queue: &str, index: usize) -> AboutJob {
+        self.job(index).map_or_else(|| AboutJob::unreadable(queue, self.outcomes.id_at(index)), |job| AboutJob::of(job))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Noted {
     Failed,
     Released,
     /// No outcome: the job that is held here is about to start.
@@ -65,31 +65,31 @@ impl Desk {
     }
 
     /// The answer to a batch of outcomes: one flag each, acks first.
-    pub(in crate::worker) fn told(&self, queue: &str, batch: &Batch, flags: &[bool]) {
+    pub(in crate::worker) fn answered(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
         let acks = batch.acked.len();
         let (mut lost, mut startable) = (0, 0);
-        for (place, &settled) in flags.iter().enumerate() {
-            let other = place.checked_sub(acks).and_then(|behind| batch.others.get(behind));
-            if let Some((Told::Started(at), Some(job))) = other {
+        for (index, &settled) in flags.iter().enumerate() {
+            let other = index.checked_sub(acks).and_then(|behind| batch.others.get(behind));
+            if let Some((Noted::Started(at), Some(job))) = other {
                 startable += usize::from(state.start_noted(*at, job, settled, self));
-            } else if !settled && batch.job(place).is_some_and(|job| job.is_being_settled()) {
+            } else if !settled && batch.job(index).is_some_and(|job| job.is_being_settled()) {
                 // Its handler was first, or has a verb under way that tells.
             } else if !settled {
                 lost += 1;
-                if lost <= MOST_TOLD_SINGLY {
-                    state.tell(WorkerEvent::LeaseLost { job: batch.about(queue, place) }, self);
+                if lost <= MOST_REPORTED_SINGLY {
+                    state.tell(WorkerEvent::LeaseLost { job: batch.about(queue, index) }, self);
                 }
-            } else if place < acks {
+            } else if index < acks {
                 state.report.acked += 1;
-            } else if other.is_some_and(|(told, _)| *told == Told::Failed) {
+            } else if other.is_some_and(|(noted, _)| *noted == Noted::Failed) {
                 state.report.failed += 1;
             } else {
                 state.report.released += 1;
             }
         }
         state.report.lost += lost;
-        if let Some(jobs) = lost.checked_sub(MOST_TOLD_SINGLY).filter(|&jobs| jobs > 0) {
+        if let Some(jobs) = lost.checked_sub(MOST_REPORTED_SINGLY).filter(|&jobs| jobs > 0) {
             state.tell(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
         self.wake_executors(state, startable);
@@ -110,18 +110,18 @@ impl State {
         decided.add_to(&mut batch.outcomes, job);
         match next {
             Next::Ack => batch.acked.push(Arc::clone(job)),
-            Next::ReleaseAfter(_) => batch.others.push((Told::Released, Some(Arc::clone(job)))),
-            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push((Told::Failed, Some(Arc::clone(job)))),
+            Next::ReleaseAfter(_) => batch.others.push((Noted::Released, Some(Arc::clone(job)))),
+            Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push((Noted::Failed, Some(Arc::clone(job)))),
         }
         self.count_outcome(Instant::now());
         next
     }
 
     /// Notes what is said of a job that no policy decides about.
-    pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, told: Told) {
+    pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, noted: Noted) {
         let batch = self.open_batch(lane);
         batch.outcomes.other(verb, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
-        batch.others.push((told, Some(Arc::clone(job))));
+        batch.others.push((noted, Some(Arc::clone(job))));
         self.count_outcome(Instant::now());
     }
 
@@ -129,7 +129,7 @@ impl State {
     pub(super) fn note_undecodable(&mut self, lane: usize, id: &[u8], token: u64, reason: &str) {
         let batch = self.open_batch(lane);
         batch.outcomes.other(Verb::Unheard, id, token, None, 0, reason, None);
-        batch.others.push((Told::Failed, None));
+        batch.others.push((Noted::Failed, None));
         batch.has_unheard = true;
         self.count_outcome(Instant::now());
     }

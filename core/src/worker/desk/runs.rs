@@ -22,7 +22,7 @@ pub struct Run {
     pub job: Arc<Job>,
     /// Counts the runs of this worker.
     pub number: u64,
-    place: usize,
+    index: usize,
     started: Instant,
 }
 
@@ -111,30 +111,30 @@ impl Desk {
         let (decided, refused) = decide(&run.job, ended, is_heard);
         let mut state = self.lock();
         state.prefetch.learn(now - run.started);
-        let Some(held) = state.release_place(run.place) else { return Ok(None) };
+        let Some(leased) = state.take_out(run.index) else { return Ok(None) };
         state.running -= 1;
         state.last_end = Some(now);
-        let interrupted = held.run.is_none_or(|run| run.interrupted.is_some());
-        let told = match decided {
-            _ if interrupted || held.job.is_settled() => Ok(None),
-            _ if held.job.is_lost() => {
+        let interrupted = leased.run.is_none_or(|run| run.interrupted.is_some());
+        let next = match decided {
+            _ if interrupted || leased.job.is_settled() => Ok(None),
+            _ if leased.job.is_lost() => {
                 state.report.lost += 1;
-                state.tell(WorkerEvent::LeaseLost { job: AboutJob::of(&held.job) }, self);
+                state.tell(WorkerEvent::LeaseLost { job: AboutJob::of(&leased.job) }, self);
                 Ok(None)
             }
             None => Ok(None),
             Some(decided) => {
-                let next = state.note_decided(held.lane, &held.job, decided);
+                let next = state.note_decided(leased.lane, &leased.job, decided);
                 refused.map_or(Ok(Some(next)), Err)
             }
         };
         // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
-        let wake = if matches!(told, Ok(None)) { state.wake_if(true) } else { state.wake_for_outcome() };
+        let wake = if matches!(next, Ok(None)) { state.wake_if(true) } else { state.wake_for_outcome() };
         drop(state);
         if wake {
             self.for_fetcher.notify_one();
         }
-        told
+        next
     }
 
     pub(super) fn wake_executors(&self, state: MutexGuard<'_, State>, count: usize) {
@@ -175,14 +175,14 @@ impl State {
             return Taken::Over;
         }
         let started = Instant::now();
-        let Some(place) = self.next_to_start(started) else { return Taken::None };
+        let Some(index) = self.next_to_start(started) else { return Taken::None };
         self.next_run += 1;
         let number = self.next_run;
-        let Some(held) = self.held[place].as_mut() else { return Taken::None };
-        held.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: None });
-        let job = Arc::clone(&held.job);
+        let Some(leased) = self.leased[index].as_mut() else { return Taken::None };
+        leased.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: None });
+        let job = Arc::clone(&leased.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
-            self.timeouts.push(Reverse((until, place, number)));
+            self.timeouts.push(Reverse((until, index, number)));
             self.forget_old_timeouts();
         }
         self.running += 1;
@@ -191,17 +191,17 @@ impl State {
             self.phase = Phase::Stopping { since: started, until: started + self.grace };
             self.give_back_fetched();
         }
-        Taken::Run(Run { job, number, place, started })
+        Taken::Run(Run { job, number, index, started })
     }
 
     /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through,
     /// another worker may have run and acked what waited here: that waits on, until a renewal says whether it is ours.
     fn next_to_start(&mut self, now: Instant) -> Option<usize> {
-        for (at, &place) in self.fetched.iter().enumerate() {
-            let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
-            match self.turn_of(held, now) {
+        for (at, &index) in self.fetched.iter().enumerate() {
+            let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
+            match self.turn_of(leased, now) {
                 Turn::Now => {
-                    self.starts.waits_no_more(held.start);
+                    self.starts.waits_no_more(leased.start);
                     return self.fetched.remove(at);
                 }
                 Turn::Later => {}

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcomes::Told;
-use super::{Desk, Held, State};
+use super::outcomes::Noted;
+use super::{Desk, Leased, State};
 use crate::job::Job;
 use crate::script::Verb;
 
@@ -97,10 +97,10 @@ pub(super) enum Turn {
 
 impl State {
     /// May a waiting job be started now?
-    pub(super) fn turn_of(&self, held: &Held, now: Instant) -> Turn {
-        match held.start {
+    pub(super) fn turn_of(&self, leased: &Leased, now: Instant) -> Turn {
+        match leased.start {
             Start::Suspect | Start::Noting { suspect: true } => Turn::Later,
-            // They keep their place among the others: a worker that runs one job at a time runs them in their order.
+            // They keep their turn among the others: a worker that runs one job at a time runs them in their order.
             Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
             // The last free executor is for the suspect whose start is being noted.
             Start::Free if self.suspect_waits(now) && self.running + 1 >= self.concurrency => Turn::Later,
@@ -110,12 +110,12 @@ impl State {
 
     /// Does the suspect whose turn it is wait for the answer, or for an executor? Not if its lease is unsure: that may take long.
     fn suspect_waits(&self, now: Instant) -> bool {
-        self.held_in_turn().is_some_and(|held| held.run.is_none() && held.sure_until > now)
+        self.leased_in_turn().is_some_and(|leased| leased.run.is_none() && leased.sure_until > now)
     }
 
-    fn held_in_turn(&self) -> Option<&Held> {
-        let (place, job) = self.starts.turn.as_ref()?;
-        self.held[*place].as_ref().filter(|held| Arc::ptr_eq(&held.job, job))
+    fn leased_in_turn(&self) -> Option<&Leased> {
+        let (index, job) = self.starts.turn.as_ref()?;
+        self.leased[*index].as_ref().filter(|leased| Arc::ptr_eq(&leased.job, job))
     }
 
     /// From when on the next suspect may be started; none if that is when something else has happened.
@@ -123,9 +123,9 @@ impl State {
         if self.starts.suspects == 0 || self.running >= self.concurrency {
             return None;
         }
-        match self.held_in_turn() {
+        match self.leased_in_turn() {
             None => Some(now),
-            Some(held) => held.run.as_ref().map(|run| run.started + ALONE),
+            Some(leased) => leased.run.as_ref().map(|run| run.started + ALONE),
         }
     }
 
@@ -149,8 +149,8 @@ impl State {
     }
 
     fn first_is_not_noted(&self, now: Instant) -> bool {
-        let mut sure = self.fetched.iter().filter_map(|&place| self.held[place].as_ref());
-        sure.find(|held| held.sure_until > now).is_some_and(|held| held.start == Start::WithoutRetries)
+        let mut sure = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        sure.find(|leased| leased.sure_until > now).is_some_and(|leased| leased.start == Start::WithoutRetries)
     }
 
     /// Must the fetch loop wake for a start, now or earlier than it does by itself?
@@ -171,41 +171,43 @@ impl State {
             return;
         }
         let mut next = Vec::new();
-        for &place in &self.fetched {
-            let Some(held) = self.held[place].as_ref().filter(|held| held.sure_until > now) else { continue };
-            let left = match held.start {
+        for &index in &self.fetched {
+            let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
+            let left = match leased.start {
                 Start::Suspect => &mut suspects,
                 Start::WithoutRetries => &mut together,
                 _ => continue,
             };
             if *left > 0 {
                 *left -= 1;
-                next.push(place);
+                next.push(index);
             }
         }
-        for place in next {
-            let Some(held) = self.held[place].as_mut() else { continue };
-            let suspect = held.start == Start::Suspect;
-            self.starts.waits_no_more(held.start);
-            held.start = Start::Noting { suspect };
-            self.starts.waits(held.start);
-            let (job, lane) = (Arc::clone(&held.job), held.lane);
+        for index in next {
+            let Some(leased) = self.leased[index].as_mut() else { continue };
+            let suspect = leased.start == Start::Suspect;
+            self.starts.waits_no_more(leased.start);
+            leased.start = Start::Noting { suspect };
+            self.starts.waits(leased.start);
+            let (job, lane) = (Arc::clone(&leased.job), leased.lane);
             if suspect {
-                self.starts.turn = Some((place, Arc::clone(&job)));
+                self.starts.turn = Some((index, Arc::clone(&job)));
             }
             self.starts.unsent += 1;
-            self.note_other(lane, &job, Verb::Start, Told::Started(place));
+            self.note_other(lane, &job, Verb::Start, Noted::Started(index));
         }
     }
 
     /// The answer to a start: the server has noted it, or the lease is over. Says whether an executor may want to know.
-    pub(super) fn start_noted(&mut self, place: usize, job: &Arc<Job>, noted: bool, desk: &Desk) -> bool {
-        let Some(held) = self.held[place].as_mut().filter(|held| Arc::ptr_eq(&held.job, job)) else { return false };
-        let Start::Noting { suspect } = held.start else { return false };
+    pub(super) fn start_noted(&mut self, index: usize, job: &Arc<Job>, noted: bool, desk: &Desk) -> bool {
+        let Some(leased) = self.leased[index].as_mut().filter(|leased| Arc::ptr_eq(&leased.job, job)) else {
+            return false;
+        };
+        let Start::Noting { suspect } = leased.start else { return false };
         if noted {
-            held.start = Start::Noted { suspect };
+            leased.start = Start::Noted { suspect };
         } else {
-            self.interrupt(place, crate::worker::event::Interruption::LeaseLost, desk);
+            self.interrupt(index, crate::worker::event::Interruption::LeaseLost, desk);
         }
         true
     }
@@ -244,7 +246,7 @@ mod tests {
             let batch = desk.begin_call(0, 0);
             desk.end_call(0);
             let flags = vec![true; batch.outcomes.len()];
-            desk.told("orders", &batch, &flags);
+            desk.answered("orders", &batch, &flags);
             if ran.len() == ran_before && flags.is_empty() {
                 return ran;
             }
