@@ -30,10 +30,10 @@ const LOOK_AFTER_EMBEDDED: Duration = Duration::from_millis(250);
 const TURNS: usize = 4;
 const DEFAULT_URL: &str = "redis://127.0.0.1:6379";
 
-/// The way to the queues of one server. Cheap to clone; clones share their connections.
+/// A client of the server that holds the queues. Cheap to clone; clones share their connections.
 ///
-/// A client belongs to the tokio runtime of its first call, and to the process that made it: a forked child makes its own
-/// (the blocking facade and the Python and PHP skins do that by themselves).
+/// A client belongs to the tokio runtime of its first call, and to the process that created it: a forked child creates its
+/// own (the blocking facade and the Python and PHP skins do that by themselves).
 #[derive(Clone)]
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -80,7 +80,7 @@ pub struct ClientBuilder {
 }
 
 impl Client {
-    /// A client for this URL, with a first round trip to the server so that a wrong address or password shows here.
+    /// A client for this URL. Makes a first round trip to the server, so that a wrong address or password is an error here.
     ///
     /// `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://`, `redis+cluster://`, or `embedded:` for a private
     /// server that duly starts itself.
@@ -369,17 +369,17 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the server may be silent during one attempt of a call (default 5 s). A large answer that is still arriving over a
-    /// slow line is no silence; the deadline ends it all the same.
+    /// How long one attempt of a call waits without receiving a byte (default 5 s, at most 10 minutes). So a large answer
+    /// may take longer over a slow line; the deadline still ends it.
     #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.settings.command_timeout = timeout;
         self
     }
 
-    /// How long a call is tried again in all, over lost connections and restarts (at most 10 minutes). Without it: the
-    /// environment's `DULY_DEADLINE`, in seconds, else 15 s. That is made for workers and commands: in a process that answers
-    /// web requests, set 2 s or so.
+    /// How long a call is retried in all, over lost connections and restarts (at most 10 minutes). Default: the environment
+    /// variable `DULY_DEADLINE`, in seconds, or else 15 s. That suits workers and commands; in a process that answers web
+    /// requests, set about 2 s.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -394,38 +394,38 @@ impl ClientBuilder {
         self
     }
 
-    /// A circuit breaker for each server: once a call has waited for its whole deadline in vain, the next ones fail at once,
-    /// with `Unreachable`, nothing sent, and how long the server has been away. About once a second one of them is let
-    /// through to probe whether it is back, and the first answer ends it. Without this setting: where the deadline is at most
-    /// 5 s. It holds for every call of this client; workers go on trying.
+    /// A circuit breaker for each server: after a call has waited for its whole deadline in vain, the next ones fail at once
+    /// with `Unreachable`, and nothing is sent. About once a second one call probes whether the server is back, and the
+    /// first answer closes the breaker. Default: on if the deadline is at most 5 s. It applies to every call of this client;
+    /// workers keep retrying.
     #[must_use]
     pub fn fail_fast(mut self, fail_fast: bool) -> Self {
         self.settings.fail_fast = Some(fail_fast);
         self
     }
 
-    /// Work with a server that may evict keys, and so lose jobs. Off by default.
+    /// Accepts a server that may evict keys, and with them jobs. Off by default.
     #[must_use]
     pub fn allow_eviction(mut self, allow: bool) -> Self {
         self.settings.allow_eviction = allow;
         self
     }
 
-    /// What every key begins with (default `duly:`): up to 128 of the characters `A-Z a-z 0-9 . _ : -`, or nothing.
+    /// The beginning of every key (default `duly:`): at most 128 of the characters `A-Z a-z 0-9 . _ : -`.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.prefix);
         self
     }
 
-    /// The longest data that a push takes, in bytes (default 1 MiB).
+    /// The largest data of a job, in bytes of JSON (default 1 MiB).
     #[must_use]
     pub fn max_data_bytes(mut self, max: usize) -> Self {
         self.max_data_bytes = max;
         self
     }
 
-    /// How sure a push must be before it returns (default: the server has it in memory), unless the job says otherwise
+    /// When a push returns (default: when the server has the job in memory), unless the job sets its own
     /// ([`NewJob::durability`](crate::NewJob::durability)).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
@@ -448,7 +448,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The client. Nothing is sent: the first call connects.
+    /// Builds the client. Sends nothing: the first call connects.
     ///
     /// Errors: `InvalidArgument`.
     pub fn build(self) -> Result<Client, Error> {

@@ -26,8 +26,8 @@ pub enum Durability {
     /// `none`: the server has it in memory; its own persistence settings decide when it is on a disk.
     #[default]
     None,
-    /// `wait:<n>`: at least `count` replicas have it too (`WAIT`), or [`NotDurable`](crate::ErrorKind::NotDurable). The job is
-    /// in all the same.
+    /// `wait:<n>`: at least `count` replicas have it too (`WAIT`), or [`NotDurable`](crate::ErrorKind::NotDurable). The job
+    /// is stored nevertheless.
     Replicas {
         /// How many replicas must confirm; 1 at least.
         count: u32,

@@ -21,12 +21,12 @@ pub enum ErrorKind {
     Duplicate,
     /// The lease of this job is over (it ended, or the job was cancelled): another worker may run it now.
     LeaseLost,
-    /// There is no job with this id or key, or it is in a state where the verb means nothing.
+    /// There is no job with this id or key, or its state does not allow the operation.
     NotFound,
     /// The job whose result was waited for has failed for good. The message ends with its last error.
     JobFailed,
-    /// There is no result and there will be none: the job was cancelled, purged or pushed without `result_ttl`, its result was
-    /// kept no longer, or there never was such a job.
+    /// There will be no result: the job was cancelled, purged or pushed without `result_ttl`, its result has expired, or
+    /// there never was such a job.
     NoResult,
     /// The server could not be reached, and nothing of this call was executed.
     Unreachable,
@@ -38,7 +38,7 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The server is a read-only replica.
     ReadOnly,
-    /// The server is still loading its data, or is busy with somebody's script.
+    /// The server is loading its data, or is busy with a script.
     Busy,
     /// The server has no memory left (`maxmemory`, policy `noeviction`) or no disk (AOF error). Nothing was stored.
     StorageFull,
@@ -50,7 +50,7 @@ pub enum ErrorKind {
     NotDurable,
     /// A key of this queue holds something that duly did not write. The message names the key.
     Corrupt,
-    /// The queue was written by a newer duly whose format this one does not know.
+    /// The queue was written by a newer version of duly.
     FormatTooNew,
     /// The server or a network box between answered something that is not a valid reply.
     Protocol,

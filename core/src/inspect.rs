@@ -23,7 +23,7 @@ pub enum State {
     Ready,
     /// A worker has it, until its lease ends.
     Reserved,
-    /// Out of retries, or not runnable; kept for somebody to look at.
+    /// Without retries left, or not decodable; kept for inspection.
     Failed,
 }
 
@@ -68,7 +68,7 @@ pub struct Counts {
     /// How long until the next lease ends; zero if it is over.
     pub next_lease_end_in: Option<Millis>,
     /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
-    /// `requeued`, `purged`, `trimmed`. They inform; nothing relies on them.
+    /// `requeued`, `purged`, `trimmed`. For information only.
     pub totals: Vec<(String, u64)>,
     /// Which limit holds jobs back just now, as a sentence: that of the queue, or those of names; nothing while none does.
     pub held: Option<String>,
@@ -106,7 +106,7 @@ impl Counts {
     }
 }
 
-/// A job as somebody who looks at it sees it.
+/// A job as [`Queue::peek`](crate::Queue::peek) shows it.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct JobView {
@@ -121,7 +121,8 @@ pub struct JobView {
     /// Why the record could not be decoded, if so; the envelope's data is then `null`, and its bytes are the [`JobView::package`].
     pub undecodable: Option<String>,
     record: Option<Vec<u8>>,
-    /// How far its run has come, if it is reserved and its handler told ([`Job::progress`](crate::Job::progress)).
+    /// How far its run has come, if it is reserved and its handler has reported that
+    /// ([`Job::progress`](crate::Job::progress)).
     pub progress: Option<Progress>,
 }
 
@@ -135,7 +136,7 @@ pub struct Found {
     pub token: Option<u64>,
     /// The server's time of this answer.
     pub now: Millis,
-    /// One sentence: why it waits, or who has it.
+    /// One sentence: why it waits, or which worker has it.
     pub why: String,
 }
 
@@ -182,13 +183,13 @@ impl Queue {
         Ok(jobs)
     }
 
-    /// Where the job with this id is, or nothing.
+    /// Where the job with this id is and why it is not running; `None` if there is no such job.
     pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
         name::check_id(id).map_err(|error| error.during("find").in_queue(self.name()))?;
         self.find_by(By::Id, id).await
     }
 
-    /// Where the live job that holds this business key is, or nothing.
+    /// Where the live job that has this business key is; `None` if no job has it.
     pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
         name::check_key(key).map_err(|error| error.during("find").in_queue(self.name()))?;
         self.find_by(By::Key, key).await

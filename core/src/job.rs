@@ -17,8 +17,9 @@ use crate::time::Millis;
 pub struct Job {
     /// The whole package: id, data, name, headers, failures so far.
     pub envelope: Envelope,
-    /// How often it came back from a worker that had started it: failed, released, or its lease ended. A worker that only
-    /// fetched it ahead does not count; nor does the first that died with it, as nobody knows whether it had started then.
+    /// How often the job came back after a worker had started it: failed, released, or its lease ended. A worker that only
+    /// prefetched it does not count; nor does the first one that died with it, because it is unknown whether it had started
+    /// then.
     pub returns: u32,
     token: u64,
     queue: Queue,
@@ -163,10 +164,10 @@ impl Job {
         self.settle(Outcome::Done, "").await.map(|_| ())
     }
 
-    /// Done, and this is what it gives: kept for as long as the producer asked (`result_ttl`), or not at all if he did not.
+    /// Acks the job with this result, which is kept if the producer asked for it (`result_ttl`).
     ///
-    /// Errors: `LeaseLost`; `TooLarge` beyond the client's `max_data_bytes`, `InvalidArgument` for what is no JSON (nothing was
-    /// sent: the job is still ours).
+    /// Errors: `LeaseLost`; `TooLarge` beyond the client's `max_data_bytes`, `InvalidArgument` if it is not JSON (nothing
+    /// was sent, and the lease is still held).
     pub async fn ack_with<T: serde::Serialize + ?Sized>(&self, result: &T) -> Result<(), Error> {
         let result = self.result(result).map_err(|error| self.in_ack(error))?;
         self.ack_with_data(result).await
@@ -178,7 +179,7 @@ impl Job {
         self.queue.settle_job(settlement).await.map(|_| ())
     }
 
-    /// Does the producer want to have what it gives?
+    /// Whether the producer asked for the result.
     pub fn keeps_result(&self) -> bool {
         self.envelope.result_ttl.is_some()
     }
@@ -220,8 +221,8 @@ impl Job {
         Ok(Some((ttl.get().max(1), result)))
     }
 
-    /// Failed: the job's retry policy decides between another run later and `failed`. The text (cut to 8 KiB) is kept as
-    /// the last error. Errors: `LeaseLost`.
+    /// Fails the run: the job's retry policy decides between a retry and `failed`. The text (cut to 8 KiB) is kept as the
+    /// last error. Errors: `LeaseLost`.
     pub async fn fail(&self, error: &str) -> Result<Next, Error> {
         self.settle(Outcome::FAILURE, error).await
     }
@@ -248,7 +249,8 @@ impl Job {
         self.settle(Outcome::Release { after }, "").await.map(|_| ())
     }
 
-    /// Sets the lease to end this long from now. Errors: `LeaseLost`, also when it is over but nobody took the job yet.
+    /// Sets the lease to end this long from now. Errors: `LeaseLost`, also if the lease is over but no worker has taken the
+    /// job yet.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         self.queue.extend_one(self, lease).await
     }

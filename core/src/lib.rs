@@ -1,7 +1,7 @@
-//! duly runs work later, exactly when it is due: a job queue on Redis or Valkey.
+//! duly is a job queue on Redis or Valkey that runs jobs exactly when they are due.
 //!
 //! This crate is the whole engine; the Python module and the PHP extension call it and behave the same. There is no daemon:
-//! whoever reserves jobs also moves due ones and takes back what dead workers held.
+//! a reserve also promotes due jobs and takes back the jobs of dead workers.
 //!
 //! # Push, cancel, reserve, ack
 //!
@@ -32,8 +32,8 @@
 //!
 //! # When a run fails
 //!
-//! [`Job::fail`] asks the job's [`RetryPolicy`], and says what it decided. What has no retries left is kept in
-//! [`State::Failed`], within bounds ([`Queue::keep_failed`]), until somebody looks.
+//! [`Job::fail`] applies the job's [`RetryPolicy`] and returns its decision. A job without retries left is kept in
+//! [`State::Failed`], within limits ([`Queue::keep_failed`]).
 //!
 //! ```
 //! use duly::{Client, Millis, NewJob, Next, ReserveOptions, RetryPolicy, State};
@@ -59,19 +59,19 @@
 //!
 //! # Errors
 //!
-//! There is one [`Error`], with a [`kind`](Error::kind) and [`is_transient`](Error::is_transient). Calls are sent again by
-//! themselves over lost connections, restarts and failovers until their deadline, and executed once all the same:
-//! [`ErrorKind::Unreachable`] means that nothing was executed, [`ErrorKind::Timeout`] that it may have been.
+//! There is one [`Error`], with a [`kind`](Error::kind) and [`is_transient`](Error::is_transient). Calls are retried over
+//! lost connections, restarts and failovers until their deadline, and still executed once: [`ErrorKind::Unreachable`] means
+//! that nothing was executed, [`ErrorKind::Timeout`] that it may have been.
 //!
 //! # Leases
 //!
-//! A reserved job belongs to its worker until its lease ends. Long work calls [`Job::extend`] in time; who lost the lease
-//! gets [`ErrorKind::LeaseLost`] and changes nothing. [`Job::token`] lets a database refuse late workers as well. A job may
-//! run twice all the same (at least once, not exactly once), so make handlers safe to repeat.
+//! A reserved job belongs to its worker until its lease ends. Long work calls [`Job::extend`] in time; a worker that lost
+//! the lease gets [`ErrorKind::LeaseLost`] and changes nothing. [`Job::token`] lets a database refuse late workers too. A
+//! job may still run twice (at least once, not exactly once), so make handlers safe to repeat.
 //!
 //! # Without async
 //!
-//! [`blocking`] has the same words for programs without a runtime of their own; it is safe after a fork.
+//! [`blocking`] has the same methods for programs without an async runtime; it is safe after a fork.
 
 mod alarm;
 mod audit;

@@ -27,7 +27,7 @@ pub enum OnDuplicate {
     Refuse,
     /// The job that is there stays, and its id is returned.
     Keep,
-    /// The job that is there is cancelled, whatever state it is in, and this one takes its place.
+    /// The other job is cancelled in whatever state it is, and this one replaces it.
     Replace,
 }
 
@@ -67,12 +67,12 @@ pub struct NewJob {
 impl NewJob {
     /// A job with this data: any value that is JSON.
     ///
-    /// Errors: `InvalidArgument` for what JSON cannot say (NaN, infinity, keys that are not strings).
+    /// Errors: `InvalidArgument` for values that JSON does not have (NaN, infinity, keys that are not strings).
     pub fn new<T: Serialize + ?Sized>(data: &T) -> Result<Self, Error> {
         Data::from_serialize(data, usize::MAX).map(Self::from_data)
     }
 
-    /// A job with data that is JSON already; it is kept byte for byte.
+    /// A job whose data is already JSON; it is kept byte for byte.
     ///
     /// Errors: `InvalidArgument` if it is not one valid JSON value.
     pub fn from_json(json: impl Into<Vec<u8>>) -> Result<Self, Error> {
@@ -102,7 +102,7 @@ impl NewJob {
     }
 
     /// A job from a package: one that an older `ThinkPHP`, Go or workerman queue wrote, or that
-    /// [`Envelope::encode_complete`] gave.
+    /// [`Envelope::encode_complete`] returned.
     ///
     /// Everything in it is kept: the id if it has one, the time of the push, failures and last error (the next failure counts
     /// on from there), unknown fields. Due when its `delay` after its `time` is over, which for most is at once; the
@@ -212,7 +212,7 @@ impl NewJob {
         self
     }
 
-    /// Keeps what the job gives for this long after it is done, for [`Queue::wait_result`](crate::Queue::wait_result).
+    /// Keeps the job's result for this long after it is done, for [`Queue::wait_result`](crate::Queue::wait_result).
     #[must_use]
     pub fn result_ttl(mut self, ttl: Duration) -> Self {
         match Millis::from_duration(ttl) {

@@ -29,7 +29,7 @@ pub struct Cancelled {
     pub was: State,
 }
 
-/// What became of a failed job that was to go round again.
+/// What `requeue` did with a failed job.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requeued {
@@ -45,12 +45,12 @@ pub enum Requeued {
 }
 
 impl Queue {
-    /// Removes a job, whatever state it is in. Nothing if there is no such job. O(log n), also in a queue of millions.
+    /// Removes a job in whatever state it is; `None` if there is no such job. O(log n), also in a queue of millions.
     pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
         self.cancel_one(By::Id, id).await
     }
 
-    /// Removes the live job that holds this business key. Nothing if no job does.
+    /// Removes the live job that has this business key; `None` if no job has it.
     pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
         self.cancel_one(By::Key, key).await
     }
@@ -79,7 +79,7 @@ impl Queue {
         Ok(cancelled)
     }
 
-    /// Gives a waiting job (delayed or ready) another due time; gives its id.
+    /// Changes when a waiting job (delayed or ready) is due, and returns its id.
     ///
     /// Errors: `NotFound` if there is no such job, or if it is reserved or failed (the message says which).
     pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
@@ -131,7 +131,8 @@ impl Queue {
         moved.map_err(|error| error.during("reschedule").in_queue(self.name()))
     }
 
-    /// Sends failed jobs round again, with their failures forgotten; one outcome an id. At most 1,000 a script call.
+    /// Runs failed jobs again, with their failures forgotten; returns one outcome for each id. At most 1,000 in each script
+    /// call.
     pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
         for id in ids {
             self.checked("requeue", By::Id, id)?;
@@ -162,8 +163,8 @@ impl Queue {
         Ok(outcomes)
     }
 
-    /// Sends all jobs round again that have failed by now; gives how many. Those whose key belongs to another job now stay, and
-    /// so does what fails while this goes on: else a handler that fails at once would keep it going for ever.
+    /// Runs all jobs again that have failed by now, and returns how many. Jobs whose key belongs to another job now stay,
+    /// and so do jobs that fail meanwhile: otherwise a handler that fails at once would keep this call running for ever.
     pub async fn requeue_all(&self) -> Result<u64, Error> {
         let start = self.counts_now("requeue_all").await?;
         let (mut requeued, mut stayed) = (0, 0);
@@ -190,8 +191,9 @@ impl Queue {
         page.map_err(|error| error.during("requeue_all").in_queue(self.name()))
     }
 
-    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never hold the server up; gives how many. Not
-    /// more than there are when it begins, so that it ends beside a producer; what comes meanwhile may be among them.
+    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never block the server for long, and returns
+    /// how many. It removes at most as many as there are when it begins, so that it ends next to a busy producer; newer jobs
+    /// may be among them.
     ///
     /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
     pub async fn purge(&self, state: State) -> Result<u64, Error> {
@@ -245,7 +247,7 @@ impl Queue {
         script::text(reply).map(|_| ()).map_err(|error| error.during(operation).in_queue(self.name()))
     }
 
-    /// Moves due jobs to ready by hand; gives how many. Every reserve does it by itself.
+    /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
     pub async fn promote(&self) -> Result<u64, Error> {
         let mut moved = 0;
         loop {
@@ -258,7 +260,7 @@ impl Queue {
         }
     }
 
-    /// Takes back leases that are over by hand; gives how many. Every reserve does it by itself.
+    /// Takes back jobs whose lease has ended by hand, and returns how many. Every reserve does this by itself.
     pub async fn reclaim(&self) -> Result<u64, Error> {
         let mut taken = 0;
         loop {
@@ -271,8 +273,8 @@ impl Queue {
         }
     }
 
-    /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). The oldest go first, at
-    /// most 100 whenever another fails.
+    /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
+    /// fails, up to 100 of the oldest beyond that are removed.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(|error| error.during("keep_failed").in_queue(self.name()))?;
         let declare = |call: &CallNumber<'_>| Configure {

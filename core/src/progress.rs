@@ -17,9 +17,9 @@ pub const MAX_PROGRESS_TEXT_BYTES: usize = 1024;
 pub struct Progress {
     /// From 0 to 1.
     pub fraction: f64,
-    /// What its handler says of it; perhaps nothing.
+    /// The text that the handler gave; may be empty.
     pub text: String,
-    /// When it said so, by the server's clock.
+    /// When the handler reported it, by the server's clock.
     pub at: Millis,
 }
 

@@ -64,7 +64,7 @@ impl QueueShared {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in, under this id.
+    /// The job is stored under this id.
     Created {
         /// Its id.
         id: String,
@@ -74,15 +74,15 @@ pub enum Pushed {
         /// The id of the job that was there.
         id: String,
     },
-    /// It is in, and the job that had its id or key was cancelled ([`OnDuplicate::Replace`]).
+    /// The job is stored, and the job that had its id or key was cancelled ([`OnDuplicate::Replace`]).
     Replaced {
         /// Its id.
         id: String,
         /// The id of the job that made place.
         replaced: String,
     },
-    /// It is not in: another job has the id or key ([`OnDuplicate::Refuse`]). Only [`Queue::push_batch`] gives this; `push`
-    /// makes it an error.
+    /// The job is not stored: another job has the id or key ([`OnDuplicate::Refuse`]). Only [`Queue::push_batch`] returns
+    /// this; `push` returns an error.
     Duplicate {
         /// The id of the job that is there.
         id: String,
@@ -104,9 +104,9 @@ impl Pushed {
 pub struct PushSummary {
     /// Jobs that are new in the queue.
     pub created: u64,
-    /// Jobs that were not pushed because another stays in their place.
+    /// Jobs that were not pushed, because another job has their id or key and was kept.
     pub kept: u64,
-    /// Jobs that took another's place.
+    /// Jobs that replaced another job.
     pub replaced: u64,
     /// Jobs that were refused because another has their id or key.
     pub duplicates: u64,
@@ -125,13 +125,13 @@ impl Queue {
         &self.shared.name
     }
 
-    /// Puts a job in.
+    /// Pushes a job.
     ///
     /// Moves: nothing to `delayed`, or to `ready` when it is due now. Errors: `InvalidArgument`, `TooLarge` (nothing was
-    /// sent); `Duplicate` with the id of the job that is there; `StorageFull` (nothing was stored); `NotDurable` (it is in,
-    /// but not as safe as was asked for); `Timeout` (it may be in); `Unreachable` (it is not).
+    /// sent); `Duplicate` with the id of the other job; `StorageFull` (nothing was stored); `NotDurable` (the job is stored,
+    /// but not as safely as requested); `Timeout` (it may be stored); `Unreachable` (it is not stored).
     ///
-    /// Pushes of many tasks at once through clones of one queue travel together.
+    /// Concurrent pushes of many tasks through clones of one queue are sent together.
     pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
         let prepared = self.prepare(job).map_err(|error| error.during("push").in_queue(self.name()))?;
         let queue = self.clone();
@@ -154,8 +154,8 @@ impl Queue {
         }
     }
 
-    /// Puts up to [`MAX_BATCH`] jobs in, with one script call as long as they agree in `on_duplicate` and are smaller than
-    /// 4 MiB together; one outcome a job, in order.
+    /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
+    /// together; returns one outcome for each job, in order.
     ///
     /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
     pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
@@ -190,9 +190,9 @@ impl Queue {
         outcomes
     }
 
-    /// Puts any number of jobs in, a batch at a time; `progress` sees each batch's outcomes. Holds one batch in memory.
+    /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
     ///
-    /// When a batch fails, those before it are in; the error's text says how many.
+    /// If a batch fails, those before it are stored; the error says how many jobs.
     pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
     where
         I: IntoIterator<Item = NewJob>,

@@ -15,7 +15,7 @@ pub(crate) const MOST_RUNNING: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkerInfo {
-    /// Its own, made when it started.
+    /// The worker's own id, new at each start.
     #[serde(skip)]
     pub id: String,
     /// The host on which it runs, and its process there.
@@ -26,7 +26,7 @@ pub struct WorkerInfo {
     pub language: String,
     /// The version of duly.
     pub version: String,
-    /// The name that it was given.
+    /// The name given to the worker.
     pub name: Option<String>,
     /// All queues that it serves.
     pub queues: Vec<String>,
@@ -34,7 +34,7 @@ pub struct WorkerInfo {
     pub concurrency: usize,
     /// When it started.
     pub started_at: Millis,
-    /// What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago.
+    /// The jobs of this queue that it runs, at most 20, as of its last report, up to 10 s ago.
     pub running: Vec<RunningJob>,
 }
 
@@ -52,8 +52,8 @@ pub struct RunningJob {
 }
 
 impl Queue {
-    /// The workers that are alive, 1,000 at most. A worker that dies is left out once it has not told of itself for three of
-    /// its periods, 30 s as a rule; one that stops leaves at once.
+    /// The workers that are alive, 1,000 at most. A worker that died disappears after three of its periods without a report,
+    /// usually 30 s; one that stops disappears at once.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         let reply = self.run_plain("workers", Alive {}, |_| ()).await?;
         let workers = alive(reply).map_err(|error| error.during("workers").in_queue(self.name()))?;

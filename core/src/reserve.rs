@@ -76,7 +76,8 @@ impl ReserveOptions {
         self
     }
 
-    /// How long the lease is (1 ms to 24 h, default 10 s): who neither settles nor extends by then has lost the job.
+    /// How long the lease is (1 ms to 24 h, default 10 s). A worker that has neither settled nor extended it by then has
+    /// lost the job.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -100,12 +101,12 @@ impl ReserveOptions {
 }
 
 impl Queue {
-    /// Leases jobs that are ready, the smallest priority number and then the oldest first; promotes what is due and takes
-    /// back what dead workers held on the way.
+    /// Leases jobs that are ready, the smallest priority number and then the oldest first; also promotes due jobs and takes
+    /// back the jobs of dead workers.
     ///
-    /// An empty list means that there was none until the wait was over, or that the queue is paused. A job whose record
-    /// cannot be decoded goes to `failed` with the reason, and holds up nobody. Errors: `InvalidArgument`, and those of
-    /// the connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
+    /// The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
+    /// be decoded goes to `failed` with the reason, and blocks no other job. Errors: `InvalidArgument`, and those of the
+    /// connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
         let mut jobs = Unclaimed::default();

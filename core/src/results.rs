@@ -23,13 +23,13 @@ const AFTER_NOTHING: Duration = Duration::from_millis(100);
 const WAKE_LIFE: Millis = Millis::from_secs(3);
 
 impl Queue {
-    /// What the job gave, when it is done: at once, or as soon as it is. Without a timeout as long as that takes.
+    /// Waits until the job is done and returns its result. Without a timeout it waits as long as that takes.
     ///
-    /// Any number of callers may wait for one job. They wait on the server for the moment at which it is acked, fails for good, or
-    /// is cancelled or purged, and look again each second in case a wake-up was lost.
+    /// Any number of callers may wait for one job. They are woken when it is acked, fails for good, or is cancelled or
+    /// purged, and check again each second in case a wake-up was lost.
     ///
-    /// Errors: `JobFailed` with the last error once the job has failed for good; `NoResult` if there is none and will be none;
-    /// `Timeout` when the wait is over before that.
+    /// Errors: `JobFailed` with the last error once the job has failed for good; `NoResult` if there will be no result;
+    /// `Timeout` if the job is not done in time.
     ///
     /// ```no_run
     /// # async fn doc(orders: duly::Queue) -> Result<(), duly::Error> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::time::{MAX_DELAY, Millis};
 
-/// How many retries a job gets that does not say otherwise: 5, which makes 6 runs.
+/// How many retries a job gets by default: 5, which makes 6 runs.
 pub const DEFAULT_MAX_RETRIES: u32 = 5;
 /// The step of the default policy: 5, 10, 15, 20, 25 seconds.
 pub(crate) const DEFAULT_STEP: Millis = Millis::from_secs(5);

@@ -57,9 +57,10 @@ pub enum Selection {
 impl Client {
     /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
     ///
-    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection, in a cluster one per
-    /// queue. When a queue cannot be read and another gave jobs, the jobs are what counts: the error shows at the next call. Errors: those
-    /// of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or another client's queue.
+    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection, in a cluster one
+    /// per queue. If a queue cannot be read but another one returns jobs, the call returns the jobs, and the next call
+    /// returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
+    /// another client's queue.
     ///
     /// ```no_run
     /// use duly::{QueueWeight, ReserveOptions, Selection};

@@ -46,20 +46,20 @@ impl WorkerBuilder {
         self
     }
 
-    /// Which queue goes first (default: strictly as they were given).
+    /// Which queue goes first (default: strictly in the given order).
     pub fn selection(mut self, selection: Selection) -> Self {
         self.settings.selection = selection;
         self
     }
 
-    /// Stops by itself after so many runs were started (default: never). Errors at [`build`](Self::build): 0.
+    /// Stops the worker after so many runs (default: never). Errors at [`build`](Self::build): 0.
     pub fn max_jobs(mut self, count: u64) -> Self {
         self.settings.max_jobs = Some(count);
         self
     }
 
-    /// What runs the jobs of this name. Their data is decoded to the handler's type first; what the handler returns is the
-    /// job's result if the producer wants one.
+    /// The handler of the jobs of this name. Their data is decoded to the handler's type first; its return value is the
+    /// job's result if the producer asked for one.
     pub fn handler<T, F, R, O, E>(mut self, name: &str, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
@@ -72,7 +72,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// What runs the jobs that have no name, or a name without a handler of its own.
+    /// The handler of the jobs without a name, or with a name that has no handler.
     pub fn any_handler<T, F, R, O, E>(mut self, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
@@ -85,25 +85,26 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many handlers run at once (default 1).
+    /// The most handlers that run at once, 1 to 10,000 (default 1).
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.settings.concurrency = concurrency;
         self
     }
 
-    /// How long a lease is (default 10 s), and so how soon others notice that this worker died. Renewed while a handler runs.
+    /// How soon others take over the jobs if this worker dies, 100 ms to 24 h (default 10 s). Leases are renewed while
+    /// handlers run.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.settings.lease = lease;
         self
     }
 
-    /// How long running handlers may go on after a stop (default 30 s).
+    /// How long running handlers may go on after a stop, at most 24 h (default 30 s).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// What [`Queue::workers`](crate::Queue::workers) calls it (default: no name).
+    /// The worker's name in [`Queue::workers`](crate::Queue::workers), 1 to 128 bytes (default: none).
     pub fn name(mut self, name: &str) -> Self {
         self.settings.name = Some(name.to_owned());
         self
@@ -115,7 +116,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// What is told of outages, lost leases and interrupted runs, once each (default: an event of the `tracing` crate).
+    /// Is called for outages, lost leases and interrupted runs, once each (default: an event of the `tracing` crate).
     pub fn on_event(mut self, on_event: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.on_event = Arc::new(on_event);
         self
