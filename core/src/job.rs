@@ -184,7 +184,7 @@ impl Job {
         self.envelope.result_ttl.is_some()
     }
 
-    /// What it gives, as JSON; nothing if nobody wants it.
+    /// The result as JSON; `None` if the producer did not ask for it.
     ///
     /// Errors: `TooLarge`, `InvalidArgument`.
     pub fn result<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<Option<Data>, Error> {

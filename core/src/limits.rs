@@ -28,7 +28,7 @@ pub const MAX_CONCURRENCY: u32 = 1_000_000;
 pub struct Limits {
     /// The most jobs that are reserved at once, in all workers together.
     pub concurrency: Option<u32>,
-    /// How many jobs are reserved in a time. In any span of time they are at most `jobs` more than the rate says.
+    /// How many jobs are reserved in a period. In any span of time they are at most `jobs` more than the rate.
     pub rate: Option<Rate>,
     /// The limits of single job names, beside those of the whole queue.
     pub names: BTreeMap<String, NameLimits>,
@@ -98,15 +98,15 @@ pub(crate) fn held_back(reply: &LimitsReply, reserved: i64, now_ms: i64) -> Opti
 }
 
 impl Queue {
-    /// Limits how many jobs run at once and how many start in a time, in all workers of all processes and languages.
+    /// Limits how many jobs run at once, and how many start in a period, over all workers of all processes and languages.
     ///
-    /// The next reserve keeps to it; what runs is let run. A job that a limit holds back stays where it is, in its order. A
+    /// The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their order. A
     /// place is taken from the reserve on and given back by ack, fail, release or cancel, or by the end of the lease; a
-    /// start counts when the job is reserved. What was set before is replaced; [`Limits::new`] takes all limits away. What
-    /// started lately still counts when the limits are set again. Errors: `InvalidArgument`.
+    /// start counts when the job is reserved. The new limits replace all earlier ones; [`Limits::new`] removes them. Recent
+    /// starts still count when limits are set again. Errors: `InvalidArgument`.
     ///
-    /// Limits of a name hold back jobs of that name only: others pass by. Its concurrency counts the jobs that are reserved when
-    /// it is set, up to 1,000 of the queue; what limits held back that are taken away comes back by itself.
+    /// Limits of a name hold back jobs of that name only. Its concurrency counts the jobs that are reserved when it is set,
+    /// up to 1,000 of the queue. When a limit is removed, the jobs that it held back are handed out again.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {

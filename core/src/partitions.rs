@@ -27,15 +27,15 @@ use crate::time::{Millis, When};
 /// The most parts that a queue may have.
 pub const MAX_PARTITIONS: u16 = 256;
 
-/// A queue in parts, each with a hash tag of its own, so that a cluster spreads them over its nodes. It has the verbs of a
+/// A queue in parts, each with its own hash tag, so that a cluster spreads them over its nodes. It has the methods of a
 /// [`Queue`].
 ///
-/// A job's part follows from its key, or else from its id (CRC-16 modulo the number of parts), so all clients must agree in
-/// the number; to change it, drain the queue first. The price: priorities and the order of age hold within a part only; a
-/// reserve may look at every part before it finds a job, and an idle worker has a blocked connection for each; counts and the
-/// verbs for all jobs make a call a part, one after the other, so their sum belongs to no single moment; a job that is not
-/// there is looked for everywhere. A job that has a key and an id of the user's own is found by its id with a call a part,
-/// and such an id is unique within a part only.
+/// A job's part is chosen by its key, or else by its id (CRC-16 modulo the number of parts), so all clients must use the
+/// same number; to change it, drain the queue first. The costs: priorities and order hold within a part only. A reserve may
+/// check every part before it finds a job, and an idle worker has a blocked connection for each. Counts and operations on
+/// all jobs make one call for each part, one after the other, so their sum is no snapshot. A job that is not where it should
+/// be is searched in all parts. A job with a key and an id of your own is found by its id with one call for each part, and
+/// such an id is unique within a part only.
 #[derive(Debug, Clone)]
 pub struct Partitions {
     name: String,

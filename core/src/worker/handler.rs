@@ -49,8 +49,8 @@ impl Context {
     }
 }
 
-/// Why a run did not work, and what is to become of its job. Any error that can be displayed becomes an ordinary failure, so
-/// `?` works in handlers.
+/// Why a run failed, and what happens to its job. Any error that can be displayed becomes an ordinary failure, so `?` works
+/// in handlers.
 ///
 /// It does not implement `Display` itself, which is what lets every displayable error become one (as in `anyhow`).
 #[derive(Debug, Clone)]

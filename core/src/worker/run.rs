@@ -24,15 +24,15 @@ use crate::retry::Next;
 
 pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
-/// Runs the jobs of some queues until it is told to stop.
+/// Runs the jobs of some queues until it is stopped.
 ///
-/// A handler that returns `Ok` acks its job, and what it returns is the job's result if the producer wants one
-/// (`result_ttl`); `Err` and a panic are failures, and the job's retry policy decides, unless the
-/// [`Failure`](super::Failure) says what is to happen. Data that does not fit the handler's type goes to `failed` at once. A job
-/// whose name has no handler here fails too, with an error that says so: its retries give a worker that has the handler the
-/// chance to get it (during a deployment), and if there is none it ends in `failed`, where somebody sees it. A job that runs
-/// longer than its `timeout` is dropped at its next `await` and fails; so is a handler whose lease was lost, but its job is
-/// another worker's then.
+/// If a handler returns `Ok`, its job is acked, and the value is the job's result if the producer asked for one
+/// (`result_ttl`). `Err` and a panic are failures, and the job's retry policy decides, unless the
+/// [`Failure`](super::Failure) does. Data that does not fit the handler's type goes to `failed` at once. A job whose name
+/// has no handler here fails too, and the error says so: its retries give a worker that has the handler the chance to run it
+/// (during a deployment); otherwise it ends in `failed`. A handler that runs longer than its job's `timeout` is dropped at
+/// its next `await`, and the run fails. A handler whose lease was lost is dropped too, but another worker may have its job
+/// then.
 ///
 /// ```no_run
 /// use duly::Client;
@@ -94,11 +94,11 @@ impl Worker {
         .await
     }
 
-    /// Runs until `stop` is ready: then fetches no more, lets what runs finish within the grace, and gives the rest back.
+    /// Runs until `stop` is ready: then fetches no more jobs, lets running handlers finish within the grace, and gives the
+    /// rest back.
     ///
-    /// Outages are waited out, and told once each. Errors: those that waiting does not cure, such as
-    /// `AuthenticationFailed` or `FormatTooNew`. A worker whose future is dropped leaves its jobs to others when their leases
-    /// end.
+    /// Outages are waited out, and told once each. Errors: permanent ones, such as `AuthenticationFailed` or `FormatTooNew`.
+    /// A worker whose future is dropped leaves its jobs to others when their leases end.
     pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<WorkerReport, Error> {
         self.work(|engine| async move {
             stop.await;
