@@ -97,7 +97,7 @@ impl Worker {
     /// Runs until `stop` is ready: then fetches no more jobs, lets running handlers finish within the grace, and gives the
     /// rest back.
     ///
-    /// Outages are waited out, and told once each. Errors: permanent ones, such as `AuthenticationFailed` or `FormatTooNew`.
+    /// Outages are waited out, and logged once each. Errors: permanent ones, such as `AuthenticationFailed` or `FormatTooNew`.
     /// A worker whose future is dropped leaves its jobs to others when their leases end.
     pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<WorkerReport, Error> {
         self.work(|engine| async move {

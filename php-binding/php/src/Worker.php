@@ -656,7 +656,7 @@ final class Worker
         $this->stopAsked = true;
         $this->signals++;
         $this->signal = $signal;
-        // A handler that has set handlers of its own, and put these back, has taken the engine's away: `listen` sets them
+        // A handler that has set handlers of its own, and put these back, has removed the engine's: `listen` sets them
         // anew.
         if (
             !$this->listens
