@@ -151,6 +151,90 @@ final class ReentryTest extends ServerTestCase
         self::assertSame(0, $this->queue->counts()->ready);
     }
 
+    public function testWhatADestructorThrowsEndsAPushOfManyBeforeItPushes(): void
+    {
+        // PHP code of the first job (`format`) frees what is in it, and duly holds it last.
+        $calls = [
+            'a copy of what had references' => '
+                $item = ["at" => new Freeing(), "data" => &$held];
+                $jobs = [$item, ["data" => 2]];',
+            'what a reference pointed to' => '
+                $held = ["at" => new Freeing(), "data" => $held];
+                $jobs = [&$held, ["data" => 2]];',
+            'what an iterator gave' => '
+                $jobs = new class implements IteratorAggregate {
+                    public function getIterator(): Iterator {
+                        yield ["at" => new Freeing(), "data" => &$GLOBALS["held"]];
+                        yield ["data" => 2];
+                    }
+                };',
+        ];
+        $ends = ['throw new DomainException("destroyed")' => 'DomainException: destroyed', 'exit(3)' => ''];
+        foreach ($calls as $what => $call) {
+            foreach ($ends as $end => $said) {
+                $program = $this->program(self::FREEING . "
+                    \$held = new Dying(static function () { {$end}; });
+                    {$call}
+                    try {
+                        \$client->queue('q')->pushMany(\$jobs);
+                        say('pushed');
+                    } catch (DomainException \$error) {
+                        say(\$error::class . ': ' . \$error->getMessage());
+                    }
+                ");
+                self::assertSame($said === '' ? 3 : 0, $program->end(), $what);
+                self::assertSame($said, trim($program->said()), $what);
+                self::assertSame(0, $this->queue->counts()->ready, $what);
+            }
+        }
+    }
+
+    public function testAFatalErrorInADestructorLeavesNothingBehind(): void
+    {
+        $calls = [
+            'a job that is refused' => '
+                $held = ["at" => new Freeing(), "data" => $held, "maxRetries" => -1];
+                $jobs[] = &$held;',
+            'a job that is pushed' => '$jobs[] = ["at" => new Freeing(), "data" => &$held];',
+        ];
+        foreach ($calls as $what => $call) {
+            $program = $this->program(self::FREEING . '
+                function resident(): int {
+                    return 4096 * (int) explode(" ", file_get_contents("/proc/self/statm"))[1];
+                }
+                register_shutdown_function(function () use ($client) {
+                    $client->ping();
+                    say(resident() < $GLOBALS["before"] + (50 << 20) ? "alive" : "100 MB of jobs are left");
+                });
+                $held = new Dying(static fn () => trigger_error("the end", E_USER_ERROR));
+                $jobs = array_fill(0, 200, ["data" => str_repeat("x", 500_000)]);
+                ' . $call . '
+                $before = resident();
+                $client->queue("q")->pushMany($jobs);
+                say("not reached");
+            ');
+            self::assertSame(255, $program->end(), $what);
+            self::assertStringContainsString('Fatal error: the end', $program->said(), $what);
+            self::assertStringEndsWith("alive\n", $program->said(), $what);
+            self::assertSame(0, $this->queue->counts()->ready, $what);
+        }
+    }
+
+    /** An object whose end is PHP code, and a date that frees `$held` when it is read. */
+    private const FREEING = '
+        final class Dying implements JsonSerializable {
+            public function __construct(private Closure $end) {}
+            public function jsonSerialize(): mixed { return 1; }
+            public function __destruct() { ($this->end)(); }
+        }
+        final class Freeing extends DateTime {
+            public function format(string $format): string {
+                $GLOBALS["held"] = null;
+                return parent::format($format);
+            }
+        }
+    ';
+
     private static function date(\Closure $before): \DateTime
     {
         $date = new class extends \DateTime {

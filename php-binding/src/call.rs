@@ -1,6 +1,7 @@
 //! Calls of PHP code. A fatal error in it is a long jump, which would skip every frame of Rust between: all calls go through
 //! here, where it is caught; the engine gets it back when these frames have been left (see `method`).
 
+use std::ops::{Deref, DerefMut};
 use std::panic::AssertUnwindSafe;
 
 use ext_php_rs::convert::IntoZvalDyn;
@@ -8,6 +9,7 @@ use ext_php_rs::types::{ZendCallable, ZendObject, Zval};
 use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
 use crate::error::Fault;
+use crate::method::bail_out_at_the_end;
 
 /// Runs what may run PHP code. Nothing of Rust may be made in it that it does not give back: a fatal error skips its end.
 pub fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, Fault> {
@@ -36,8 +38,52 @@ pub fn method(object: &ZendObject, name: &str, arguments: Vec<&dyn IntoZvalDyn>)
     guarded(|| object.try_call_method(name, arguments).ok())
 }
 
-/// Lets go of a value, whose destructor may be PHP code.
-pub fn release(value: Zval) -> Result<(), Fault> {
-    let has_end = value.is_object() || value.is_array() || value.is_reference();
-    if has_end { guarded(move || drop(value)) } else { Ok(()) }
+/// A value that is held. Its destructor may be PHP code: it runs guarded, whichever way the value is let go.
+pub struct Held(Zval);
+
+impl Held {
+    /// What a reference points to may be set anew while it is read: the value itself is held.
+    pub fn of(value: &Zval) -> Self {
+        Self(value.dereference().shallow_clone())
+    }
+
+    /// Lets go of it where the way goes on: not when the destructor threw.
+    pub fn release(mut self) -> Result<(), Fault> {
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Result<(), Fault> {
+        let value = std::mem::replace(&mut self.0, Zval::null());
+        let has_end = value.is_object() || value.is_array() || value.is_reference();
+        if has_end { guarded(move || drop(value)) } else { Ok(()) }
+    }
+}
+
+impl From<Zval> for Held {
+    fn from(value: Zval) -> Self {
+        Self(value)
+    }
+}
+
+impl Deref for Held {
+    type Target = Zval;
+
+    fn deref(&self) -> &Zval {
+        &self.0
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Zval {
+        &mut self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // An exception is pending in the engine, and comes before the error that is on its way.
+        if let Err(Fault::BailedOut) = self.let_go() {
+            bail_out_at_the_end();
+        }
+    }
 }

@@ -175,7 +175,7 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
             };
             path.push(name);
             // Held: a lazy object may run PHP code at the first look at its properties.
-            let member = member.dereference().shallow_clone();
+            let member = call::Held::of(member);
             if self.find(&member, path) {
                 return true;
             }

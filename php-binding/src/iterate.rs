@@ -3,7 +3,7 @@
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendIterator, ZendObject, Zval};
 
-use crate::call::{guarded, release};
+use crate::call::{Held, guarded};
 use crate::error::Fault;
 
 unsafe extern "C" {
@@ -14,14 +14,14 @@ unsafe extern "C" {
 ///
 /// The iterable and the value are held meanwhile, whatever PHP code does to the variables that they came from.
 pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -> Result<Option<()>, Fault> {
-    let mut iterable = iterable.dereference().shallow_clone();
+    let mut iterable = Held::of(iterable);
     if let Some(table) = iterable.array() {
         // Not the table's own iterator: it panics at a key that is not UTF-8.
         let mut members = Iter::new(table);
         while let Some((_, value)) = members.next_zval() {
             take_one(value, &mut take)?;
         }
-        return Ok(Some(()));
+        return iterable.release().map(Some);
     }
     let Some(class) = iterable.object().filter(|_| iterable.is_traversable()).map(ZendObject::get_class_entry) else {
         return Ok(None);
@@ -34,7 +34,7 @@ pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -
     if !matches!(walked, Err(Fault::BailedOut)) {
         // SAFETY: the iterator is not used any more. Its end may run the `finally` of a generator.
         let ended = guarded(|| unsafe { zend_iterator_dtor(iterator) });
-        return walked.and(ended).and_then(|()| release(iterable)).map(Some);
+        return walked.and(ended).and_then(|()| iterable.release()).map(Some);
     }
     walked.map(Some)
 }
@@ -42,18 +42,16 @@ pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -
 fn walk(iterator: &mut ZendIterator, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
     guarded(|| iterator.rewind())?;
     while guarded(|| iterator.valid())? {
-        let value = guarded(|| iterator.get_current_data().map(Zval::shallow_clone))?;
-        let Some(value) = value else { return Ok(()) };
+        let Some(value) = guarded(|| iterator.get_current_data().map(Held::of))? else { return Ok(()) };
         take_one(&value, take)?;
-        release(value)?;
+        value.release()?;
         guarded(|| iterator.move_forward())?;
     }
     Ok(())
 }
 
-/// What a reference points to may be set anew while it is read: the value itself is held.
 fn take_one(value: &Zval, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
-    let value = value.dereference().shallow_clone();
+    let value = Held::of(value);
     take(&value)?;
-    release(value)
+    value.release()
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use duly::When;
-use ext_php_rs::boxed::ZBox;
 use ext_php_rs::convert::FromZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
+use crate::call::Held;
 use crate::convert::{self, Text, millis, utf8, whole};
 use crate::error::Fault;
 use crate::retry::RetryPolicy;
@@ -123,16 +123,16 @@ impl NewJob {
         }
         let each = || Fault::invalid("each job must be a Duly\\NewJob or an array of its arguments by name");
         let table = item.array().ok_or_else(each)?;
-        match without_references(table)? {
-            Some(table) => from_array(&table),
-            None => from_array(table),
-        }
+        let Some(copy) = without_references(table)? else { return from_array(table) };
+        let job = from_array(copy.array().ok_or_else(each)?)?;
+        copy.release()?;
+        Ok(job)
     }
 }
 
 /// A copy of an array that has references in it: PHP code that runs while it is read (`format`, `jsonSerialize`) may set these
 /// anew. Nothing for an array without, which nobody can change while it is held.
-fn without_references(table: &ZendHashTable) -> Result<Option<ZBox<ZendHashTable>>, Fault> {
+fn without_references(table: &ZendHashTable) -> Result<Option<Held>, Fault> {
     let mut members = Iter::new(table);
     let mut has_some = false;
     while let Some((_, value)) = members.next_zval() {
@@ -148,7 +148,9 @@ fn without_references(table: &ZendHashTable) -> Result<Option<ZBox<ZendHashTable
         let copied = copy.insert(name.as_str(), value.dereference().shallow_clone());
         copied.map_err(|_| Fault::invalid(format!("a job has no argument '{name}'")))?;
     }
-    Ok(Some(copy))
+    let mut held = Zval::new();
+    held.set_hashtable(copy);
+    Ok(Some(held.into()))
 }
 
 fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ExecutorGlobals;
 
-use crate::call;
+use crate::call::{self, Held};
 use crate::error::Fault;
 
 const TRACEPARENT: &str = "traceparent";
@@ -39,7 +39,7 @@ fn current() -> Result<Option<Trace>, Fault> {
     match of_current_span() {
         Err(Fault::Thrown) => {
             // A push does not fail because nobody can trace it.
-            drop(ExecutorGlobals::take_exception());
+            call::guarded(|| drop(ExecutorGlobals::take_exception()))?;
             Ok(None)
         }
         trace => trace,
@@ -47,7 +47,7 @@ fn current() -> Result<Option<Trace>, Fault> {
 }
 
 fn of_current_span() -> Result<Option<Trace>, Fault> {
-    let span = call::function("OpenTelemetry\\API\\Trace\\Span::getCurrent", Vec::new())?;
+    let span = Held::from(call::function("OpenTelemetry\\API\\Trace\\Span::getCurrent", Vec::new())?);
     let Some(context) = ask(&span, "getContext")? else { return Ok(None) };
     if ask(&context, "isValid")?.and_then(|is_valid| is_valid.bool()) != Some(true) {
         return Ok(None);
@@ -64,6 +64,7 @@ fn of_current_span() -> Result<Option<Trace>, Fault> {
 }
 
 /// What a method of this object gives; nothing if it is no object.
-fn ask(value: &Zval, method: &str) -> Result<Option<Zval>, Fault> {
-    value.object().map_or(Ok(None), |object| call::method(object, method, Vec::new()))
+fn ask(value: &Zval, method: &str) -> Result<Option<Held>, Fault> {
+    let Some(object) = value.object() else { return Ok(None) };
+    Ok(call::method(object, method, Vec::new())?.map(Held::from))
 }
