@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -49,6 +50,32 @@ async def test_async_with_closes_all_connections(own_server: Server) -> None:
     with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
         await queue.counts()
     await client.close()
+
+
+def test_an_app_is_closed_with_its_clients(own_server: Server) -> None:
+    with duly.App(own_server.url) as app:
+        app.queue().push(1)
+        assert connections(own_server) >= 1
+    until(lambda: connections(own_server) == 0, "connections are left")
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        app.queue().push(1)
+    app.close()
+    with pytest.raises(KeyError), duly.App(own_server.url):
+        raise KeyError
+
+
+async def test_an_app_of_asyncio_code_is_closed_with_both_of_its_clients(own_server: Server) -> None:
+    async with duly.App(own_server.url) as app:
+        task = app.task("t")(lambda: None)
+        await task.apush()
+        await asyncio.to_thread(task.push)
+        assert connections(own_server) >= 2
+    until(lambda: connections(own_server) == 0, "connections are left")
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        await task.apush()
+    with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
+        task.push()
+    await app.aclose()
 
 
 def test_an_exception_in_with_goes_on(server: Server) -> None:

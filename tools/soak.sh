@@ -12,7 +12,8 @@ longest_step_s=$((6 * 3600))
 seed=${DULY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
 times=${DULY_SOAK_TIMES:-1}
 shape=(--workspace --features duly/opentelemetry) # of every build: see tools/build.sh
-export DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed
+export DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed \
+    DULY_DATA_SEED=$seed
 kills=(pytest --capture=no python-tests/test_random_kills.py)
 
 steps() {
@@ -26,6 +27,10 @@ steps() {
         cargo test "${shape[@]}" --lib -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${shape[@]}" --lib -- --nocapture properties make_it_panic makes_it_panic
+    needs skins tests 'texts of data in Python' env DULY_DATA_CASES=$((100000 * times)) \
+        pytest python-tests/test_data_texts.py
+    needs skins tests 'texts of data in PHP' env DULY_DATA_CASES=$((100000 * times)) \
+        phpunit --configuration php-tests/phpunit.xml --filter DataTextsTest
     tests 'a job that kills its workers' env DULY_POISON_JOBS=$((20000 * times)) \
         cargo test "${shape[@]}" --test worker -- --nocapture a_job_that_kills_its_workers_fails_alone
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"

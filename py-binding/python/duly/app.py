@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
     from os import PathLike
+    from types import TracebackType
 
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from duly._core import Job, Queue, RetryPolicy
     from duly.middleware import Middleware
@@ -345,6 +346,39 @@ class App:
         for name, task in self.tasks.items():
             worker.on(name, task.handler())
         return worker
+
+    def close(self) -> None:
+        """Close the app's client: its connections end, and later calls are refused.
+
+        `with app:` closes it at the end. Workers have connections of their own and keep running. Use `aclose()` for an
+        app that pushed from asyncio code, too.
+        """
+        self.client.close()
+
+    async def aclose(self) -> None:
+        """Close the app's clients, that of asyncio code and the other. `async with app:` does it at the end."""
+        await self.async_client.close()
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        """Give the app, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Give the app, which is closed at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        await self.aclose()
 
     def __repr__(self) -> str:
         """Name the tasks."""
