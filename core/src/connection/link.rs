@@ -34,15 +34,29 @@ pub(super) enum Request<'a> {
     Script(&'a Call<'a>),
     /// A copy of a call that may have been executed: the server is to keep its answer, whatever it is.
     ScriptAgain(&'a Call<'a>),
-    Durable(&'a Call<'a>, Durability),
+    /// A call that waits for durability behind it; `again` as above.
+    Durable {
+        call: &'a Call<'a>,
+        durability: Durability,
+        again: bool,
+    },
     Plain(&'a Cmd),
 }
 
 impl Request<'_> {
+    /// The same, behind an attempt that may have been executed.
+    pub(super) fn again(self) -> Self {
+        match self {
+            Self::Script(call) => Self::ScriptAgain(call),
+            Self::Durable { call, durability, .. } => Self::Durable { call, durability, again: true },
+            other => other,
+        }
+    }
+
     /// Is it a call whose repetition does nothing, so that it matters whether it was ever executed?
     pub(super) fn changes_once(&self) -> bool {
         match self {
-            Self::Script(call) | Self::ScriptAgain(call) | Self::Durable(call, _) => call.is_numbered,
+            Self::Script(call) | Self::ScriptAgain(call) | Self::Durable { call, .. } => call.is_numbered,
             Self::Plain(_) => false,
         }
     }
@@ -50,7 +64,7 @@ impl Request<'_> {
     /// How long the server is asked to take its time.
     pub(super) fn asked_wait(&self) -> Duration {
         match self {
-            Self::Durable(_, durability) => durability.timeout(),
+            Self::Durable { durability, .. } => durability.timeout(),
             _ => Duration::ZERO,
         }
     }
@@ -261,14 +275,14 @@ impl Link {
             Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, patience).await?.0),
             Request::Script(call) => Ok(self.script(call, false, None, asking, patience).await?.0),
             Request::ScriptAgain(call) => Ok(self.script(call, true, None, asking, patience).await?.0),
-            Request::Durable(call, durability) => {
+            Request::Durable { call, durability, again } => {
                 let Some(wait) = durability.wait_command() else {
-                    return Ok(self.script(call, false, None, asking, patience).await?.0);
+                    return Ok(self.script(call, again, None, asking, patience).await?.0);
                 };
                 if matches!(durability, Durability::Fsync { .. }) {
                     self.check_aof(patience).await?;
                 }
-                let (value, confirmed) = self.script(call, false, Some(&wait), asking, patience).await?;
+                let (value, confirmed) = self.script(call, again, Some(&wait), asking, patience).await?;
                 self.check_confirmed(durability, confirmed)?;
                 Ok(value)
             }

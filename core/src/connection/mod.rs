@@ -106,7 +106,7 @@ impl Connection {
         call: &Call<'_>,
         durability: Durability,
     ) -> Result<Value, Error> {
-        let sent = self.0.send(call.slot, Request::Durable(call, durability)).await;
+        let sent = self.0.send(call.slot, Request::Durable { call, durability, again: false }).await;
         sent.map_err(|error| error.during(operation).in_queue(call.queue))
     }
 

@@ -98,10 +98,8 @@ impl Shared {
                 Err(trouble) => trouble,
             };
             may_have_run |= trouble.may_have_run;
-            if let Request::Script(call) = request
-                && may_have_run
-            {
-                request = Request::ScriptAgain(call);
+            if may_have_run {
+                request = request.again();
             }
             match &trouble.next {
                 Next::Ask { to } => ask.clone_from(to),
@@ -164,7 +162,7 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Value, Trouble> {
         let command_timeout = self.dialer.settings.command_timeout;
-        if let Request::Durable(_, durability) = request
+        if let Request::Durable { durability, .. } = request
             && durability != Durability::None
         {
             // Alone on its connection: WAIT would hold up everybody behind it.

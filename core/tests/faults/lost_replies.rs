@@ -546,3 +546,35 @@ async fn a_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_co
         assert_eq!(entries.trim(), expected.1.to_string(), "{how}");
     }
 }
+
+/// What waits for replicas goes by another way, and comes again as other calls do.
+#[tokio::test]
+async fn a_durable_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_counted_once() {
+    let server = Server::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start();
+    replica.redis_cli(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+    support::eventually("a replica follows", || async { server.redis_cli(&["WAIT", "1", "100"]).trim() == "1" }).await;
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    let job = |number: usize| NewJob::new(&number).unwrap().durability(duly::Durability::Replicas { count: 1 });
+    // So that the connection is there, and the script is known.
+    queue.push(job(0)).await.unwrap();
+    reserve(&other).await[0].ack().await.unwrap();
+    let run = {
+        let queue = queue.clone();
+        async move { queue.push_batch((1..4).map(job).collect()).await }
+    };
+    let meanwhile = async {
+        // With one of the jobs gone, those that are in would be stored again with it.
+        reserve(&other).await[0].ack().await.unwrap();
+        for key in server.redis_cli(&["KEYS", "duly:{orders}:call:*"]).lines() {
+            server.redis_cli(&["DEL", key]);
+        }
+    };
+    let pushed = lose_reply(&proxy, 0, run, Box::pin(meanwhile)).await.unwrap();
+    assert!(pushed.iter().all(|one| matches!(one, Pushed::Created { .. })), "{pushed:?}");
+    let counts = other.counts().await.unwrap();
+    assert_eq!(counts.ready, 3, "the job that was done comes again");
+    assert!(counts.totals.contains(&("pushed".to_owned(), 5)), "{:?}", counts.totals);
+    assert_eq!(server.redis_cli(&["LLEN", "duly:{orders}:ready:5"]).trim(), "3");
+}
