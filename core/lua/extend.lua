@@ -1,6 +1,6 @@
 -- Sets the end of leases that are still held to `lease_ms` from now.
 -- Moves:   nothing.
--- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`.
+-- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`, `again`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
 local known = redis.call('HMGET', meta, 'format', 'token')
 local format, last_token = tonumber(known[1] or 1), known[2]

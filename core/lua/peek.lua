@@ -1,24 +1,31 @@
 -- One page of the jobs in a state, in the order in which they will be taken. Read-only.
 -- Moves:   nothing.
--- Replies: {id, score or '', record, came back, id, ...}; a ready entry that no longer counts is left out.
--- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000 jobs. While a ready list has entries that no
---          longer count, `offset` counts jobs as far as 5,000 entries go, and entries behind them.
-local reply = {}
+-- Replies: {how many were looked at if the records are too large for more, else 0, id, score or '', record, came back, id, ...};
+--          a ready entry that no longer counts is left out.
+-- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000 jobs, or 4 MiB of records. While a ready list has
+--          entries that no longer count, `offset` counts jobs as far as 5,000 entries go, and entries behind them.
+local reply = { 0 }
+local left, bytes = limit, 0
+-- The job at the next place. Says whether there may be more.
 local function add(id, score)
+  left = left - 1
   local record = redis.call('HGET', jobs, id)
   if record then
+    bytes = bytes + #record
     reply[#reply + 1] = id
     reply[#reply + 1] = score
     reply[#reply + 1] = record
     reply[#reply + 1] = redis.call('HGET', returned, id) or ''
   end
+  if bytes >= 4194304 then reply[1] = limit - left end
+  return reply[1] == 0
 end
 
 if state == 'ready' then
   -- A stale entry is the first of its id in its list, so its level's list is walked from the head when there are any.
   local some_stale = redis.call('HLEN', stale) > 0
   local walk = 5000
-  local skip, left = offset, limit
+  local skip = offset
   for level in string.gmatch(passed_levels, '%d') do
     local list = ready(level)
     local length = redis.call('LLEN', list)
@@ -39,9 +46,8 @@ if state == 'ready' then
           skipped[id] = (skipped[id] or 0) + 1
         elseif skip > 0 then
           skip = skip - 1
-        else
-          add(id, '')
-          left = left - 1
+        elseif not add(id, '') then
+          return reply
         end
       end
       if walk <= -limit then left = 0 end
@@ -49,14 +55,16 @@ if state == 'ready' then
   end
   -- What limits of names hold back is taken when a place is free: nobody knows when, so it comes last.
   if left > 0 then
-    for _, id in ipairs(redis.call('ZRANGE', parked, skip, skip + left - 1)) do add(id, '') end
+    for _, id in ipairs(redis.call('ZRANGE', parked, skip, skip + left - 1)) do
+      if not add(id, '') then return reply end
+    end
   end
 else
   local set = state == 'delayed' and delayed or state == 'reserved' and reserved or failed
   local members = redis.call('ZRANGE', set, offset, offset + limit - 1, 'WITHSCORES')
   for i = 1, #members, 2 do
     -- The last to fail are the first that somebody wants to see, but paging needs an order that does not shift.
-    add(string.match(members[i], '^[^\t]*'), members[i + 1])
+    if not add(string.match(members[i], '^[^\t]*'), members[i + 1]) then return reply end
   end
 end
 return reply

@@ -1,13 +1,13 @@
 -- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
 -- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone.
--- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`; or `superseded`, `format <n>`,
---          `levels <list>`.
+-- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
+--          was replaced and for whose result somebody may wait; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: once
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
---- include: clock, due, wake, routing, delayed_member
+--- include: clock, due, wake, routing, delayed_member, keeps_result
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 redis.call('ZCARD', delayed)
@@ -24,7 +24,7 @@ local function holder_of(id, key)
 end
 
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
-local lines = {}
+local lines, awaited = {}, {}
 local stored = 0
 local some_ready, earliest, some_large, freed = false, nil, false, false
 for i = first_item, #ARGV, 4 do
@@ -42,7 +42,10 @@ for i = first_item, #ARGV, 4 do
       -- The id may be that of one job and the key that of another: both are replaced.
       while holder do
         line = 'replaced ' .. holder
-        if remove(holder, true) == 'reserved' then freed = true end
+        local state, replaced = remove(holder, true)
+        if state == 'reserved' then freed = true end
+        -- Who waits for a job of this very id waits for the new one now.
+        if holder ~= id and keeps_result(replaced) then awaited[#awaited + 1] = '\nawaited ' .. holder end
         holder = holder_of(id, key)
       end
     end
@@ -62,7 +65,7 @@ for i = first_item, #ARGV, 4 do
   end
   lines[#lines + 1] = line
 end
-local reply = table.concat(lines, '\n')
+local reply = table.concat(lines, '\n') .. table.concat(awaited)
 if stored == 0 then
   --- include: room_first
   return answer(reply)

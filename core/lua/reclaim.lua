@@ -1,7 +1,8 @@
 -- Takes back leases that are over, without reserving any.
 -- Moves:   reserved -> ready | failed.
--- Replies: how many were taken back; or `format <n>`, `levels <list>`. The same moment twice moves nothing twice.
--- Cost:    O(log n) a job, at most `reclaim_cap`.
+-- Replies: `<how many were taken back> <1 if it stopped before its cap, else 0>`, and a line with the id of each job that failed and
+--          for whose result somebody may wait; or `format <n>`, `levels <list>`, `again`. The same moment twice moves nothing twice.
+-- Cost:    O(log n) a job, at most `reclaim_cap`, or 4 MiB of records.
 --- include: meta
 if refused then return refused end
 --- include: clock
@@ -9,8 +10,10 @@ do
   local last_token = known[5]
   --- include: set_back
 end
+local reply = {}
 --- include: reclaim_expired
 if #expired > 0 then
   --- include: wake_one
 end
-return #expired
+local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''
+return string.format('%.0f ', #expired) .. (reply.is_cut and '1' or '0') .. awaited

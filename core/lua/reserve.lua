@@ -1,7 +1,8 @@
 -- Settles the outcomes handed along, promotes due jobs, reclaims ended leases, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
---          came back, ids, ...} with status `jobs`, `none` or `paused`; or `superseded`, `format <n>`, `levels <list>`.
+--          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
+--          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000.
 --- include: once
@@ -46,6 +47,10 @@ if some_large and live == 0 then
   redis.call('HDEL', meta, 'large')
   some_large = nil
 end
+do
+  local last_token = known[5]
+  --- include: set_back
+end
 local settled = ''
 if #ARGV >= first_item then
   --- include: settle_acks
@@ -57,10 +62,7 @@ end
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
 local promote_cap, reclaim_cap = 4 * want + 100, '100'
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
-do
-  local last_token = known[5]
-  --- include: set_back
-end
+local reply = { 'jobs', settled, '', -1, 0, (known[7] or names) and 1 or 0 }
 do
   --- include: reclaim_expired
 end
@@ -82,6 +84,7 @@ if names then
   if names == '?' or string.find(names, ';0;', 1, true) then
     names = live_names(names)
     if names ~= known[8] then write_names(names) end
+    if not names and not known[7] then reply[6] = 0 end
   end
   if names then
     --- include: names, name_rooms
@@ -96,7 +99,6 @@ local READ_CHUNK = 100
 local paused = known[4] == '1'
 local some_stale = tonumber(known[6] or 0) > 0
 local some_came_back
-local reply = { 'jobs', settled, '', -1, 0, (known[7] or names) and 1 or 0 }
 local granted, bytes = 0, 0
 local left_behind = false
 local lease_pairs, ends, granted_texts, place_pairs = {}, {}, {}, {}

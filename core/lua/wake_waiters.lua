@@ -1,4 +1,4 @@
--- Wakes whoever waits for the results of jobs that were cancelled or purged.
+-- Wakes whoever waits for the results of jobs that were cancelled, purged or replaced, or failed with their leases.
 -- Moves:   nothing.
 -- Replies: `ok`; or `format <n>`.
 -- Cost:    O(1) a job, at most 1,000 a call. Right when sent twice: the second time wakes once more.

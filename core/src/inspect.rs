@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::record::CameBack;
 use crate::reserve::decode;
-use crate::script::{By, Counts as CountsScript, CountsReply, Find, FoundReply, Peek, PeekedReply};
+use crate::script::{By, Counts as CountsScript, CountsReply, Find, FoundReply, PageReply, Peek, PeekedReply};
 use crate::time::Millis;
 
 /// The states of a job. Done and cancelled jobs leave none.
@@ -176,9 +176,18 @@ impl Queue {
         if limit == 0 || limit > MAX_BATCH {
             return Err(in_peek(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
         }
-        let reply = self.run_all_levels("peek", Peek { state: state.as_str(), offset, limit }, &[]).await?;
-        let page = PeekedReply::decode(reply).map_err(in_peek)?;
-        let mut jobs: Vec<_> = page.into_iter().map(|job| JobView::new(state, &job)).collect();
+        let mut jobs = Vec::new();
+        let mut seen = 0;
+        loop {
+            let rest = Peek { state: state.as_str(), offset: offset.saturating_add(seen), limit: limit - seen };
+            let page = PageReply::decode(self.run_all_levels("peek", rest, &[]).await?).map_err(in_peek)?;
+            jobs.extend(page.jobs.iter().map(|job| JobView::new(state, job)));
+            // A call reads so many bytes of records at the most.
+            seen = seen.saturating_add(page.ends_at.unwrap_or(limit));
+            if seen >= limit {
+                break;
+            }
+        }
         self.add_progress("peek", &mut jobs).await?;
         Ok(jobs)
     }

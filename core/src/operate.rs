@@ -11,8 +11,8 @@ use crate::name;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::script::Digits;
 use crate::script::{
-    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, PurgeReply, Reclaim, Requeue, RequeueReply,
-    Reschedule, RescheduleReply,
+    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply, Requeue,
+    RequeueReply, Reschedule, RescheduleReply,
 };
 use crate::session::CallNumber;
 use crate::time::{MAX_DELAY, Millis, When};
@@ -265,9 +265,12 @@ impl Queue {
         let mut taken = 0;
         loop {
             let reply = self.run_plain("reclaim", Reclaim { reclaim_cap: ROUND }, |_| {}).await?;
-            let now_taken = script::count(reply).map_err(|error| error.during("reclaim").in_queue(self.name()))?;
-            taken += now_taken;
-            if now_taken < ROUND as u64 {
+            let now = ReclaimReply::decode(reply).map_err(|error| error.during("reclaim").in_queue(self.name()))?;
+            if !now.awaited.is_empty() {
+                self.wake_waiters("reclaim", &now.awaited).await;
+            }
+            taken += now.taken;
+            if now.taken < ROUND as u64 && !now.is_cut {
                 return Ok(taken);
             }
         }

@@ -259,7 +259,15 @@ impl Queue {
                 if_duplicate: if_duplicate.as_str(),
             };
             let reply = self.run_numbered("push", durability, declare, items).await?;
-            PushReply::decode_each(reply, run.len())
+            match PushReply::decode_each(reply, run.len()) {
+                Ok((replies, awaited)) => {
+                    if !awaited.is_empty() {
+                        Box::pin(self.wake_waiters("push", &awaited)).await;
+                    }
+                    Ok(replies)
+                }
+                Err(error) => Err(error),
+            }
         };
         let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
         Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())

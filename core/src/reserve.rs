@@ -249,7 +249,12 @@ impl Queue {
         };
         let items = |out: &mut ByteStrings| outcomes.append(out);
         let reply = self.run_numbered_until("reserve", Durability::None, declare, items, keep_trying).await?;
-        ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))
+        let reply = ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        if !reply.awaited.is_empty() {
+            // On the heap: rare, and this future is moved about on every call.
+            Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;
+        }
+        Ok(reply)
     }
 
     /// Waits for a wake-up, and for `pause` at most. A wake-up is a hint: where waiting for it is not possible just now (a

@@ -14,19 +14,18 @@ use crate::record::CameBack;
 use crate::script::{Awaited, AwaitedReply, ByteStrings, JobKeys, WakeWaiters};
 use crate::time::{LONGEST_WAIT, Millis};
 
-/// A waiter looks again after this long at the latest: a wake-up is a hint that can get lost, and a job that ends in `failed`
-/// because its worker died, or is replaced, gives none.
+/// A waiter looks again after this long at the latest: a wake-up is a hint that can get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The same after a hint that came to nothing: it was about an earlier job of this id, and stays for a while.
 const AFTER_NOTHING: Duration = Duration::from_millis(100);
-/// How long the wake-up of a job that was cancelled or purged stays: long enough for who is just about to wait.
+/// How long the wake-up of a job that ended without a result stays: long enough for who is just about to wait.
 const WAKE_LIFE: Millis = Millis::from_secs(3);
 
 impl Queue {
     /// Waits until the job is done and returns its result. Without a timeout it waits as long as that takes.
     ///
-    /// Any number of callers may wait for one job. They are woken when it is acked, fails for good, or is cancelled or
-    /// purged, and check again each second in case a wake-up was lost.
+    /// Any number of callers may wait for one job. They are woken when it is acked, fails for good, is cancelled,
+    /// purged or replaced, and check again each second in case a wake-up was lost.
     ///
     /// Errors: `JobFailed` with the last error once the job has failed for good; `NoResult` if there will be no result;
     /// `Timeout` if the job is not done in time.

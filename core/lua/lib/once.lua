@@ -12,6 +12,8 @@ if last_call then
   elseif tonumber(last_number) > tonumber(call_number) then
     earlier = 'superseded'
   end
+  -- Something must be written: a newer server confirms by `WAIT` at once to a connection that has written nothing.
+  if earlier and call_renew ~= '0' then redis.call('PEXPIRE', call, 1200000) end
 end
 
 -- The last thing that a script does, also when it found nothing to do: a late copy would perhaps find something, after its

@@ -1,9 +1,17 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
+-- Adds to `reply`, where jobs failed for whose results somebody may wait, a list of none, one of their ids, and 0; and says
+-- there whether it stopped before its cap.
 local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
 if #expired > 0 then
-  --- include: routing, came_back, ahead, lease_ended, failed_set, note_unheard, to_head
+  --- include: routing, came_back, ahead, lease_ended, failed_set, note_unheard, to_head, keeps_result, fitting
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
+  -- The rest is there for the next call.
+  if known[9] then
+    for k = #expired, count_fitting(expired, 4194304) + 1, -1 do
+      expired[k], reply.is_cut = nil, true
+    end
+  end
   local tokens = redis.call('HMGET', leases, unpack(expired))
   redis.call('ZCARD', failed)
   redis.call('HLEN', returned)
@@ -15,7 +23,7 @@ if #expired > 0 then
   end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
-  local gave_up = 0
+  local gave_up, awaited = 0, {}
   for i = #expired, 1, -1 do
     local id = expired[i]
     local number = names and redis.call('ZSCORE', places, id)
@@ -27,6 +35,7 @@ if #expired > 0 then
         enter_failed(id, key)
         note_unheard(id)
         gave_up = gave_up + 1
+        if keeps_result(record) then awaited[#awaited + 1] = id end
       else
         to_head(id, level, number)
       end
@@ -38,5 +47,10 @@ if #expired > 0 then
   if gave_up > 0 then
     redis.pcall('HINCRBY', stats, 'failed', gave_up)
     trim_failed(gave_up)
+    if #awaited > 0 then
+      reply[#reply + 1] = {}
+      reply[#reply + 1] = awaited
+      reply[#reply + 1] = 0
+    end
   end
 end

@@ -1,22 +1,45 @@
 -- A clock that was set back would let leases last as much longer. The last token tells, as tokens follow the clock: leases end
--- as much earlier then, once, and before another end is written. `last_token`: what `meta` has.
+-- as much earlier then, once, and before another end is written. `last_token`: what `meta` has. There `set_back` says how many µs
+-- the clock was behind that token when somebody looked, to the second, so that a further step back is seen; `set_back_token` is the
+-- token of then. A call does 10,000 leases; where there are more, `set_back_rest` says `<ms earlier>;<first end that is left>`, and
+-- the caller is told to call again (`again`) before anything else happens: what is ahead of that end is done, what is not is not.
 local ahead = tonumber(last_token or 0) - now_us
 if ahead > 0 then
-  local noted = tonumber(redis.call('HGET', meta, 'set_back') or 0)
-  if ahead > noted + 1000000 then
+  local noted = redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest')
+  local seen, token_then = tonumber(noted[1] or 0), tonumber(noted[2] or last_token)
+  local by, first = string.match(noted[3] or '', '^(%d+);(%d+)$')
+  -- Tokens that went on by more than so much followed the clock meanwhile: what was noted is of another time.
+  if last_token - token_then > 1000000 then seen, by = 0, nil end
+  if not by and ahead > seen + 1000000 then
+    by, first, seen = math.floor((ahead - seen) / 1000), '-inf', ahead
+  end
+  if by then
     redis.call('ZCARD', reserved)
     --- include: room_first
-    redis.call('HSET', meta, 'set_back', string.format('%.0f', ahead))
-    local by = math.floor((ahead - noted) / 1000)
-    for first = 0, 9000, 1000 do
-      local ends = redis.call('ZRANGE', reserved, first, first + 999, 'WITHSCORES')
+    local is_done = false
+    for _ = 1, 10 do
+      local ends = redis.call('ZRANGEBYSCORE', reserved, first, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+      is_done = #ends < 2000
       local earlier_ends = {}
       for at = 1, #ends, 2 do
         earlier_ends[at], earlier_ends[at + 1] = string.format('%.0f', ends[at + 1] - by), ends[at]
       end
-      if #ends > 0 then redis.call('ZADD', reserved, unpack(earlier_ends)) end
+      if #ends > 0 then
+        first = ends[#ends]
+        redis.call('ZADD', reserved, unpack(earlier_ends))
+      end
+      if is_done then break end
     end
-  elseif noted > 0 and ahead <= 1000000 then
-    redis.call('HDEL', meta, 'set_back')
+    redis.call('HSET', meta, 'set_back', string.format('%.0f', seen), 'set_back_token', last_token)
+    if not is_done then
+      redis.call('HSET', meta, 'set_back_rest', string.format('%.0f;', by) .. first)
+      return 'again'
+    end
+    redis.call('HDEL', meta, 'set_back_rest')
+  elseif ahead <= 1000000 then
+    if noted[1] then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
+  elseif ahead < seen - 1000000 or last_token - token_then > 500000 then
+    --- include: room_first
+    redis.call('HSET', meta, 'set_back', string.format('%.0f', ahead), 'set_back_token', last_token)
   end
 end

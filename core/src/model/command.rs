@@ -2,7 +2,7 @@
 
 use crate::keys::Levels;
 use crate::script::{
-    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, PeekedReply, Renewal,
+    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, PageReply, Renewal,
     ReserveReply, Verb,
 };
 use crate::unheard::Claim;
@@ -159,7 +159,7 @@ pub(super) enum Answer {
     Beat(BeatReply),
     Heard(HearReply),
     Counts(CountsReply),
-    Page(Vec<PeekedReply>),
+    Page(PageReply),
     Found(Option<FoundReply>),
     Awaited(AwaitedReply),
     Alive(Vec<(String, Vec<u8>)>),
@@ -182,6 +182,13 @@ impl State {
     /// What a script does.
     pub(super) fn step(&mut self, sent: &Sent) -> Answer {
         let levels = sent.levels;
+        if let Some(call) = sent.command.call().filter(|call| call.renewal != Renewal::No) {
+            // Also when it was executed before.
+            let is_known = self.earlier(call) != Ok(None);
+            if let Some(calls) = self.calls.get_mut(&call.client).filter(|_| is_known) {
+                calls.is_fresh = true;
+            }
+        }
         let result = match &sent.command {
             Command::Push { call, level, due, items } => self.push(levels, call, *level, *due, items),
             Command::PushUnique { call, if_duplicate, items } => self.push_unique(levels, call, *if_duplicate, items),

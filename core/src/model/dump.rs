@@ -73,7 +73,8 @@ impl State {
         let meta = &self.meta;
         let numbers = [
             ("format", meta.format),
-            ("set_back", meta.set_back),
+            ("set_back", meta.set_back.map(|(behind, _)| behind)),
+            ("set_back_token", meta.set_back.map(|(_, token)| token)),
             ("large", meta.large.then_some(1)),
             ("paused", meta.paused.then_some(1)),
             ("timer", meta.timer),

@@ -107,6 +107,15 @@ fn leases_end_in_time_when_the_clock_is_set_back() {
     holds(&[&start[..], &[Step::Reclaim { who: ME, cap: 9 }], &later].concat());
     // The clock comes up with the tokens, and is set back again.
     holds(&[&start[..], &[long(10), Step::Advance(4500), long(10), Step::Advance(600)], &start, &later].concat());
+    // The same, and nobody looked while it did: a further step back, smaller than the first one, is seen.
+    let up = |ms| [long(10), Step::Advance(ms), push(1), long(3000), Step::SetBack(4000), long(10)];
+    holds(&[&start[..], &up(9000), &later].concat());
+    // It is set back again while it comes up.
+    let again = [Step::Advance(2500), long(10), Step::SetBack(1500), long(10), Step::SetBack(1200), long(10)];
+    holds(&[&start[..], &[long(10)], &again, &later].concat());
+    let mut granted = vec![long(10)];
+    granted.extend((0..400).flat_map(|_| [push(1), long(3000)]));
+    holds(&[&start[..], &granted, &again, &later].concat());
 }
 
 /// Two workers claimed a failed job one after the other: what the first one says late is nothing to the second.
@@ -135,6 +144,15 @@ fn of_large_jobs_only_those_are_read_that_fit() {
     holds(&[all.clone(), reserve(9, few), reserve(9, few), reserve(9, few), reserve(9, few)]);
     holds(&[all.clone(), purge("ready"), reserve(1, few), push(1), reserve(1, few)]);
     holds(&[all.clone(), reserve(9, few), failed, purge("failed"), purge("ready"), reserve(9, few)]);
+    // More than one call reads: of leases that are over, and of a page.
+    let items: Vec<_> = (0..45).map(|_| item(9, 100_000, None)).collect();
+    let more = [Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items }, reserve(45, MANY_BYTES << 3)];
+    let peek = |state, offset| Step::Peek { state, offset, limit: 100 };
+    holds(&[&more[..], &[peek("reserved", 0), peek("reserved", 3), peek("reserved", 4)]].concat());
+    let over = [&more[..], &[Step::Advance(20)]].concat();
+    holds(&[&over[..], &[reserve(0, few), peek("ready", 0), reserve(0, few), peek("ready", 0)]].concat());
+    let reclaim = Step::Reclaim { who: ME, cap: 100 };
+    holds(&[&over[..], &[reclaim.clone(), reclaim]].concat());
     // Where none is left nobody asks any more.
     holds(&[all, Step::LoseMeta, reserve(9, few), reserve(9, few)]);
 }

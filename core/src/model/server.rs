@@ -10,8 +10,8 @@ use crate::data::Data;
 use crate::keys::{Key, QueueKeys};
 use crate::script::{
     Alive, Awaited, AwaitedReply, Beat, BeatReply, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply,
-    Declared, Digits, Extend, Find, FoundReply, Hear, HearReply, JobKeys, Limit, NoteProgress, Outcomes, Pause, Peek,
-    PeekedReply, ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply,
+    Declared, Digits, Extend, Find, FoundReply, Hear, HearReply, JobKeys, Limit, NoteProgress, Outcomes, PageReply,
+    Pause, Peek, ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Requeue, Reschedule, Reserve, ReserveReply,
     Settle, Verb, WakeWaiters, alive, noted,
 };
 
@@ -90,7 +90,7 @@ impl Server {
             (_, Value::SimpleString(text)) => Answer::Text(text),
             (_, Value::Int(count)) => Answer::Count(u64::try_from(count).map_err(|error| error.to_string())?),
             (Command::Reserve(_), reply) => Answer::Reserved(ReserveReply::decode(reply).map_err(read)?),
-            (Command::Peek { .. }, reply) => Answer::Page(PeekedReply::decode(reply).map_err(read)?),
+            (Command::Peek { .. }, reply) => Answer::Page(PageReply::decode(reply).map_err(read)?),
             (Command::ProgressOf { .. }, reply) => Answer::Progress(noted(reply).map_err(read)?),
             (Command::Beat { .. }, reply) => Answer::Beat(BeatReply::decode(reply).map_err(read)?),
             (Command::Hear { .. }, reply) => Answer::Heard(HearReply::decode(reply).map_err(read)?),

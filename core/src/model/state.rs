@@ -97,8 +97,8 @@ pub(super) struct Meta {
     pub(super) names: Option<Names>,
     /// The same of the rates of names, by their numbers.
     pub(super) name_rates: BTreeMap<u64, RateAt>,
-    /// By how many microseconds the clock has been set back, so far as leases were shortened for it.
-    pub(super) set_back: Option<u64>,
+    /// By how many microseconds the clock was seen behind the last token, when leases had been shortened for it; and that token.
+    pub(super) set_back: Option<(u64, u64)>,
     /// There may be records of which a hundred are too much for one call.
     pub(super) large: bool,
     /// How often a job was parked.
@@ -202,22 +202,38 @@ impl State {
 
     /// By how many milliseconds leases would last longer since the clock was set back.
     pub(super) fn too_long_by(&self) -> u64 {
-        let ahead = self.meta.token.unwrap_or(0).saturating_sub(self.now_us());
-        let more = ahead.saturating_sub(self.meta.set_back.unwrap_or(0));
+        let more = self.behind().saturating_sub(self.seen_behind());
         if more > 1_000_000 { more / 1000 } else { 0 }
+    }
+
+    /// By how many microseconds the clock is behind the last token.
+    fn behind(&self) -> u64 {
+        self.meta.token.unwrap_or(0).saturating_sub(self.now_us())
+    }
+
+    /// The same when somebody saw it last; nothing if the clock has come up with the tokens since, which then went on with it.
+    fn seen_behind(&self) -> u64 {
+        let (behind, then) = self.meta.set_back.unwrap_or_default();
+        if self.meta.token.unwrap_or(0) > then + 1_000_000 { 0 } else { behind }
     }
 
     /// Whoever ends a lease or sets its end puts that right first.
     pub(super) fn note_set_back(&mut self) {
-        let ahead = self.meta.token.unwrap_or(0).saturating_sub(self.now_us());
+        let (behind, token) = (self.behind(), self.meta.token.unwrap_or(0));
         let by = self.too_long_by();
+        let is_old = self.meta.set_back.is_some_and(|(_, then)| token > then + 500_000);
         if by > 0 {
-            self.meta.set_back = Some(ahead);
+            // All at once: the script takes 10,000 a call.
             for lease in self.leases.values_mut() {
                 lease.ends -= by;
             }
-        } else if (1..=1_000_000).contains(&ahead) {
-            self.meta.set_back = None;
+        }
+        match behind {
+            0 => {}
+            _ if by > 0 => self.meta.set_back = Some((behind, token)),
+            1..=1_000_000 => self.meta.set_back = None,
+            _ if is_old || behind + 1_000_000 < self.seen_behind() => self.meta.set_back = Some((behind, token)),
+            _ => {}
         }
     }
 

@@ -1,14 +1,14 @@
 //! What operators do, and the scripts that only look.
 
 use crate::keys::Levels;
-use crate::script::{BeatReply, By, CountsReply, Due, FoundReply, PeekedReply};
+use crate::script::{BeatReply, By, CountsReply, Due, FoundReply, PageReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
 use super::names::Names;
 use super::state::{JobState, Record, State, delayed_member};
 
 /// The most bytes of records that one call reads.
-const MOST_BYTES: usize = 4 << 20;
+pub(super) const MOST_BYTES: usize = 4 << 20;
 
 impl State {
     /// Each beat also forgets the dead.
@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    pub(super) fn peek(&self, state: &str, offset: usize, limit: usize) -> Vec<PeekedReply> {
+    pub(super) fn peek(&self, state: &str, offset: usize, limit: usize) -> PageReply {
         let scored = |mut all: Vec<(u64, String, String)>| {
             all.sort();
             all.into_iter().map(|(at, _, id)| (id, Some(at), true)).collect::<Vec<_>>()
@@ -313,7 +313,16 @@ impl State {
             _ => scored(self.failed.iter().map(|(id, &at)| (at, id.clone(), id.clone())).collect()),
         };
         let page = all.into_iter().filter(|(_, _, counts)| *counts).skip(offset).take(limit);
-        page.filter_map(|(id, at, _)| self.peeked(&id, at)).collect()
+        let (mut jobs, mut bytes, mut ends_at) = (Vec::new(), 0, None);
+        for (place, (id, at, _)) in page.enumerate() {
+            jobs.extend(self.peeked(&id, at));
+            bytes += self.size_of(&id);
+            if bytes >= MOST_BYTES {
+                ends_at = Some(place + 1);
+                break;
+            }
+        }
+        PageReply { jobs, ends_at }
     }
 
     fn peeked(&self, id: &str, at: Option<u64>) -> Option<PeekedReply> {

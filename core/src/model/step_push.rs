@@ -60,6 +60,7 @@ impl State {
         self.admit(passed)?;
         let names = self.names();
         let mut lines = Vec::new();
+        let mut awaited = Vec::new();
         let mut is_some_ready = false;
         let mut dues = Vec::new();
         let mut stored = 0;
@@ -73,6 +74,9 @@ impl State {
                     IfDuplicate::Replace => {
                         // The id may be held by one job and the key by another: both go, the last is named.
                         while let Some(holder) = self.holder_of(id, record.key.as_deref()) {
+                            if holder != *id && self.records[&holder].keeps_result() {
+                                awaited.push(format!("awaited {holder}"));
+                            }
                             is_freed |= self.remove(&holder, true) == Some(JobState::Reserved);
                             line = format!("replaced {holder}");
                         }
@@ -99,6 +103,7 @@ impl State {
             }
             lines.push(line);
         }
+        lines.extend(awaited);
         let reply = lines.join("\n");
         if stored == 0 {
             return Ok(self.remember(call, reply));

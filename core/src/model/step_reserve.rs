@@ -8,6 +8,7 @@ use crate::script::{GrantedJob, Renewal, ReserveReply, ReserveStatus};
 use super::command::{Answer, Refused, ReserveCall};
 use super::limits::Room;
 use super::state::{Lease, State, delayed_member};
+use super::step_operate::MOST_BYTES;
 
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
 const NOT_COUNTED: &str =
@@ -23,6 +24,13 @@ const PROMOTE_CAP_OF_LEVELS: usize = 1000;
 /// A ready list is read in chunks of at most this many entries.
 const CHUNK: usize = 100;
 
+struct Reclaimed {
+    count: usize,
+    is_cut: bool,
+    /// Who failed, and may have been waited for.
+    awaited: Vec<String>,
+}
+
 pub(super) fn promote_cap(used: Levels, want: usize) -> usize {
     let cap = 4 * want + PROMOTE_CAP;
     if used.iter().count() > 1 { cap.max(PROMOTE_CAP_OF_LEVELS) } else { cap }
@@ -36,9 +44,9 @@ impl State {
         let used = self.admit(passed)?;
         self.meta.large &= !self.records.is_empty();
         let was_large = self.meta.large;
-        let settled = self.settle_outcomes(&reserve.outcomes);
         self.note_set_back();
-        self.reclaim_ended(RECLAIM_CAP);
+        let settled = self.settle_outcomes(&reserve.outcomes);
+        let awaited = self.reclaim_ended(RECLAIM_CAP, was_large).awaited;
         self.promote_due(promote_cap(used, reserve.want));
         self.forget_other_rates();
         self.forget_names();
@@ -48,9 +56,11 @@ impl State {
         let (ids, is_stopped) =
             if self.meta.paused { (Vec::new(), false) } else { self.take_ready(used, reserve, want, was_large) };
         if ids.is_empty() {
-            return Ok(Answer::Reserved(self.reserve_nothing(reserve, settled, is_stopped, room)));
+            let reply = self.reserve_nothing(reserve, settled, is_stopped, room);
+            return Ok(Answer::Reserved(ReserveReply { awaited, ..reply }));
         }
-        Ok(Answer::Reserved(self.grant(used, reserve, settled, &ids, room)))
+        let reply = self.grant(used, reserve, settled, &ids, room);
+        Ok(Answer::Reserved(ReserveReply { awaited, ..reply }))
     }
 
     /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
@@ -61,7 +71,16 @@ impl State {
         let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
-        ReserveReply { status, settled, token, next_in: None, promised: 0, limited: self.is_limited(), jobs }
+        ReserveReply {
+            status,
+            settled,
+            token,
+            next_in: None,
+            promised: 0,
+            limited: self.is_limited(),
+            jobs,
+            awaited: Vec::new(),
+        }
     }
 
     fn is_limited(&self) -> bool {
@@ -229,7 +248,16 @@ impl State {
         let jobs = ids.iter().map(|id| self.granted_job(id)).collect();
         self.remember(&reserve.call, format!("{settled} {token} {}", ids.join("\n")));
         let limited = self.is_limited();
-        ReserveReply { status: ReserveStatus::Jobs, settled, token, next_in: None, promised: 0, limited, jobs }
+        ReserveReply {
+            status: ReserveStatus::Jobs,
+            settled,
+            token,
+            next_in: None,
+            promised: 0,
+            limited,
+            jobs,
+            awaited: Vec::new(),
+        }
     }
 
     fn reserve_nothing(
@@ -281,7 +309,7 @@ impl State {
         let next_us = if is_stopped { Some(self.now_us()) } else { next_us };
         let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.now_us())));
         let limited = self.is_limited();
-        ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new() }
+        ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new(), awaited: Vec::new() }
     }
 
     pub(super) fn promote(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
@@ -310,20 +338,28 @@ impl State {
     pub(super) fn reclaim(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
         self.admit(passed)?;
         self.note_set_back();
-        let reclaimed = self.reclaim_ended(cap);
-        if reclaimed > 0 {
+        let reclaimed = self.reclaim_ended(cap, self.meta.large);
+        if reclaimed.count > 0 {
             self.wake_one();
         }
-        Ok(Answer::Count(reclaimed as u64))
+        let mut lines = vec![format!("{} {}", reclaimed.count, u8::from(reclaimed.is_cut))];
+        lines.extend(reclaimed.awaited);
+        Ok(Answer::Text(lines.join("\n")))
     }
 
     /// Leases that are over, the oldest first, back to the heads of their lists in that order; a job with no retries left has
-    /// failed.
-    fn reclaim_ended(&mut self, cap: usize) -> usize {
+    /// failed. `some_large`: not more than so many bytes of records.
+    fn reclaim_ended(&mut self, cap: usize, some_large: bool) -> Reclaimed {
         let ended = self.leases.iter().filter(|(_, lease)| lease.ends <= self.clock);
         let mut ended: Vec<_> = ended.map(|(id, lease)| (lease.ends, id.clone())).collect();
         ended.sort();
         ended.truncate(cap);
+        let found = ended.len();
+        if some_large {
+            let ids: Vec<_> = ended.iter().map(|(_, id)| id.clone()).collect();
+            ended.truncate(self.fitting(&ids, &mut MOST_BYTES.clone()));
+        }
+        let mut awaited = Vec::new();
         let mut gave_up = 0;
         for (_, id) in ended.iter().rev() {
             let lease = self.leases.remove(id).unwrap();
@@ -333,6 +369,7 @@ impl State {
                 self.enter_failed(id, record.key.as_deref());
                 self.note_unheard(id);
                 gave_up += 1;
+                awaited.extend(record.keeps_result().then(|| id.clone()));
             } else {
                 self.put_back(id, record.level, place);
             }
@@ -342,7 +379,7 @@ impl State {
         if gave_up > 0 {
             self.trim_failed(gave_up);
         }
-        ended.len()
+        Reclaimed { count: ended.len(), is_cut: ended.len() < found, awaited }
     }
 
     /// Counts as a failure what had started: by hand at once, else where its worker said so. Says whether that was the last.

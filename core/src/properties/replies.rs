@@ -8,9 +8,9 @@ use redis::{PushKind, Value, VerbatimFormat};
 use super::{Seen, holds, note, soup};
 use crate::error::{Error, ErrorKind};
 use crate::script::{
-    AwaitedReply, CancelReply, CountsReply, FoundReply, LimitsReply, PeekedReply, PurgeReply, PushReply, RequeueReply,
-    RescheduleReply, ReserveReply, WholeReply, alive, byte_strings, count, flags, is_refusal, looks, mended, noted,
-    scanned, text, wanted_levels,
+    AwaitedReply, CancelReply, CountsReply, FoundReply, LimitsReply, PageReply, PurgeReply, PushReply, ReclaimReply,
+    RequeueReply, RescheduleReply, ReserveReply, WholeReply, alive, byte_strings, count, flags, is_refusal, looks,
+    mended, noted, scanned, text, wanted_levels,
 };
 use crate::{limits, name_limits, reserve};
 
@@ -144,10 +144,10 @@ fn real() -> Vec<Value> {
     let whole = list(["05", "1", "1", "5"]);
     let look = Value::Array(vec![list(["1", "", "", "", "", "", "", "", "", "", "", "", "", "", "0"])]);
     let scan = Value::Array(vec![bulk("0"), list(["a", "b"])]);
-    let page = list(["a", "1790000000000", "{\"data\":1}", "", "b", "", "x", "1;1;y"]);
+    let page = list(["1", "a", "1790000000000", "{\"data\":1}", "", "b", "", "x", "1;1;y"]);
     let lines = [
         "created",
-        "created\nduplicate a\nkept b\nreplaced c",
+        "created\nduplicate a\nkept b\nreplaced c\nawaited d",
         "awaited ready a\nabsent",
         "2 3\na\nb",
         "moved a",
@@ -159,6 +159,7 @@ fn real() -> Vec<Value> {
         "superseded",
         "format 2",
         "levels 05",
+        "again",
     ];
     let (jobs, counts, found) = (Value::Array(jobs.collect()), Value::Array(counts.collect()), Value::Array(found));
     let long = [jobs, counts, found, page];
@@ -236,6 +237,7 @@ fn no_reply_makes_a_reader_panic() {
         "push_unique",
         "cancel",
         "purge",
+        "reclaim",
         "reschedule",
         "requeue",
         "notes",
@@ -275,12 +277,13 @@ fn no_reply_makes_a_reader_panic() {
                 note(seen, "a name held back");
             }
         }
-        sound(PeekedReply::decode(reply.clone()), "peek", seen)?;
+        sound(PageReply::decode(reply.clone()), "peek", seen)?;
         sound(AwaitedReply::decode(reply.clone()), "result", seen)?;
         sound(PushReply::decode_all(reply.clone(), 2), "push", seen)?;
         sound(PushReply::decode_each(reply.clone(), 4), "push_unique", seen)?;
         sound(CancelReply::decode(reply.clone()), "cancel", seen)?;
         sound(PurgeReply::decode(reply.clone()), "purge", seen)?;
+        sound(ReclaimReply::decode(reply.clone()), "reclaim", seen)?;
         sound(RescheduleReply::decode(reply.clone()), "reschedule", seen)?;
         sound(RequeueReply::decode(reply.clone()), "requeue", seen)?;
         sound(noted(reply.clone()), "notes", seen)?;

@@ -157,19 +157,29 @@ pub(crate) struct PeekedReply {
     pub(crate) came_back: Vec<u8>,
 }
 
-impl PeekedReply {
-    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+/// A page, or as much of it as one call may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageReply {
+    pub(crate) jobs: Vec<PeekedReply>,
+    /// How many places were looked at, where it ends early.
+    pub(crate) ends_at: Option<usize>,
+}
+
+impl PageReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
-        let mut page = Vec::with_capacity(items.len() / 4);
+        let ends_at = number(next(&mut items, "where the page ends")?)?;
+        let ends_at = usize::try_from(ends_at).ok().filter(|&at| at > 0);
+        let mut jobs = Vec::with_capacity(items.len() / 4);
         while let Some(id) = items.next() {
-            page.push(Self {
+            jobs.push(PeekedReply {
                 id: lossy(id)?,
                 score: score(next(&mut items, "a score")?)?,
                 record: bytes(next(&mut items, "a record")?)?,
                 came_back: bytes(next(&mut items, "what came back")?)?,
             });
         }
-        Ok(page)
+        Ok(Self { jobs, ends_at })
     }
 }
 

@@ -22,11 +22,12 @@ pub(crate) use call::Script;
 pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys, Renewal};
 pub(crate) use inspect::{
-    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, Peek, PeekedReply, WakeWaiters,
+    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, PageReply, Peek, PeekedReply,
+    WakeWaiters,
 };
 pub(crate) use operate::{
-    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, PurgeReply, Reclaim, Requeue, RequeueReply,
-    Reschedule, RescheduleReply,
+    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply, Requeue,
+    RequeueReply, Reschedule, RescheduleReply,
 };
 pub(crate) use progress::{NoteProgress, ProgressOf, noted};
 pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};

@@ -123,6 +123,25 @@ impl PurgeReply {
     }
 }
 
+/// What a call of `reclaim` did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReclaimReply {
+    pub(crate) taken: u64,
+    /// It stopped before its cap, because the records are large.
+    pub(crate) is_cut: bool,
+    /// The jobs that failed and for whose results somebody may wait.
+    pub(crate) awaited: Vec<String>,
+}
+
+impl ReclaimReply {
+    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text(reply)?;
+        let mut lines = text.split('\n');
+        let (taken, is_cut) = two_numbers(lines.next().unwrap_or_default())?;
+        Ok(Self { taken, is_cut: is_cut > 0, awaited: lines.map(str::to_owned).collect() })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RescheduleReply {
     Moved(String),

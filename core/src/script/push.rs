@@ -57,11 +57,14 @@ impl PushReply {
         }
     }
 
-    /// The reply of `push_unique`: a line a job.
-    pub(crate) fn decode_each(reply: Value, count: usize) -> Result<Vec<Self>, Error> {
+    /// The reply of `push_unique`: a line a job; and the ids of those that were replaced and for whose results somebody may wait.
+    pub(crate) fn decode_each(reply: Value, count: usize) -> Result<(Vec<Self>, Vec<String>), Error> {
         let text = text(reply)?;
-        let replies: Vec<Self> = text.split('\n').map(Self::decode_line).collect::<Result<_, _>>()?;
-        if replies.len() == count { Ok(replies) } else { Err(unexpected("one line a pushed job")) }
+        let lines: Vec<&str> = text.split('\n').collect();
+        let (jobs, awaited) = lines.split_at_checked(count).ok_or_else(|| unexpected("one line a pushed job"))?;
+        let awaited = awaited.iter().map(|line| line.strip_prefix("awaited ").map(str::to_owned));
+        let awaited = awaited.collect::<Option<_>>().ok_or_else(|| unexpected("who was replaced"))?;
+        Ok((jobs.iter().map(|line| Self::decode_line(line)).collect::<Result<_, _>>()?, awaited))
     }
 
     fn decode_line(line: &str) -> Result<Self, Error> {

@@ -5,6 +5,9 @@ use redis::Value;
 use crate::error::{Error, ErrorKind};
 use crate::keys::Levels;
 
+/// A script's answer when it was called for nothing but a part of what must be done first.
+const AGAIN: &[u8] = b"again";
+
 pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Protocol,
@@ -19,9 +22,13 @@ pub(crate) fn text(reply: Value) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The levels that a script wants to be passed instead, if this reply says so.
+/// The levels that a script wants to be passed besides in another call, if this reply says so. None where it only has more to do
+/// before that call than one may.
 pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
     let Value::BulkString(bytes) = reply else { return None };
+    if bytes == AGAIN {
+        return Some(Levels::from_bits(0));
+    }
     Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
 }
 
@@ -29,7 +36,7 @@ pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
 /// sent again, except that of a `reserve` which found nothing and did not ask for it.
 pub(crate) fn is_refusal(reply: &Value) -> bool {
     let Value::BulkString(text) = reply else { return false };
-    text == b"superseded" || text.starts_with(b"format ") || text.starts_with(b"levels ")
+    text == b"superseded" || text == AGAIN || text.starts_with(b"format ") || text.starts_with(b"levels ")
 }
 
 /// `superseded` and `format <n>`, as errors.
@@ -123,7 +130,7 @@ mod tests {
             assert!(!is_refusal(&text(kept)), "{kept}");
         }
         assert!(!is_refusal(&Value::Array(vec![text("none"), text("")])));
-        for refused in ["superseded", "format 2", "levels 01"] {
+        for refused in ["superseded", "format 2", "levels 01", "again"] {
             assert!(is_refusal(&text(refused)), "{refused}");
         }
     }

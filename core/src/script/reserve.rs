@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::declare::{Digits, JobKeys, Renewal, script};
-use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
+use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
 use crate::error::Error;
 
 script! {
@@ -62,6 +62,8 @@ pub(crate) struct ReserveReply {
     /// The queue has limits: what is reserved and waits takes somebody's place.
     pub(crate) limited: bool,
     pub(crate) jobs: Vec<GrantedJob>,
+    /// Jobs that failed, because their leases ended, and for whose results somebody may wait.
+    pub(crate) awaited: Vec<String>,
 }
 
 impl ReserveReply {
@@ -85,7 +87,7 @@ impl ReserveReply {
         let next_in = next_in_us.map(Duration::from_micros);
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
         let limited = number(next(&mut items, "whether there are limits")?)? == 1;
-        let mut jobs = Vec::new();
+        let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
         while let Some(ids) = items.next() {
             let ids = array(ids)?;
             let mut records = array(next(&mut items, "records")?)?.into_iter();
@@ -93,6 +95,9 @@ impl ReserveReply {
                 Value::Array(notes) => notes.into_iter(),
                 _ => Vec::new().into_iter(), // none of this queue's jobs came back
             };
+            if ids.is_empty() {
+                awaited = records.by_ref().map(lossy).collect::<Result<_, _>>()?;
+            }
             for id in ids {
                 let record = bytes(next(&mut records, "a record")?)?;
                 let came_back = match notes.next() {
@@ -102,6 +107,6 @@ impl ReserveReply {
                 jobs.push(GrantedJob::new(bytes(id)?, record, came_back));
             }
         }
-        Ok(Self { status, settled, token, next_in, promised, limited, jobs })
+        Ok(Self { status, settled, token, next_in, promised, limited, jobs, awaited })
     }
 }

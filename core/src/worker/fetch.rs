@@ -487,6 +487,7 @@ mod tests {
                 promised: 0,
                 limited: false,
                 jobs: Vec::new(),
+                awaited: Vec::new(),
             };
             let took = Duration::from_millis(1);
             let answered = Answered { index: 0, want: 1, promise: 0, batch, took, reply: Ok(Some(nothing)) };

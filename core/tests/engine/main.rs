@@ -18,6 +18,7 @@ mod reference_systems;
 mod registry;
 mod release;
 mod results;
+mod set_back;
 mod several;
 mod story;
 mod vectors;

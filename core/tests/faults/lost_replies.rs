@@ -420,13 +420,13 @@ async fn a_reserve_sent_again_leaves_out_what_was_cancelled_or_lost_meanwhile() 
         async move { queue.reserve(&options).await.unwrap() }
     };
     let mut theirs = Vec::new();
-    let jobs = lose_reply(&proxy, 0, run, async {
+    let meanwhile = async {
         other.cancel("b").await.unwrap().unwrap();
         other.cancel("c").await.unwrap().unwrap();
         other.push(new_job("c")).await.unwrap();
         theirs = reserve(&other).await;
-    })
-    .await;
+    };
+    let jobs = lose_reply(&proxy, 0, run, Box::pin(meanwhile)).await;
     assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["a"]);
     assert_eq!(theirs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["c"]);
     theirs[0].ack().await.unwrap();
