@@ -146,7 +146,7 @@ final class WorkerFaultsTest extends ServerTestCase
         $this->client->queue('gate')->push(1);
         $program->signal(SIGCONT);
         self::assertSame(0, $program->end());
-        self::assertMatchesRegularExpression('/lease was lost|lease of job a .* was over/', $program->said());
+        self::assertMatchesRegularExpression('/lease was lost|lease of job a .* ended/', $program->said());
         self::assertSame(0, $this->totals()['acked'] ?? 0);
         $job->ack();
         self::assertSame([1, 1], [$this->totals()['acked'], $this->totals()['reclaimed']]);
@@ -170,7 +170,7 @@ final class WorkerFaultsTest extends ServerTestCase
             };
             $program = $run();
             self::assertSame($status, $program->end());
-            $named = "job '{$name}' (n, attempt 1) of queue 'q' failed, and runs again after 0 s: {$said}";
+            $named = "job '{$name}' (n, attempt 1) of queue 'q' failed; it runs again in 0 s: {$said}";
             self::assertStringContainsString($named, $program->said());
             self::assertStringNotContainsString("{$name} by", $program->said());
             $program = $run();

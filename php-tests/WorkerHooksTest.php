@@ -321,7 +321,7 @@ final class WorkerHooksTest extends ServerTestCase
             }
         })->run();
         $told = 'job a (long, attempt 1) of queue q is interrupted: '
-            . 'it ran longer than its timeout, which was its last failure: it goes to `failed`';
+            . 'it ran longer than its timeout and has no retries left: it goes to `failed`';
         $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
         self::assertSame(['warning', $told, $context], $logger->records[0]);
         // That it is in `failed` is told by whichever worker hears of it first: this one, or the next.

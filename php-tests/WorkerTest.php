@@ -43,7 +43,7 @@ final class WorkerTest extends ServerTestCase
         ');
         self::assertSame(0, $program->end());
         self::assertMatchesRegularExpression(
-            "/^run 1 after ''\njob '\\w+' \\(n, attempt 1\\) of queue 'q' failed, and runs again after 0.05 s: "
+            "/^run 1 after ''\njob '\\w+' \\(n, attempt 1\\) of queue 'q' failed; it runs again in 0.05 s: "
             . "DomainException at .*:\d+\nrun 2 after 'DomainException: no \u{fffd} answer at .*:\d+'\n$/",
             $program->said(),
         );
@@ -189,7 +189,7 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ', 'maxJobs: 2');
         self::assertSame(0, $program->end());
-        $told = 'the lease of job a (n, attempt 1) of queue q was over before';
+        $told = 'the lease of job a (n, attempt 1) of queue q ended before';
         self::assertStringContainsString($told, $program->said());
         self::assertSame(1, $this->totals()['acked']);
     }

@@ -100,7 +100,7 @@ def test_an_unknown_argument_is_retried_and_logged_as_an_unknown_name_is(
         assert "does not fit the task double" in found.error or "no handler" in found.error
         (line,) = [record.message for record in caplog.records if misfit in record.message]
         assert found.error in line
-        assert "runs again after 5 s" in line
+        assert "runs again in 5 s" in line
     given_up = queue.find(gives_up)
     assert given_up is not None
     assert given_up.state == "failed"

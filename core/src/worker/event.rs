@@ -1,4 +1,4 @@
-//! What a worker tells of itself, once per change.
+//! What a worker reports of itself, once per change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn timeout_error(timeout: Millis) -> String {
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub enum WorkerEvent {
-    /// The server does not answer as it should; the worker keeps trying. Told once per outage.
+    /// The server does not answer as it should; the worker keeps trying. Reported once per outage.
     Trouble {
         /// What is wrong.
         error: Error,
@@ -36,11 +36,11 @@ pub enum WorkerEvent {
         /// Which job.
         job: AboutJob,
     },
-    /// The same of more jobs at once than are told one by one: somebody emptied the server, or it forgot what it had.
+    /// The same of more jobs at once than are reported one by one: somebody emptied the server, or it forgot what it had.
     LeasesLost {
         /// The queue's name.
         queue: String,
-        /// How many jobs, besides those that were told.
+        /// How many jobs, besides those that were reported.
         jobs: u64,
     },
     /// A run must end now: what its handler still does is of no use.
@@ -55,21 +55,21 @@ pub enum WorkerEvent {
         why: Interruption,
         /// Had its handler settled the job itself? Then nothing more becomes of it.
         was_settled: bool,
-        /// Has the job no retries left? Then it goes to `failed`, of which another event tells.
+        /// Has the job no retries left? Then it goes to `failed`, which another event reports.
         is_last: bool,
     },
     /// A job is in `failed`, and no hook of a worker was called for it: a worker died with it, it ran longer than its timeout, its
-    /// record cannot be read, or whoever held it said so with the job's own verbs. It may have been another worker's.
+    /// record cannot be read, or a direct call of `fail` ended it. It may have been another worker's.
     ///
     /// Call [`Engine::heard`](super::Engine::heard) when the hooks have run: until then, and if this process dies before, it is
-    /// told again, here or elsewhere. So each is told at least once, and as a rule once.
+    /// reported again, here or elsewhere. So each is reported at least once, and as a rule once.
     Failed {
         /// Which job.
         job: AboutJob,
         /// The job itself; nothing if its record cannot be read.
         failed: Option<Arc<FailedJob>>,
     },
-    /// Jobs in `failed` were forgotten, because they were too many or too old. One worker of the queue is told.
+    /// Jobs in `failed` were forgotten, because they were too many or too old. One worker of the queue reports it.
     Trimmed {
         /// The queue's name.
         queue: String,
@@ -83,7 +83,7 @@ pub enum WorkerEvent {
         /// How many.
         jobs: usize,
     },
-    /// The worker was told to stop while jobs run: these may end first. Told once.
+    /// The worker stops while jobs run: these may end first. Reported once.
     Stopping {
         /// How many run.
         running: usize,
@@ -92,7 +92,7 @@ pub enum WorkerEvent {
     },
 }
 
-/// A job in `failed` of which no hook has heard.
+/// A job in `failed` whose hooks no worker has called yet.
 #[derive(Debug)]
 pub struct FailedJob {
     /// As its last run had it, but for the error, which is its last: the failures in it are those before that run. Nobody holds its
@@ -115,7 +115,7 @@ impl FailedJob {
         } else if self.job.envelope.timeout.is_some_and(|timeout| timeout_error(timeout) == error) {
             "it ran longer than its timeout"
         } else {
-            "whoever held it said so, and its record has the error"
+            "a direct call of `fail` ended it, see its stored error"
         }
     }
 }
@@ -169,7 +169,7 @@ impl WorkerEvent {
         matches!(self, Self::Failed { .. })
     }
 
-    /// Should somebody look at it, or is it just good to know? The end of a trouble is told as loudly as its beginning.
+    /// Should somebody look at it, or is it just good to know? The end of an outage is reported as loudly as its beginning.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::GivenBack { .. } | Self::Stopping { .. })
     }
@@ -178,40 +178,56 @@ impl WorkerEvent {
 impl fmt::Display for WorkerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trouble { error } => write!(f, "no answer for now, the worker keeps trying: {error}"),
+            Self::Trouble { error } => write!(f, "the server does not answer, the worker keeps trying: {error}"),
             Self::Recovered { after } => write!(f, "the server answers again, after {:.1} s", after.as_secs_f64()),
             Self::LeaseLost { job } => {
-                write!(f, "the lease of {job} was over before it was settled: another worker may run it")
+                write!(
+                    f,
+                    "the lease of {job} ended before its outcome was stored: the job may run again in another worker"
+                )
             }
             Self::LeasesLost { queue, jobs } => {
-                write!(f, "so were the leases of {jobs} more jobs of queue {queue}: was the server emptied?")
+                write!(
+                    f,
+                    "the leases of {jobs} more jobs of queue {queue} ended too: check whether the server lost its data"
+                )
             }
             Self::Failed { job, failed } => {
                 let why = failed.as_ref().map_or("its record cannot be read", |failed| failed.why());
-                write!(f, "{job} failed for good: {why}; look at it, and requeue or cancel it")
+                write!(f, "{job} failed for good: {why}; find the cause, then requeue or cancel it")
             }
             Self::Trimmed { queue, jobs } => {
-                write!(f, "{jobs} failed jobs of queue {queue} were forgotten: they were too many or too old")
+                write!(
+                    f,
+                    "{jobs} failed jobs of queue {queue} were deleted: too many or too old; to keep more, raise the limits of failed jobs"
+                )
             }
             Self::Interrupted { job, why, was_settled, is_last, .. } => {
                 let why = match (why, was_settled) {
                     (Interruption::TimedOut, false) if *is_last => {
-                        "it ran longer than its timeout, which was its last failure: it goes to `failed`"
+                        "it ran longer than its timeout and has no retries left: it goes to `failed`"
                     }
                     (Interruption::TimedOut, false) => "it ran longer than its timeout, which counts as a failure",
-                    (Interruption::TimedOut, true) => "it ran longer than its timeout, but had settled its job",
+                    (Interruption::TimedOut, true) => {
+                        "it ran longer than its timeout, but its handler had settled the job"
+                    }
                     (Interruption::LeaseLost, _) => {
                         "its lease was lost: it was cancelled, or another worker may run it"
                     }
-                    (Interruption::Stopped, false) => "the worker stops and its time is over, it was given back",
+                    (Interruption::Stopped, false) => {
+                        "the grace of the stopping worker is over: the job was given back"
+                    }
                     (Interruption::Stopped, true) => {
-                        "the worker stops and its time is over, but it had settled its job"
+                        "the grace of the stopping worker is over, but its handler had settled the job"
                     }
                 };
                 write!(f, "{job} is interrupted: {why}")
             }
             Self::GivenBack { queue, jobs } => {
-                write!(f, "{jobs} jobs of queue {queue} are given back: those before them run long")
+                write!(
+                    f,
+                    "{jobs} waiting jobs of queue {queue} are given back to other workers: all executors here are busy"
+                )
             }
             Self::Stopping { running, grace } => {
                 let (jobs, grace) = (if *running == 1 { "job" } else { "jobs" }, grace.as_secs_f64());

@@ -131,7 +131,9 @@ impl Drop for Dropped {
     fn drop(&mut self) {
         let running = self.0.take();
         if guarded(|| drop(running)).is_err() {
-            tracing::error!("its handler panicked while it was dropped: what it was to clean up may be left");
+            tracing::error!(
+                "a handler panicked while its future was dropped: check that it has released its resources"
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ use tracing::{Instrument, Span};
 
 use super::desk::Run;
 use super::engine::Engine;
-use super::event::WorkerEvent;
+use super::event::{AboutJob, WorkerEvent};
 use super::executor::{Ended, Executor};
 use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
@@ -145,7 +145,7 @@ impl Shared {
             engine.heard(failed);
         }
         if handler::guarded(|| (self.on_event)(event)).is_err() {
-            tracing::error!("on_event panicked; the worker goes on");
+            tracing::error!("on_event panicked and the worker goes on: correct the callback");
         }
     }
 
@@ -157,9 +157,9 @@ impl Shared {
             // Whatever panicked, the executor goes on: its job would be renewed for ever.
             let ended = run_one.instrument(span.clone()).await.unwrap_or_else(|failure| Ended::failed(failure.error));
             match executor.finish(&run, ended) {
-                Ok(next) => span.in_scope(|| log_outcome(next)),
+                Ok(next) => span.in_scope(|| log_outcome(&run.job, next)),
                 Err(error) => {
-                    tracing::error!(parent: &span, %error, "an on_failure hook changed what it must not; it is a plain failure");
+                    tracing::error!(parent: &span, %error, "an on_failure hook made a change that is refused, so the run is a plain failure: correct the hook");
                 }
             }
             // A handler that never waits must not keep its thread from other tasks.
@@ -212,7 +212,7 @@ impl Shared {
     fn hooks(&self, name: &'static str, mut hook: impl FnMut(&dyn Middleware)) {
         for middleware in self.middleware.iter().rev() {
             if handler::guarded(|| hook(&**middleware)).is_err() {
-                tracing::error!(hook = name, "a hook panicked, which changes nothing of its job");
+                tracing::error!(hook = name, "a hook panicked, and the outcome of its job stays: correct the hook");
             }
         }
     }
@@ -224,7 +224,7 @@ impl Shared {
     /// Its handler has said itself what becomes of the job; what it gave no longer counts.
     fn settled(&self, job: &Job, worked: bool) -> Ended {
         if !worked {
-            tracing::error!("settled by its handler, which failed then");
+            tracing::error!("the handler failed after it had settled its job, and the outcome stays");
         } else if job.is_acked() {
             self.after(job);
         }
@@ -247,12 +247,19 @@ impl Shared {
 }
 
 /// What became of a run, for the log; never the job's data.
-fn log_outcome(next: Option<Next>) {
+fn log_outcome(job: &Job, next: Option<Next>) {
+    let about = || AboutJob::of(job);
     match next {
-        Some(Next::Ack) => tracing::debug!("done"),
-        Some(Next::RetryAfter { after, .. }) => tracing::warn!(retry_after_s = %after, "failed, and is run again"),
-        Some(Next::Failed { attempts }) => tracing::error!(attempts, "failed for good"),
-        Some(Next::ReleaseAfter(after)) => tracing::info!(after_s = %after, "given back by its handler"),
+        Some(Next::Ack) => tracing::debug!("{} is done", about()),
+        Some(Next::RetryAfter { after, .. }) => {
+            tracing::warn!(retry_after_s = %after, "{} failed; it runs again in {after} s", about());
+        }
+        Some(Next::Failed { attempts }) => {
+            tracing::error!(attempts, "{} failed for good; find the cause, then requeue or cancel it", about());
+        }
+        Some(Next::ReleaseAfter(after)) => {
+            tracing::info!(after_s = %after, "{} was released by its handler; it runs again in {after} s", about());
+        }
         None => {}
     }
 }

@@ -430,7 +430,7 @@ final class Worker
     {
         try {
             $engine->release($thrown->after);
-            $text = self::named($job) . " was given back by its handler, to run again after {$thrown->after} s";
+            $text = self::named($job) . " was released by its handler; it runs again in {$thrown->after} s";
             $this->log('info', $text, $job);
         } catch (ExceptionInterface $error) {
             $this->fail($engine, $job, $error);
@@ -483,7 +483,7 @@ final class Worker
             $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
             return;
         }
-        $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
+        $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
         $why = self::ownWords($thrown) ?? self::place($thrown);
         $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job, $thrown);
     }
@@ -726,7 +726,7 @@ final class Worker
             }
             $isLast = $engine->isLast($text);
             $wait = $engine->fail($text);
-            $what = $isLast ? 'failed for good' : "failed, and runs again after {$wait} s";
+            $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
             $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job);
             if ($isLast) {
                 $this->callHooks('onFailed', $this->onFailed, $job, $thrown);

@@ -167,11 +167,11 @@ class Runs:
         if what == "ack":
             log.debug(f"{who[0]} is done", *who[1:], extra=fields)
         elif what == "retry":
-            log.warning(f"{who[0]} failed, and runs again after %g s: %s", *who[1:], after, why, extra=fields)
+            log.warning(f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, extra=fields)
         elif what == "failed":
             log.error(f"{who[0]} failed for good: %s", *who[1:], why, extra=fields)
         else:
-            log.info(f"{who[0]} is given back for %g s by its handler", *who[1:], after, extra=fields)
+            log.info(f"{who[0]} was released by its handler; it runs again in %g s", *who[1:], after, extra=fields)
 
     def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
         for hook in hooks:

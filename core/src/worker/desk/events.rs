@@ -142,7 +142,7 @@ mod tests {
         first.failed(&error);
         first.failed(&error);
         second.failed(&error);
-        assert_eq!(reported(&desk), ["no answer for now"]);
+        assert_eq!(reported(&desk), ["the server does not answer"]);
         drop(first);
         assert_eq!(reported(&desk), [""; 0], "the second has no answer yet");
         drop(second);
@@ -151,7 +151,7 @@ mod tests {
         late.failed(&error);
         assert_eq!(reported(&desk), [""; 0]);
         late.failed(&error);
-        assert_eq!(reported(&desk), ["no answer for now"], "the next one");
+        assert_eq!(reported(&desk), ["the server does not answer"], "the next one");
         drop(late);
         assert_eq!(reported(&desk), ["the server answers again"]);
     }
