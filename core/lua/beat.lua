@@ -1,6 +1,6 @@
 -- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
 -- Moves:   nothing.
--- Replies: {how many entered `failed` that no hook has heard of, how many failed jobs were trimmed since a worker was told};
+-- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker};
 --          or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
@@ -23,7 +23,7 @@ if #dead > 0 then
   redis.call('HDEL', worker_infos, unpack(dead))
 end
 --- include: unheard_line
--- One worker is told, once: it is a line of a log.
+-- Reported once, to one worker, which logs it.
 local reported = tonumber(redis.call('HGET', meta, 'trimmed_told') or 0)
 if life_ms > 0 and trimmed ~= reported then
   redis.call('HSET', meta, 'trimmed_told', string.format('%.0f', trimmed))

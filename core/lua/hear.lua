@@ -1,4 +1,4 @@
--- Takes back what a worker has heard, and hands out jobs that entered `failed` while no hook heard of it, each to one worker for `claim_ms`.
+-- Removes the jobs whose hooks a worker has called, and hands out other unheard jobs of `failed`, each to one worker for `claim_ms`.
 -- Moves:   nothing.
 -- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
