@@ -323,12 +323,16 @@ final class WorkerHooksTest extends ServerTestCase
         $told = 'job a (long, attempt 1) of queue q is interrupted: '
             . 'it ran longer than its timeout and has no retries left: it goes to `failed`';
         $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
-        self::assertSame(['warning', $told, $context], $logger->records[0]);
-        // That it is in `failed` is told by whichever worker hears of it first: this one, or the next.
-        foreach (array_slice($logger->records, 1) as [$level, $text, $about]) {
-            self::assertSame(['error', $context], [$level, $about]);
-            self::assertStringContainsString('failed for good', $text);
+        // That it is in `failed` is told once, by whichever worker hears of it first: this one, or one after it.
+        for ($rounds = 0; $rounds < 50 && count($logger->records) < 2 || $rounds < 3; $rounds++) {
+            $this->queue->push(1, name: 'short');
+            (new Worker($this->client, ['q'], maxJobs: 1, logger: $logger))->on('short', static fn () => null)->run();
         }
+        self::assertCount(2, $logger->records);
+        self::assertSame(['warning', $told, $context], $logger->records[0]);
+        [$level, $text, $about] = $logger->records[1];
+        self::assertSame(['error', $context], [$level, $about]);
+        self::assertStringContainsString('failed for good', $text);
     }
 
     public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void

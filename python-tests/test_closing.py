@@ -21,13 +21,21 @@ def connections(server: Server) -> int:
     return len(server.cli("CLIENT", "LIST").splitlines()) - 1
 
 
+def waits(server: Server) -> bool:
+    return "blocked_clients:1" in server.cli("INFO", "clients")
+
+
 def test_with_closes_all_connections(own_server: Server) -> None:
     with duly.Client(own_server.url) as client:
         queue = client.queue("q")
         queue.push(1)
         assert queue.reserve() is not None
-        assert queue.reserve(wait=0.05) is None  # may have a connection to wait on
-        assert connections(own_server) >= 1
+        waiting = threading.Thread(target=lambda: queue.reserve(wait=20))
+        waiting.start()
+        until(lambda: waits(own_server), "it does not wait")
+        assert connections(own_server) >= 2  # one of them to wait on, which stays for seconds
+        queue.push(2)
+        waiting.join(20)
     until(lambda: connections(own_server) == 0, "connections are left")
     calls: list[Callable[[], Any]] = [client.ping, lambda: client.queue("q").counts(), queue.counts]
     for call in calls:
@@ -42,8 +50,11 @@ async def test_async_with_closes_all_connections(own_server: Server) -> None:
         queue = client.queue("q")
         await queue.push(1)
         assert await queue.reserve() is not None
-        assert await queue.reserve(wait=0.05) is None
-        assert connections(own_server) >= 1
+        waiting = asyncio.ensure_future(queue.reserve(wait=20))
+        await asyncio.to_thread(until, lambda: waits(own_server), "it does not wait")
+        assert connections(own_server) >= 2
+        await queue.push(2)
+        assert await waiting is not None
     until(lambda: connections(own_server) == 0, "connections are left")
     with pytest.raises(duly.InvalidArgumentError, match=CLOSED):
         await client.ping()
@@ -96,7 +107,7 @@ def test_a_call_that_waits_in_another_thread_ends(own_server: Server) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: "blocked_clients:1" in own_server.cli("INFO", "clients"), "it does not wait")
+    until(lambda: waits(own_server), "it does not wait")
     client.close()
     thread.join(20)
     (error,) = ended
