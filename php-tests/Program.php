@@ -40,7 +40,7 @@ final class Program
     }
 
     /** Waits until it has said this, and fails with what it said instead. */
-    public function hear(string $text, float $seconds = 20.0): void
+    public function hear(string $text, float $seconds = 60.0): void
     {
         try {
             Server::until(fn (): bool => str_contains($this->said(), $text), '', $seconds);
@@ -73,7 +73,7 @@ final class Program
     }
 
     /** Waits for its end; its exit code, or minus the signal that ended it. */
-    public function end(float $seconds = 20.0): int
+    public function end(float $seconds = 25.0): int
     {
         $code = null;
         $ended = function () use (&$code): bool {

@@ -50,9 +50,8 @@ final class RegistryTest extends ServerTestCase
         Server::until(fn (): bool => count($this->queue->workers()) === 1, 'it is not listed');
         self::assertNull($this->queue->workers()[0]->name);
         $program->signal(SIGKILL);
-        $killed = hrtime(true);
-        Server::until(fn (): bool => $this->queue->workers() === [], 'it is listed for ever');
-        self::assertLessThan(4.0, (hrtime(true) - $killed) / 1e9);
+        // With the lease that is usual it would be half a minute.
+        Server::until(fn (): bool => $this->queue->workers() === [], 'it is listed for ever', 20);
     }
 
     public function testWhatMakesNoSenseIsRefused(): void

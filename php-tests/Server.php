@@ -37,7 +37,7 @@ final class Server
     }
 
     /** Waits until the condition holds; it is asked again and again, so it must be cheap. */
-    public static function until(callable $condition, string $otherwise, float $seconds = 20.0): void
+    public static function until(callable $condition, string $otherwise, float $seconds = 60.0): void
     {
         $end = microtime(true) + $seconds;
         while (!$condition()) {

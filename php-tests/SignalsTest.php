@@ -11,7 +11,7 @@ final class SignalsTest extends ServerTestCase
         $program = $this->program('
             pcntl_signal(SIGTERM, function () { say("handled " . hrtime(true)); });
             say("waiting");
-            var_dump($client->queue("q")->reserve(wait: 3));
+            var_dump($client->queue("q")->reserve(wait: 30));
             say("over");
         ');
         $program->hear('waiting');
@@ -20,7 +20,7 @@ final class SignalsTest extends ServerTestCase
         $program->signal(SIGTERM);
         $program->hear('handled');
         preg_match('/handled (\d+)/', $program->said(), $found);
-        self::assertLessThan(2.0, ((int) $found[1] - $sent) / 1e9);
+        self::assertLessThan(15.0, ((int) $found[1] - $sent) / 1e9);
         // A handler that returns lets the wait go on.
         self::assertStringNotContainsString('over', $program->said());
         $this->queue->push('for the one who waits');

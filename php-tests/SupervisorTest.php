@@ -19,7 +19,7 @@ final class SupervisorTest extends ServerTestCase
     public function testItReplacesAChildThatWasKilledAndItsJobRunsAgain(): void
     {
         $this->queue->push('slow', name: 'n');
-        $program = $this->supervise(self::HANDLER, '--processes=2', '--lease', '1');
+        $program = $this->supervise(self::HANDLER, '--processes=2', '--lease', '3');
         $program->hear('begin slow');
         $killed = $this->lastPid($program);
         posix_kill($killed, SIGKILL);
@@ -61,7 +61,7 @@ final class SupervisorTest extends ServerTestCase
             $program->hear('stopping');
             Program::untilSignalsHaveCome($this->lastPid($program));
             $program->signal($second);
-            self::assertSame(128 + $second, $program->end(5));
+            self::assertSame(128 + $second, $program->end());
             self::assertSame(1, $this->queue->counts()->ready);
         }
     }
@@ -72,7 +72,7 @@ final class SupervisorTest extends ServerTestCase
         $program = $this->supervise(self::HANDLER, '--grace=0.5');
         $program->hear('begin slow');
         $program->signal(SIGINT);
-        self::assertSame(128 + SIGALRM, $program->end(5));
+        self::assertSame(128 + SIGALRM, $program->end());
         self::assertSame(1, $this->queue->counts()->ready);
     }
 
@@ -85,7 +85,7 @@ final class SupervisorTest extends ServerTestCase
                 $program = $this->start([$file]);
                 $program->hear('starting');
                 $program->signal($signal);
-                self::assertSame(0, $program->end(5));
+                self::assertSame(0, $program->end());
                 self::assertSame($handles !== '', str_contains($program->said(), 'it was SIGTERM'));
             }
         }
@@ -102,7 +102,7 @@ final class SupervisorTest extends ServerTestCase
         }', '--grace=0.2');
         $program->hear('begin');
         $program->signal(SIGTERM);
-        self::assertSame(124, $program->end(9));
+        self::assertSame(124, $program->end());
         // Given back at once, and not counted.
         $job = $this->queue->reserve();
         self::assertSame(['a', 1], [$job?->id, $job?->attempt]);
@@ -115,9 +115,9 @@ final class SupervisorTest extends ServerTestCase
         $program->hear('begin slow');
         posix_kill($this->lastPid($program), SIGSTOP);
         $program->signal(SIGTERM);
-        self::assertSame(128 + SIGKILL, $program->end(14));
+        self::assertSame(128 + SIGKILL, $program->end());
         self::assertStringContainsString('some workers do not end: they are killed', $program->said());
-        self::assertNotNull($this->queue->reserve(wait: 5));
+        self::assertNotNull($this->queue->reserve(wait: 20));
     }
 
     public function testAChildThatDoesNotHandleTheEndOfTheGraceEndsByItself(): void
@@ -135,7 +135,7 @@ final class SupervisorTest extends ServerTestCase
         }', '--grace=0.2');
         $program->hear('begin');
         $program->signal(SIGTERM);
-        self::assertSame(124, $program->end(9));
+        self::assertSame(124, $program->end());
         self::assertSame(1, substr_count($program->said(), 'never mind'));
         self::assertSame(1, $this->queue->counts()->ready);
     }
@@ -172,7 +172,7 @@ final class SupervisorTest extends ServerTestCase
             if ($data === "poison") {
                 posix_kill(getmypid(), SIGKILL);
             }
-        }', '--lease', '0.3');
+        }', '--lease', '1');
         Server::until(fn () => $this->queue->find('a')?->state === 'failed', 'it did not fail');
         $this->queue->push('good', name: 'n');
         $program->hear('begin good');
@@ -188,7 +188,7 @@ final class SupervisorTest extends ServerTestCase
         $children = $this->childrenOf($program->pid());
         $program->signal(SIGKILL);
         $gone = fn (): bool => array_filter($children, fn (int $pid) => posix_kill($pid, 0)) === [];
-        Server::until($gone, 'the children go on', 5);
+        Server::until($gone, 'the children go on');
         self::assertSame(-SIGKILL, $program->end());
     }
 

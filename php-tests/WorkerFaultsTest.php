@@ -20,7 +20,7 @@ final class WorkerFaultsTest extends ServerTestCase
     public function testATimeoutInterruptsAHandlerThatSleeps(): void
     {
         $this->queue->push('long', id: 'a', name: 'n', timeout: 0.3, maxRetries: 0);
-        $this->queue->push('short', id: 'b', name: 'n', timeout: 0.3);
+        $this->queue->push('short', id: 'b', name: 'n', timeout: 5);
         $program = $this->worker('
             $worker->on("n", function (string $data, Duly\Job $job) {
                 try {
@@ -39,7 +39,7 @@ final class WorkerFaultsTest extends ServerTestCase
         ', 'maxJobs: 2');
         $started = microtime(true);
         self::assertSame(0, $program->end());
-        self::assertLessThan(5, microtime(true) - $started);
+        self::assertLessThan(20, microtime(true) - $started);
         self::assertStringContainsString("timed_out interrupted q a\ncleaned long\n", $program->said());
         self::assertStringContainsString("end short\ncleaned short\n", $program->said());
         self::assertSame('ran longer than its timeout of 0.3 s', $this->queue->find('a')?->error);
@@ -78,7 +78,7 @@ final class WorkerFaultsTest extends ServerTestCase
         $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
         $option = '-ddisable_functions=pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals';
         $program = $this->worker('$worker->on("n", fn () => sleep(30)); $worker->run();', 'grace: 30', $option);
-        self::assertSame(124, $program->end(3));
+        self::assertSame(124, $program->end());
         self::assertSame('failed', $this->queue->find('a')?->state);
     }
 
@@ -99,7 +99,7 @@ final class WorkerFaultsTest extends ServerTestCase
             });
             $worker->run();
         ');
-        self::assertSame(0, $program->end(20));
+        self::assertSame(0, $program->end());
         $class = \Duly\Exception\JobFailedException::class;
         $said = $program->said();
         self::assertStringContainsString("told of dead, 1, data: {$class} lease ended", $said);
@@ -118,10 +118,10 @@ final class WorkerFaultsTest extends ServerTestCase
             });
             $worker->after(fn () => say("after"))->onFailure(fn () => say("failure"))->onFailed(fn () => say("failed"));
             $worker->run();
-        ', 'lease: 0.6, maxJobs: 1');
+        ', 'lease: 3, maxJobs: 1');
         $program->hear('begin');
         $this->queue->cancel('a');
-        self::assertSame(0, $program->end(5));
+        self::assertSame(0, $program->end());
         self::assertSame(
             "begin\njob a (n, attempt 1) of queue q is interrupted: "
             . "its lease was lost: it was cancelled, or another worker may run it\n",
@@ -138,10 +138,10 @@ final class WorkerFaultsTest extends ServerTestCase
                 $client->queue("gate")->reserve(wait: 20)?->ack();
             });
             $worker->run();
-        ', 'lease: 0.5, maxJobs: 1');
+        ', 'lease: 2, maxJobs: 1');
         $program->hear('begin');
         $program->signal(SIGSTOP);
-        $job = $this->queue->reserve(wait: 10);
+        $job = $this->queue->reserve(wait: 20);
         self::assertSame('a', $job?->id);
         $this->client->queue('gate')->push(1);
         $program->signal(SIGCONT);
@@ -222,7 +222,7 @@ final class WorkerFaultsTest extends ServerTestCase
             ', 'grace: 0.2');
             $program->hear('begin third');
             $program->signal(SIGTERM);
-            self::assertSame(142, $program->end(5), $deed);
+            self::assertSame(142, $program->end(), $deed);
             self::assertStringNotContainsString('its own', $program->said());
             self::assertSame('ran longer than its timeout of 0.3 s', $this->queue->find('a')?->error);
             self::assertSame([1, 1], [$this->queue->purge('ready'), $this->queue->purge('failed')]);
@@ -236,10 +236,10 @@ final class WorkerFaultsTest extends ServerTestCase
             $program = $this->worker('
                 $worker->on("n", function () { posix_kill(getmypid(), SIGKILL); });
                 $worker->run();
-            ', 'lease: 0.3');
+            ', 'lease: 1');
             self::assertSame(-SIGKILL, $program->end());
         }
-        self::assertNull($this->queue->reserve(wait: 1));
+        self::assertNull($this->queue->reserve(wait: 3));
         self::assertSame('failed', $this->queue->find('a')?->state);
     }
 

@@ -122,7 +122,7 @@ final class WorkerTest extends ServerTestCase
         $sent = microtime(true);
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
-        self::assertLessThan(3.0, microtime(true) - $sent);
+        self::assertLessThan(20.0, microtime(true) - $sent);
         self::assertStringContainsString('ended', $program->said());
     }
 
@@ -163,7 +163,7 @@ final class WorkerTest extends ServerTestCase
         ', 'grace: 0.5');
         $program->hear('begin');
         $program->signal(SIGTERM);
-        self::assertSame(128 + SIGALRM, $program->end(5));
+        self::assertSame(128 + SIGALRM, $program->end());
     }
 
     public function testALeaseIsRenewedWhileTheHandlerSleeps(): void

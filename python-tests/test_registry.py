@@ -50,9 +50,8 @@ def test_a_worker_that_is_killed_is_left_out_after_its_time(program: Start, queu
     (info,) = queue.workers()
     assert (info.pid, info.name) == (worker.process.pid, None)
     worker.process.send_signal(signal.SIGKILL)
-    killed = time.monotonic()
-    until(lambda: not queue.workers(), "it is listed for ever")
-    assert time.monotonic() - killed < 4
+    # With the lease that is usual it would be half a minute.
+    until(lambda: not queue.workers(), "it is listed for ever", 20)
 
 
 def test_a_wrong_name_is_refused(client: duly.Client) -> None:

@@ -14,7 +14,7 @@ Start = Callable[[str], Program]
 WORKER = """
 import os, threading, time
 client = duly.Client(URL, prefix=PREFIX)
-worker = duly.Worker(client, ["q"], lease=0.5, grace=5)
+worker = duly.Worker(client, ["q"], lease=1.5, grace=5)
 
 @worker.on("say")
 def say(job):
@@ -134,7 +134,7 @@ def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(
 def test_a_frozen_server_is_waited_out(own_server: Server, own_program: Start) -> None:
     client = duly.Client(own_server.url)
     queue = client.queue("q")
-    impatient = WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=0.5", "lease=30")
+    impatient = WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=1.5", "lease=30")
     worker = started(own_program, impatient)
     queue.push(1, name="wait")
     assert worker.line() == "running 1 1"

@@ -69,7 +69,7 @@ def test_a_coroutine_whose_timeout_is_over_is_cancelled(client: duly.Client, que
 def test_a_handler_whose_job_is_cancelled_is_interrupted(kind: str, client: duly.Client, queue: duly.Queue) -> None:
     ended: list[str] = []
     runs = threading.Event()
-    worker = duly.Worker(client, ["q"], lease=0.3)
+    worker = duly.Worker(client, ["q"], lease=1)
 
     def thread(_job: duly.Job) -> None:
         runs.set()
@@ -197,7 +197,7 @@ def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
     asked = time.monotonic()
     idle.process.send_signal(signal.SIGINT)
     assert idle.ends_well().endswith("stopped 0\n")
-    assert time.monotonic() - asked < 3
+    assert time.monotonic() - asked < 20
     queue.push(1)
     busy = program(code)
     assert busy.line() == "ready"

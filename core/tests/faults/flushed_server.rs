@@ -68,7 +68,7 @@ async fn workers_that_wait_go_on() {
     orders.push(new_job("now").priority(7)).await.unwrap();
     let mut done = Vec::new();
     for worker in waiting {
-        let job = tokio::time::timeout(Duration::from_secs(5), worker).await.expect("nobody hangs").unwrap();
+        let job = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("nobody hangs").unwrap();
         done.push(job.id().to_owned());
         job.ack().await.unwrap();
     }

@@ -111,7 +111,7 @@ async fn a_late_copy_of_a_push_that_was_given_up_does_nothing_after_the_next_cal
     let server = Server::start();
     server.queue("warm").push(NewJob::new(&1).unwrap()).await.unwrap();
     let proxy = Proxy::before(server.port()).await;
-    let client = proxy.builder().deadline(Duration::from_secs(1)).fail_fast(false).build().unwrap();
+    let client = proxy.builder().deadline(Duration::from_secs(2)).fail_fast(false).build().unwrap();
     client.ping().await.unwrap();
     let queue = client.queue("orders").unwrap();
     proxy.next(Fault::HoldRequest);
@@ -183,8 +183,8 @@ async fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 async fn a_late_copy_of_a_reserve_that_found_nothing_leases_nothing_to_nobody() {
     let server = Server::start();
     // Answered when it was sent again; and given up, with another reserve behind it.
-    for deadline in [Duration::from_secs(10), Duration::from_millis(300)] {
-        let given_up = deadline < Duration::from_secs(1);
+    for deadline in [Duration::from_secs(15), Duration::from_secs(2)] {
+        let given_up = deadline < Duration::from_secs(10);
         let direct = server.queue(&format!("orders-{given_up}"));
         let proxy = Proxy::before(server.port()).await;
         let client = proxy.builder().deadline(deadline).fail_fast(false).build().unwrap();

@@ -246,8 +246,8 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
     let server = Server::start();
     let client = server
         .builder()
-        .command_timeout(Duration::from_millis(100))
-        .deadline(Duration::from_millis(300))
+        .command_timeout(Duration::from_secs(1))
+        .deadline(Duration::from_secs(3))
         .fail_fast(false)
         .build()
         .unwrap();
@@ -273,7 +273,7 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
     }
     let took = started.elapsed();
     server.signal("-CONT");
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     // What was frozen on its way is executed by now, or never: either way the queue is whole and serves.
     for (verb, queue) in ended {
         let queue = server.queue(queue.name());
@@ -333,7 +333,8 @@ async fn a_server_that_is_gone_is_unreachable_within_the_deadline_and_the_messag
     }
     let error = queue.reserve(&ReserveOptions::new().wait(Duration::from_millis(500))).await.unwrap_err();
     assert_kind(&error, ErrorKind::Unreachable);
-    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    // By the usual deadline it would be a minute and a half.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 
     let new = server.client();
     let error = new.ping().await.unwrap_err();
@@ -345,7 +346,7 @@ async fn a_server_that_is_gone_is_unreachable_within_the_deadline_and_the_messag
 #[tokio::test]
 async fn pushes_that_were_answered_are_there_after_kill_and_restart() {
     let mut server = Server::start_with(&AOF);
-    let client = server.builder().deadline(Duration::from_millis(200)).build().unwrap();
+    let client = server.builder().deadline(Duration::from_secs(3)).build().unwrap();
     let queue = client.queue("orders").unwrap();
     let pushing = tokio::spawn(async move {
         let mut answered = HashSet::new();

@@ -73,7 +73,7 @@ impl Server {
     }
 
     fn until_ready(&self) {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if self.redis_cli(&["ping"]).trim() == "PONG" {
                 return;
@@ -162,7 +162,7 @@ pub fn signal(pid: u32, name: &str) {
 
 /// Waits for something in another process that sends no signal.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, is_so: impl FnMut() -> F) {
-    eventually_within(Duration::from_secs(20), what, is_so).await;
+    eventually_within(Duration::from_secs(60), what, is_so).await;
 }
 
 /// The same for what takes longer.

@@ -7,8 +7,8 @@ use crate::support::{self, Server};
 use duly::worker::{Ended, Engine, Run, WorkerEvent, WorkerSettings};
 use duly::{Client, NewJob, ReserveOptions, State};
 
-const LEASE: Duration = Duration::from_millis(300);
-const A_WHILE: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(1);
+const A_WHILE: Duration = Duration::from_secs(60);
 
 /// Five handlers may run at once; who asks for runs is the test.
 fn engine(client: &Client) -> Engine {

@@ -171,11 +171,11 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     let (client, queue) = (server.client(), server.queue("orders"));
     queue.push(job("long")).await.unwrap();
     let other = server.queue("orders");
-    let worker = worker(&client).lease(Duration::from_millis(600)).handler("long", move |_: Job<Value>, _| {
+    let worker = worker(&client).lease(Duration::from_millis(1500)).handler("long", move |_: Job<Value>, _| {
         let other = other.clone();
         async move {
             // Two leases long, another worker looks for it.
-            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_millis(1200))).await;
+            let taken = other.reserve(&ReserveOptions::new().wait(Duration::from_secs(3))).await;
             if taken.is_ok_and(|jobs| jobs.is_empty()) { Ok(()) } else { Err("it was taken away") }
         }
     });
@@ -269,7 +269,7 @@ async fn a_handler_that_lost_its_lease_is_dropped() {
     let (client, queue) = (server.client(), server.queue("orders"));
     let id = queue.push(job("endless")).await.unwrap().id().to_owned();
     let cancelling = queue.clone();
-    let worker = worker(&client).lease(Duration::from_millis(100)).handler("endless", move |_: Job<Value>, _| {
+    let worker = worker(&client).lease(Duration::from_secs(1)).handler("endless", move |_: Job<Value>, _| {
         let (queue, id) = (cancelling.clone(), id.clone());
         async move {
             queue.cancel(&id).await.map_err(|error| error.to_string())?;

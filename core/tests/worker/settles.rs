@@ -11,7 +11,7 @@ use duly::worker::{
 use duly::{ErrorKind, NewJob, Queue};
 use tokio::sync::Notify;
 
-const A_WHILE: Duration = Duration::from_secs(20);
+const A_WHILE: Duration = Duration::from_secs(60);
 
 /// A worker with two executors, whose runs the test makes.
 struct Working {

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::fixture::{
-    TestServer, bulk, cli, cluster_port, connect, connect_briefly, eventually, free_port, run_set_once, run_text,
-    slot_of,
+    AT_ONCE, TestServer, bulk, cli, cluster_port, connect, connect_briefly, connect_patiently, eventually, free_port,
+    run_set_once, run_text, slot_of,
 };
 use crate::error::ErrorKind;
 
@@ -46,7 +46,7 @@ async fn failover_by_sentinel_is_followed() {
     let Replicated { primary, replica, sentinel } = &servers;
     let dead = free_port();
     let url = format!("redis+sentinel://127.0.0.1:{dead},127.0.0.1:{}/main", sentinel.port);
-    let connection = connect(&url);
+    let connection = connect_patiently(&url);
     assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
     servers.fail_over();
     // Calls all the way through it: none may fail.
@@ -55,7 +55,7 @@ async fn failover_by_sentinel_is_followed() {
     while !is_primary(replica) || is_primary(primary) {
         number += 1;
         run_set_once(&connection, &format!("k{number}"), "v").await.unwrap();
-        assert!(started.elapsed() < Duration::from_secs(20), "the failover does not end");
+        assert!(started.elapsed() < Duration::from_secs(90), "the failover does not end");
     }
     assert_eq!(run_set_once(&connection, "after", "v").await.unwrap(), bulk("v"));
     assert_eq!(replica.cli(&["GET", "after"]), "v");
@@ -190,7 +190,7 @@ async fn a_moving_slot_is_followed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frozen_nodes_cut_nobody_off_from_a_living_owner() {
     let nodes = start_cluster();
-    let connection = connect_briefly(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port), Duration::from_secs(2));
+    let connection = connect_briefly(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port), Duration::from_secs(4));
     let queues = ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}"];
     for queue in queues {
         run_set_once(&connection, queue, "v").await.unwrap();
@@ -221,15 +221,18 @@ async fn a_silent_sentinel_cuts_nobody_off_from_the_others() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let url = format!("redis+sentinel://127.0.0.1:{port},127.0.0.1:{}/main", servers.sentinel.port);
-    let connection = connect_briefly(&url, Duration::from_secs(2));
+    // Who waited for it alone would wait for as long as a connection may take: for nearly all the deadline.
+    let connection = connect_patiently(&url);
+    let started = Instant::now();
     assert_eq!(run_set_once(&connection, "k", "v").await.unwrap(), bulk("v"));
+    assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_away_keeps_nobody_from_the_others() {
     let nodes = start_cluster();
     let mut settings = crate::connection::Settings::new(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port));
-    settings.deadline = Duration::from_secs(1);
+    settings.deadline = Duration::from_secs(3);
     settings.fail_fast = Some(true);
     let connection = crate::connection::Connection::new(settings).unwrap();
     let queues = ["{a}", "{b}", "{c}", "{d}", "{e}", "{f}"];

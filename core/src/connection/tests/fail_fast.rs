@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind};
 
 fn for_requests(url: &str, fail_fast: Option<bool>) -> Connection {
     let mut settings = Settings::new(url);
-    settings.deadline = Duration::from_millis(600);
+    settings.deadline = Duration::from_millis(1500);
     settings.fail_fast = fail_fast;
     Connection::new(settings).unwrap()
 }
@@ -21,7 +21,7 @@ fn is_at_once(error: &Error) -> bool {
 async fn until_answered(connection: &Connection) {
     let started = std::time::Instant::now();
     while let Err(error) = run_set_once(connection, "k", "v").await {
-        assert!(started.elapsed() < Duration::from_secs(20), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{error}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -96,7 +96,9 @@ async fn a_primary_that_became_a_replica_is_an_outage_too() {
     let connection = for_requests(&server.url(), None);
     run_set_once(&connection, "k", "v").await.unwrap();
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
-    assert_eq!(run_set_once(&connection, "k", "v").await.unwrap_err().kind(), ErrorKind::ReadOnly);
+    // A last attempt that is cut short by the deadline may have been executed.
+    let kind = run_set_once(&connection, "k", "v").await.unwrap_err().kind();
+    assert!(matches!(kind, ErrorKind::ReadOnly | ErrorKind::Timeout), "{kind:?}");
     let next = run_set_once(&connection, "k", "v").await.unwrap_err();
     assert!(is_at_once(&next), "{next}");
     server.cli(&["REPLICAOF", "NO", "ONE"]);

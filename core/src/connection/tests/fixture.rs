@@ -146,13 +146,25 @@ pub(super) fn cli(port: u16, args: &[&str]) -> String {
 pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
+        assert!(started.elapsed() < Duration::from_secs(60), "waited a minute for: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 pub(super) fn connect(url: &str) -> Connection {
     Connection::new(Settings::new(url)).unwrap()
+}
+
+/// What is told at once is told long before the deadline of 15 s, also by a machine that has much else to do.
+pub(super) const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// Whose calls and connections may last as long as a machine likes that has much else to do.
+pub(super) fn connect_patiently(url: &str) -> Connection {
+    let mut settings = Settings::new(url);
+    settings.deadline = Duration::from_secs(90);
+    settings.command_timeout = Duration::from_secs(60);
+    settings.connect_timeout = Duration::from_secs(60);
+    Connection::new(settings).unwrap()
 }
 
 /// With a short deadline, for tests that let it pass, again and again.

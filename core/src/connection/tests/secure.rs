@@ -1,6 +1,6 @@
 //! TLS and unix sockets.
 
-use super::fixture::{Certificates, TestServer, bulk, connect, free_port, run_set_once};
+use super::fixture::{AT_ONCE, Certificates, TestServer, bulk, connect, eventually, free_port, run_set_once};
 use crate::connection::{Connection, Settings};
 use crate::error::ErrorKind;
 
@@ -19,6 +19,8 @@ pub(super) fn tls_server(certificates: &Certificates, ask_client: &str) -> (Test
         "--tls-auth-clients",
         ask_client,
     ]);
+    // It listens on its plain port first.
+    eventually("it listens for TLS", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     (server, port)
 }
 
@@ -68,7 +70,7 @@ async fn unix_socket() {
 async fn distrust(connection: &Connection) -> String {
     let started = std::time::Instant::now();
     let error = run_set_once(connection, "k", "v").await.unwrap_err();
-    assert!(started.elapsed() < std::time::Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
     assert_eq!(error.kind(), ErrorKind::AuthenticationFailed, "{error}");
     assert!(!error.is_transient());
     let text = error.to_string();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::fixture::{TestServer, connect, eventually, free_port};
 use crate::error::ErrorKind;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 fn blocked(server: &TestServer) -> usize {
     let clients = server.cli(&["INFO", "clients"]);
@@ -38,7 +38,8 @@ async fn an_element_wakes() {
 
 #[tokio::test]
 async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
-    let server = TestServer::start(&[]);
+    // The server's own timer is a second coarse then.
+    let server = TestServer::start(&["--hz", "1"]);
     let (connection, other) = (connect(&server.url()), connect(&server.url()));
     // The first wait also connects.
     connection.wait_for_wake(0, b"w", Duration::from_millis(20)).await.unwrap();
@@ -48,8 +49,8 @@ async fn the_timer_is_exact_and_leaves_nothing_that_eats() {
         assert!(!connection.wait_for_wake(0, b"w", Duration::from_millis(30)).await.unwrap().is_woken());
         late.push(started.elapsed().checked_sub(Duration::from_millis(30)).unwrap());
     }
-    // The server's timer is 100 ms coarse: by that one in three would be so early. A busy machine makes some late.
-    let in_time = late.iter().filter(|late| **late < Duration::from_millis(30)).count();
+    // By the server's timer hardly one in three would be so early. A busy machine makes some late.
+    let in_time = late.iter().filter(|late| **late < Duration::from_millis(300)).count();
     assert!(in_time >= 8, "{late:?}");
     eventually("nobody is blocked", || blocked(&server) == 0);
     server.cli(&["RPUSH", "w", "1"]);
