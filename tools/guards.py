@@ -616,6 +616,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "",
         "purged jobs that were held back leave their entries",
     ),
+    ("purge", "entries[k], is_cut = nil, true", "is_cut = true", "a purge reads any number of large records"),
+    (
+        "purge",
+        "if seen >= cap or is_cut then break end",
+        "if seen >= cap then break end",
+        "a purge that has read enough reads on in each other level",
+    ),
     ("purge", "parked, 0, cap - seen - 1)", "parked, 0, cap - 1)", "a purge removes more than its cap"),
     (
         "purge",

@@ -150,6 +150,7 @@ impl Stage {
             self.reserve(5, 100, back(Verb::Retry)),
             Command::Settle { call: self.call(), outcomes: ack },
             Command::Settle { call: self.call(), outcomes: back(Verb::Retry) },
+            Command::Settle { call: self.call(), outcomes: back(Verb::Start) },
             Command::Settle { call: self.call(), outcomes: back(Verb::Failed) },
             Command::Settle { call: self.call(), outcomes: later },
             Command::Extend { lease_ms: 7, leases: vec![("held".to_owned(), held)] },
@@ -362,6 +363,18 @@ fn a_missing_record_holds_up_nobody() {
     assert_eq!(stage.contents(Key::Ready), None);
     let Some(Contents::Hash(leases)) = stage.contents(Key::Leases) else { panic!("no leases") };
     assert_eq!(leases.keys().collect::<Vec<_>>(), ["held", "n"]);
+}
+
+#[test]
+fn a_note_and_a_lease_that_duly_did_not_write_hold_up_nobody() {
+    let mut stage = Stage::new();
+    for (key, value) in [(Key::Returned, "no note"), (Key::Leases, "no token")] {
+        stage.fill();
+        stage.server.command(&["HSET", &stage.key(key), "over", value]);
+        let reserve = stage.reserve(9, 1000, Vec::new());
+        let Ok(Answer::Reserved(reply)) = stage.send(reserve) else { panic!("no answer: {value}") };
+        assert!(reply.jobs.iter().any(|job| job.id == "over"), "{value}: {reply:?}");
+    }
 }
 
 #[test]

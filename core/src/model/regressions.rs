@@ -163,9 +163,10 @@ fn one_call_reads_four_mebibytes_of_failed_records() {
     let keyless = NewRecord { key: None, ..large.clone() };
     let items = std::iter::once(large).chain(std::iter::repeat_n(keyless, 6)).map(|record| (9, record, When::Now));
     let all = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: items.collect() };
+    let behind = Step::Push { who: ME, count: 1, record: NewRecord { level: 9, ..PLAIN }, when: When::Now };
     let purge = |state| Step::Purge { who: ME, state, cap: 9 };
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
-    holds(&[all.clone(), purge("ready"), purge("ready"), purge("ready")]);
+    holds(&[all.clone(), behind, purge("ready"), purge("ready"), purge("ready")]);
     let over = [reserve(9, 1 << 30), Step::Advance(20), Step::Reclaim { who: ME, cap: 100 }];
     holds(&[&[all][..], &over, &[requeue.clone(), requeue, purge("failed"), purge("ready")]].concat());
 }
@@ -251,6 +252,25 @@ fn the_place_of_a_cancelled_job_goes_to_a_waiter() {
     let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
     let cancel = Step::Cancel { who: ME, names: Names::Ids(vec![0]) };
     holds(&[limit(1, 0, 0), a, push(1), reserve(1, MANY_BYTES), Step::TakeWakes, cancel]);
+}
+
+/// The one who waits has promised to come back for the end of the lease, which is before the new job is due.
+#[test]
+fn the_place_of_a_job_that_was_replaced_goes_to_a_waiter() {
+    let put = |if_duplicate, when| Step::PushUnique { who: ME, if_duplicate, items: vec![(0, PLAIN, when)] };
+    let (first, later) = (put(IfDuplicate::Refuse, When::Now), put(IfDuplicate::Replace, When::After(1000)));
+    let waits = wait(false, Vec::new());
+    holds(&[limit(1, 0, 0), first, push(1), reserve(1, MANY_BYTES), waits, Step::TakeWakes, later]);
+}
+
+#[test]
+fn a_worker_is_told_of_jobs_that_were_trimmed_since_one_was_told() {
+    let fail = || Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let fails = || Step::Settle { who: ME, endings: Endings::OfLastBatch(fail()) };
+    let beat = || Step::Beat { worker: 0, life_ms: 1000 };
+    let round = || [push(2), reserve(2, MANY_BYTES), fails(), beat(), beat()];
+    let keep_one = Step::Configure { who: ME, failed_max: 1, failed_age_ms: 1_000_000 };
+    holds(&[&[keep_one][..], &round(), &round()].concat());
 }
 
 fn of_mail(concurrency: u64, jobs: u64, per_us: u64) -> Step {
