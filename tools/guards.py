@@ -49,8 +49,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("requeue", "bytes = bytes + #record", "", "a requeue reads any number of large records"),
     (
         "settle_acks",
-        "redis.call('HLEN', returned)\n  --- include: keep_results",
-        "--- include: keep_results",
+        "redis.call('HLEN', returned)\n  -- It changes",
+        "-- It changes",
         "a foreign type under `returned` leaves a result of a job that is not done",
     ),
     (
@@ -222,11 +222,20 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "if false then",
         "a place is free and nobody comes back when the rate of its name lets the next job start",
     ),
-    ("keep_results", "if flags[tonumber(ARGV[at])] == '1' then", "do", "who lost the lease leaves a result"),
+    ("keep_results", "if flags[place] == '1' then", "do", "who lost the lease leaves a result"),
+    ("keep_results", "is_full and '' or ARGV[at + 2]", "ARGV[at + 2]", "results let a full server grow"),
+    ("keep_results", "if is_full then flags[place] = '2' end", "", "a result that was not kept is not told of"),
+    ("settle_acks", "is_full = true", "", "results let a full server grow"),
+    (
+        "settle_others",
+        "if size > 0 and #record > size then",
+        "if false then",
+        "the records that failure hooks change let a full server grow",
+    ),
     ("keep_results", "next_item = next_item + 3 * result_count", "", "results are taken for outcomes"),
     ("keep_results", ", 'PX', ARGV[at + 1]", "", "results stay for ever"),
     ("keep_results", "redis.pcall('DEL', hint)", "", "a hint that something else wrote over wakes nobody"),
-    ("keep_results", "redis.pcall('PEXPIRE', hint, 60000)", "", "hints for waiters stay for ever"),
+    ("keep_results", "redis.pcall('PEXPIRE', hint, is_full and 3000 or 60000)", "", "hints for waiters stay for ever"),
     (
         "settle_others",
         "if delay > 0 then\n          --- include: waiters",
@@ -415,7 +424,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reserve",
-        "if asked == 0 and string.find(settled, '1', 1, true) then",
+        "if asked == 0 and string.find(settled, '[12]') then",
         "if false then",
         "a worker that stops leaves its places empty for a second",
     ),
@@ -938,7 +947,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tokens[i]",
         "a late ack removes a job that another runs",
     ),
-    ("settle_acks", "flags[i] == '1' and key ~= ''", "key ~= ''", "a late ack frees the key of a live job"),
+    ("settle_acks", "flags[i] ~= '0' and key ~= ''", "key ~= ''", "a late ack frees the key of a live job"),
     (
         "settle_acks",
         " and redis.call('HGET', keys, key) == id then",

@@ -319,7 +319,7 @@ if reply[5] == 0 and promise > 0 and timer == promise then
     --- include: wake_one
   end
 end
-if asked == 0 and string.find(settled, '1', 1, true) then
+if asked == 0 and string.find(settled, '[12]') then
   --- include: place_freed
 end
 if is_kept then

@@ -1,6 +1,7 @@
 -- What became of a job whose result somebody waits for. Read-only.
 -- Moves:   nothing.
--- Replies: {'live'} while it may still be done, {'failed', what came back}, {'done', the result} or {'gone'}.
+-- Replies: {'live'} while it may still be done, {'failed', what came back}, {'done', the result}, {'not kept'} where
+--          the server had no memory for it, or {'gone'}.
 -- Cost:    O(log n).
 local id = ARGV[first_item]
 -- The job first: a result may be that of an earlier job of this id.
@@ -9,5 +10,6 @@ if redis.call('HEXISTS', jobs, id) == 1 then
   return { 'live' }
 end
 local kept = redis.call('GET', result(1, result_count))
+if kept == '' then return { 'not kept' } end
 if kept then return { 'done', kept } end
 return { 'gone' }

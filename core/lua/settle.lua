@@ -1,6 +1,7 @@
 -- Settles outcomes without asking for more jobs.
 -- Moves:   reserved -> gone (ack) | delayed | ready | failed, only for leases whose token is still the granted one.
--- Replies: one character an outcome: `1` settled, `0` lease lost; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: one character an outcome: `1` settled, `0` lease lost, `2` settled without what a full server
+--          does not keep (a result, a larger record); or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) an outcome, at most 1,000 a call.
 --- include: once
 if earlier then return earlier end
@@ -11,7 +12,7 @@ if next_item <= #ARGV then
   --- include: clock, settle_others
 end
 flags = table.concat(flags)
-if string.find(flags, '1', 1, true) then
+if string.find(flags, '[12]') then
   --- include: place_freed
 else
   --- include: room_first

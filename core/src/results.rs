@@ -60,6 +60,7 @@ impl Queue {
             match self.look_for_result(id).await? {
                 AwaitedReply::Done(result) => return Data::from_json(result, usize::MAX),
                 AwaitedReply::Failed(came_back) => return Err(failed(&came_back)),
+                AwaitedReply::NotKept => return Err(not_kept()),
                 AwaitedReply::Gone => return Err(no_result()),
                 AwaitedReply::Live => {}
             }
@@ -117,6 +118,13 @@ fn failed(came_back: &[u8]) -> Error {
     let last = CameBack::decode(came_back).map(|came_back| came_back.error).unwrap_or_default();
     let said = if last.is_empty() { "it left no error text" } else { &last };
     Error::new(ErrorKind::JobFailed, format!("the job has failed for good, requeue it to run it again: {said}"))
+}
+
+fn not_kept() -> Error {
+    Error::new(
+        ErrorKind::NoResult,
+        "the job is done, but its result was not kept, because the server had no memory left: raise its maxmemory",
+    )
 }
 
 fn no_result() -> Error {

@@ -15,6 +15,10 @@ use crate::time::Millis;
 /// A call that settles takes no more once it has so many bytes of results.
 pub(crate) const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
+/// What becomes of an outcome on a server without memory, for a log.
+pub(crate) const NOT_KEPT: &str = "its result, or the data that a failure hook changed, was not kept: the server has no memory left, \
+                                   raise its maxmemory";
+
 /// What one caller settles.
 pub(crate) struct OneOutcome {
     operation: &'static str,
@@ -144,7 +148,13 @@ impl Queue {
             result_count: outcomes.result_keys(),
         };
         let reply = self.run_numbered(operation, Durability::None, declare, |out| outcomes.append(out)).await?;
-        let flags = script::text(reply).and_then(|text| script::flags(&text, outcomes.len()));
+        let flags = script::text(reply).and_then(|text| {
+            for place in script::not_kept(&text) {
+                let (queue, id) = (self.name(), outcomes.id_at(place));
+                tracing::warn!(queue, id, "settled, but {NOT_KEPT}");
+            }
+            script::flags(&text, outcomes.len())
+        });
         flags.map_err(|error| error.during(operation).in_queue(self.name()))
     }
 }

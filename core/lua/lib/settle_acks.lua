@@ -1,5 +1,6 @@
 -- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
--- outcome: `1` settled, `0` the lease was lost and nothing was touched.
+-- outcome: `1` settled, `0` the lease was lost and nothing was touched, `2` settled, but a server without memory did not keep
+-- what would have grown it.
 local flags, held = {}, {}
 local next_item = first_item
 local keys_at
@@ -25,10 +26,22 @@ if ack_count > 0 then
   keys_at = last + ack_count + 1
   next_item = keyed == 1 and keys_at + ack_count or keys_at
 end
--- Results come first, so that a server without memory refuses them, and with them this call, before anything has changed.
-if result_count > 0 then
+-- Results, and the records that failure hooks changed, may grow the server. One without memory settles all the same, without them:
+-- else a queue whose jobs all leave results could never drain, and would hold up the acks of others in the same call.
+local is_full, may_grow = false, result_count > 0
+for at = next_item + 3 * result_count + 6, #ARGV, 7 do may_grow = may_grow or ARGV[at] ~= '' end
+if may_grow then
   redis.call('ZCARD', reserved)
   redis.call('HLEN', returned)
+  -- It changes nothing, and is refused there.
+  local tried = redis.pcall('ZADD', reserved, 'XX', '0', '')
+  if type(tried) == 'table' then
+    if not string.find(tried.err, 'OOM', 1, true) then return tried end
+    is_full = true
+    --- include: room_first
+  end
+end
+if result_count > 0 then
   --- include: keep_results
 end
 if #held > 0 then
@@ -42,7 +55,7 @@ if #held > 0 then
   if keyed == 1 then
     for i = 1, ack_count do
       local id, key = ARGV[first_item + i - 1], ARGV[keys_at + i - 1]
-      if flags[i] == '1' and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
+      if flags[i] ~= '0' and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
     end
   end
 end

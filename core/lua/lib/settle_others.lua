@@ -37,8 +37,15 @@ for at = next_item, #ARGV, 7 do
     if record ~= '' then
       had, first = string.match(record, '^(%d+);()')
       record = string.sub(record, first)
-      redis.call('HSET', jobs, id, record)
-      if #record > LARGE and not known[9] then redis.call('HSET', meta, 'large', '1') end
+      local size = is_full and redis.call('HSTRLEN', jobs, id) or 0
+      if size > 0 and #record > size then
+        -- As if its worker had died: it goes on with what it had.
+        flags[#flags] = '2'
+        record = redis.call('HGET', jobs, id)
+      else
+        redis.call('HSET', jobs, id, record)
+        if #record > LARGE and not known[9] then redis.call('HSET', meta, 'large', '1') end
+      end
     else
       record = redis.call('HGET', jobs, id)
     end

@@ -233,21 +233,18 @@ fn a_full_server_still_lets_work_end() {
     work_ends_on_a_full_server(true);
 }
 
-/// A result takes memory: it is refused, and the ack with it.
 fn leaves_a_result(command: &Command) -> bool {
     command.outcomes().iter().any(|outcome| matches!(outcome.became, Became::Done(Some(_))))
 }
 
 #[test]
-fn a_full_server_takes_neither_results_nor_replacements() {
+fn a_full_server_takes_no_replacements() {
     let mut stage = Stage::new();
     let (held, _) = stage.fill();
-    let refused = |command: &Command| {
-        let replaces = matches!(command, Command::PushUnique { if_duplicate: IfDuplicate::Replace, .. });
-        replaces || leaves_a_result(command)
-    };
-    let commands: Vec<_> = stage.commands(held).into_iter().filter(refused).collect();
-    assert_eq!(commands.len(), 4);
+    let replaces =
+        |command: &Command| matches!(command, Command::PushUnique { if_duplicate: IfDuplicate::Replace, .. });
+    let commands: Vec<_> = stage.commands(held).into_iter().filter(replaces).collect();
+    assert_eq!(commands.len(), 2);
     stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
     let before = stage.dump_without("");
     for command in commands {
@@ -255,6 +252,49 @@ fn a_full_server_takes_neither_results_nor_replacements() {
         let result = stage.send(command);
         assert!(result.as_ref().is_err_and(|error| error.contains("memory")), "{shown}: {result:?}");
         assert_eq!(stage.dump_without(""), before, "{shown}");
+    }
+}
+
+/// What would take memory is not kept, and the job is settled all the same.
+#[test]
+fn a_full_server_keeps_no_results_and_no_larger_records() {
+    let mut stage = Stage::new();
+    for place in 0..2 {
+        let (held, _) = stage.fill();
+        let command = stage.commands(held).into_iter().filter(leaves_a_result).nth(place).unwrap();
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let answer = stage.send(command);
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        let flags = match &answer {
+            Ok(Answer::Reserved(reply)) => reply.settled.clone(),
+            answer => answer.as_ref().unwrap().text().to_owned(),
+        };
+        assert_eq!(flags, "2");
+        let dump = stage.dump_without("");
+        assert_eq!(dump["result:held"], Contents::Text(String::new()));
+        assert_eq!(dump["done:held"], Contents::List(vec!["1".to_owned()]));
+        assert!(matches!(&dump["jobs"], Contents::Hash(jobs) if !jobs.contains_key("held")));
+        assert_eq!(stage.holder("h"), None, "its key is free");
+    }
+    for (data, flag) in [("{\"data\":12345678901234567890}", "2"), ("{}", "1")] {
+        let (held, _) = stage.fill();
+        let changed = Record { body: data.to_owned(), ..record(Some("h")) };
+        let rewritten = Some((3, changed.clone()));
+        let became = Became::Back { verb: Verb::Retry, delay_ms: 0, error: "boom".to_owned(), rewritten };
+        let outcomes = vec![Outcome { became, ..outcome("held", held, Some("h"), Verb::Retry) }];
+        let call = stage.call();
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let answer = stage.send(Command::Settle { call, outcomes });
+        stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        assert_eq!(answer.as_ref().map(Answer::text), Ok(flag));
+        let expected = if flag == "1" { changed } else { record(Some("h")) };
+        let dump = stage.dump_without("");
+        let of = |key: &str| match &dump[key] {
+            Contents::Hash(hash) => hash["held"].clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of("jobs").into_bytes(), expected.bytes());
+        assert!(of("returned").starts_with("4;"), "the failures that the hook set count: {}", of("returned"));
     }
 }
 
@@ -270,7 +310,7 @@ fn work_ends_on_a_full_server(is_limited: bool) {
                 | Command::Pause { .. }
                 | Command::Configure { .. }
                 | Command::Limit { .. }
-        ) && !leaves_a_result(command)
+        )
     };
     for index in 0.. {
         let (held, _) = stage.fill();

@@ -49,6 +49,8 @@ pub(crate) enum AwaitedReply {
     /// It failed for good; what is kept beside its record.
     Failed(Vec<u8>),
     Done(Vec<u8>),
+    /// It is done, and the server had no memory for its result.
+    NotKept,
     /// There is neither a job nor a result.
     Gone,
 }
@@ -60,6 +62,7 @@ impl AwaitedReply {
             "live" => Ok(Self::Live),
             "failed" => Ok(Self::Failed(bytes(next(&mut items, "what came back")?)?)),
             "done" => Ok(Self::Done(bytes(next(&mut items, "a result")?)?)),
+            "not kept" => Ok(Self::NotKept),
             "gone" => Ok(Self::Gone),
             _ => Err(unexpected("what became of a job")),
         }

@@ -33,5 +33,5 @@ pub(crate) use progress::{NoteProgress, ProgressOf, noted};
 pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
 pub(crate) use reply::{count, is_refusal, text, wanted_levels};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
-pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags};
+pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use workers::{Alive, Beat, BeatReply, Hear, HearReply, alive};

@@ -212,8 +212,13 @@ impl Outcomes {
 
 /// One bool an outcome: was it settled, or was the lease lost?
 pub(crate) fn flags(text: &str, count: usize) -> Result<Vec<bool>, Error> {
-    if text.len() != count || text.bytes().any(|flag| flag != b'0' && flag != b'1') {
+    if text.len() != count || text.bytes().any(|flag| !matches!(flag, b'0'..=b'2')) {
         return Err(unexpected("one flag an outcome"));
     }
-    Ok(text.bytes().map(|flag| flag == b'1').collect())
+    Ok(text.bytes().map(|flag| flag != b'0').collect())
+}
+
+/// The places of those that were settled without their result, or with the record that they had before, because the server is full.
+pub(crate) fn not_kept(text: &str) -> impl Iterator<Item = usize> {
+    text.bytes().enumerate().filter(|(_, flag)| *flag == b'2').map(|(place, _)| place)
 }

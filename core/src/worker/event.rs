@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::Job;
+use crate::settle::NOT_KEPT;
 use crate::time::Millis;
 
 /// What the scripts write as the error of a job whose lease ended.
@@ -42,6 +43,12 @@ pub enum WorkerEvent {
         queue: String,
         /// How many jobs, besides those that were reported.
         jobs: u64,
+    },
+    /// A job is settled, but the server has no memory left: its result was not kept, or, if it is run again, the data that a
+    /// failure hook changed.
+    NotKept {
+        /// Which job.
+        job: AboutJob,
     },
     /// A run must end now: what its handler still does is of no use.
     Interrupted {
@@ -159,7 +166,10 @@ impl WorkerEvent {
     /// The job that it is about, if it is about one.
     pub fn job(&self) -> Option<&AboutJob> {
         match self {
-            Self::LeaseLost { job } | Self::Interrupted { job, .. } | Self::Failed { job, .. } => Some(job),
+            Self::LeaseLost { job }
+            | Self::NotKept { job }
+            | Self::Interrupted { job, .. }
+            | Self::Failed { job, .. } => Some(job),
             _ => None,
         }
     }
@@ -186,6 +196,7 @@ impl fmt::Display for WorkerEvent {
                     "the lease of {job} ended before its outcome was stored: the job may run again in another worker"
                 )
             }
+            Self::NotKept { job } => write!(f, "{job} is settled, but {NOT_KEPT}"),
             Self::LeasesLost { queue, jobs } => {
                 write!(
                     f,

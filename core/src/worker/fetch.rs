@@ -269,6 +269,9 @@ impl Fetcher {
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.answered(lane.queue.name(), &batch, &flags);
+        for place in script::not_kept(&reply.settled) {
+            self.desk.not_kept(lane.queue.name(), &batch, place);
+        }
         if batch.has_unheard {
             self.desk.tell_news(index);
         }

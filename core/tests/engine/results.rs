@@ -176,3 +176,60 @@ async fn a_partitioned_queue_finds_the_result_in_its_part() {
     }
     assert_eq!(queue.wait_result("none", None).await.unwrap_err().kind(), ErrorKind::NoResult);
 }
+
+/// Else a queue whose jobs all leave results could never drain, and its acks would hold up others.
+#[tokio::test]
+async fn a_full_server_lets_jobs_end_without_their_results_and_says_so() {
+    let server = Server::start();
+    let queue = client(&server).queue("q").unwrap();
+    for id in ["by hand", "a", "b"] {
+        queue.push(NewJob::new(&1).unwrap().id(id).result_ttl(TTL)).await.unwrap();
+    }
+    queue.push(NewJob::new(&1).unwrap().id("plain")).await.unwrap();
+    let jobs = queue.reserve(&ReserveOptions::new().max(4)).await.unwrap();
+    let waiter = tokio::spawn({
+        let queue = self::client(&server).queue("q").unwrap();
+        async move { queue.wait_result("b", None).await }
+    });
+    until_blocked(&server, 1).await;
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    jobs[0].ack_with(&"by hand").await.unwrap();
+    assert_eq!(queue.ack_all(&jobs[1..]).await.unwrap(), [true, true, true]);
+    assert_eq!(queue.counts().await.unwrap().reserved, 0);
+    for error in [queue.wait_result("by hand", None).await.unwrap_err(), waiter.await.unwrap().unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::NoResult, "{error}");
+        assert!(error.to_string().contains("maxmemory"), "what to do next: {error}");
+    }
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{q}:result:plain"]).trim(), "0");
+}
+
+#[tokio::test]
+async fn a_worker_names_a_job_whose_result_a_full_server_did_not_keep() {
+    let server = std::sync::Arc::new(Server::start());
+    let client = client(&server);
+    let queue = client.queue("q").unwrap();
+    queue.push(NewJob::new(&1).unwrap().id("a").name("count").result_ttl(TTL)).await.unwrap();
+    let (events, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let worker = Worker::builder(client)
+        .queue("q", 1)
+        .handler("count", move |_job: Job<u32>, _context| {
+            let server = std::sync::Arc::clone(&server);
+            async move {
+                server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+                Ok::<_, Failure>(7)
+            }
+        })
+        .on_event(move |event| drop(events.send(event.to_string())))
+        .build()
+        .unwrap();
+    let not_kept = async move {
+        while let Some(text) = told.recv().await {
+            if text.contains("not kept") {
+                assert!(text.contains("job a (count") && text.contains("maxmemory"), "{text}");
+                return;
+            }
+        }
+    };
+    let stop = async { tokio::time::timeout(Duration::from_secs(20), not_kept).await.expect("it is told") };
+    assert_eq!(worker.run_until(stop).await.unwrap().acked, 1);
+}

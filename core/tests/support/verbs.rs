@@ -56,6 +56,7 @@ impl Verb {
             self,
             Reserve
                 | Ack
+                | AckWithResult
                 | Fail
                 | FailAtOnce
                 | FailForGood

@@ -64,6 +64,11 @@ impl Desk {
         !self.lock().lanes[lane].is_empty()
     }
 
+    /// Of this outcome the server kept no result, or no changed record.
+    pub(in crate::worker) fn not_kept(&self, queue: &str, batch: &Batch, place: usize) {
+        self.lock().tell(WorkerEvent::NotKept { job: batch.about(queue, place) }, self);
+    }
+
     /// The answer to a batch of outcomes: one flag each, acks first.
     pub(in crate::worker) fn answered(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
