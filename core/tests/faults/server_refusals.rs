@@ -173,6 +173,7 @@ async fn without_memory_nothing_is_stored_and_workers_can_still_finish() {
         let before = server.dump(":call:");
         match verb.run(queue, prepared).await {
             Ok(answer) => {
+                assert!(!verb.makes_a_full_server_grow(), "{verb:?} was taken");
                 let control = undisturbed.queue(&format!("{verb:?}"));
                 let prepared = verb.prepare(&control).await;
                 let expected = verb.run(&control, &prepared).await.unwrap();

@@ -69,6 +69,11 @@ impl Verb {
         )
     }
 
+    /// Does it store something new beside or in place of what is there? A server without memory must refuse it.
+    pub fn makes_a_full_server_grow(self) -> bool {
+        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany | AckWithResult)
+    }
+
     /// Brings a fresh queue to where the verb has something to do.
     pub async fn prepare(self, queue: &Queue) -> Prepared {
         let mut job = None;
