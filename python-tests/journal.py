@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 Command = list[str]
+STALL_MS = 300
 NOTE = re.compile(r'"data":"(start|end) (\S+) (\d+) (\d+) (\d+)"')
 
 
@@ -160,17 +161,32 @@ class Journal:
         elif not holds and life.returns.get(token) == "its lease ended" and at_us < life.ends_ms[token] * 1000:
             self.counts["late notes"] += 1
             self.counts["duplicates"] += any(later > token for later in life.runs)
+        elif self._started_late(life, token, at_us):
+            self.counts["late starts"] += 1
+            self.counts["duplicates"] += any(later > token for later in life.runs)
         else:
-            self._started(job, pid, holds)
+            self._started(job, pid, token, at_us)
         bisect.insort(life.runs, token)
 
-    def _started(self, job: str, pid: int, holds: bool) -> None:
+    @staticmethod
+    def _started_late(life: Life, token: int, at_us: int) -> bool:
+        """Say whether the machine may have stalled between the engine's look at the lease and the handler's first line."""
+        if life.acked or life.returns.get(token) != "its lease ended":
+            return False
+        return at_us < (life.ends_ms[token] + STALL_MS) * 1000
+
+    def _started(self, job: str, pid: int, token: int, at_us: int) -> None:
         life = self._life(job)
+        holds = life.is_leased and life.token == token
         if life.acked:
             self.counts["after ack"] += 1
             self.wrong.append(f"{job} was run by {pid} after its ack")
         elif not holds:
-            self.wrong.append(f"{job} was run by {pid} without its lease")
+            came_back, late_us = life.returns.get(token), at_us - life.ends_ms.get(token, 0) * 1000
+            self.wrong.append(
+                f"{job} was run by {pid} without its lease {token}, which came back ({came_back}); it started "
+                f"{late_us} us behind the end of that; its last lease is {life.token}"
+            )
         if life.runs:
             came_back = life.returns.get(life.runs[-1])
             if came_back is None:

@@ -143,10 +143,13 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
         f"{counts['duplicates']} duplicates, all of jobs whose lease had ended ({counts['leases that ended']} had; "
         f"{counts['leases that were charged']} were charged, to jobs that had started; {len(of_death)} jobs failed of "
         f"it, by retries {dict(Counter(of_death))}), "
-        f"{counts['retries']} retries, {counts['runs that ended after their lease']} late ends, refused; "
+        f"{counts['retries']} retries, {counts['late starts']} late starts, "
+        f"{counts['runs that ended after their lease']} late ends, refused; "
         f"lost={Counter(wrong.values())['lost']} after_ack={counts['after ack']} in {took:.1f} s",
     )
     assert (wrong, journal.wrong) == ({}, [])
+    # Over a slow line a lease may be extended late: jobs start near its end, and a busy machine makes some cross it.
+    assert counts["late starts"] <= (run.jobs // 1000 if run.lines else 0)
     assert {"SIGKILL", "by the job"} <= faults.keys(), faults
     assert counts["duplicates"] > 0
     if run.jobs >= 10_000:  # in a few seconds not everything happens
