@@ -170,7 +170,7 @@ class Journal:
 
     @staticmethod
     def _started_late(life: Life, token: int, at_us: int) -> bool:
-        """Say whether the machine may have stalled between the engine's look at the lease and the handler's first line."""
+        """Say whether the machine may have stalled between the engine's look at the lease and the handler's start."""
         if life.acked or life.returns.get(token) != "its lease ended":
             return False
         return at_us < (life.ends_ms[token] + STALL_MS) * 1000
