@@ -71,7 +71,7 @@ impl Verb {
 
     /// Does it store something new beside or in place of what is there? A server without memory must refuse it.
     pub fn makes_a_full_server_grow(self) -> bool {
-        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany | AckWithResult)
+        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany)
     }
 
     /// Brings a fresh queue to where the verb has something to do.
