@@ -35,7 +35,7 @@ impl Job {
 impl Queue {
     pub(crate) async fn note_progress(&self, job: &Job, fraction: f64, text: &str) -> Result<(), Error> {
         let about = |error: Error| error.during("progress").in_queue(self.name()).of_job(job.id());
-        if !(0.0..=1.0).contains(&fraction) {
+        if !is_fraction(fraction) {
             return Err(about(Error::invalid(format!("progress is a number from 0 to 1, not {fraction}"))));
         }
         let note = NoteProgress {
@@ -70,12 +70,50 @@ impl Queue {
     }
 }
 
+/// Not a number is none.
+fn is_fraction(fraction: f64) -> bool {
+    (0.0..=1.0).contains(&fraction)
+}
+
 impl Progress {
     /// From `<token>;<fraction>;<ms>;<text>`.
     fn read(noted: &str) -> Option<Self> {
         let mut parts = noted.splitn(4, ';').skip(1);
-        let fraction = parts.next()?.parse().ok()?;
+        // Rust reads `nan` and `inf`, too; duly writes neither.
+        let fraction = parts.next()?.parse().ok().filter(|&fraction| is_fraction(fraction))?;
         let at = Millis::new(parts.next()?.parse().ok()?);
         Some(Self { fraction, at, text: parts.next()?.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::data::Data;
+    use crate::envelope::Envelope;
+    use crate::error::ErrorKind;
+
+    const NO_FRACTIONS: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 1.1];
+
+    #[tokio::test]
+    async fn what_is_no_fraction_is_refused_before_it_is_sent() {
+        // Nobody listens there.
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap();
+        let envelope = Envelope::new("j1", Data::from_json("1", 10).unwrap());
+        let job = Job::granted(envelope, 0, 16, &queue, false);
+        for fraction in NO_FRACTIONS {
+            assert_eq!(job.progress(fraction, "").await.unwrap_err().kind(), ErrorKind::InvalidArgument, "{fraction}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_fraction_is_not_read() {
+        for fraction in NO_FRACTIONS.map(|fraction| fraction.to_string()).iter().map(String::as_str).chain(["", "half"])
+        {
+            assert_eq!(Progress::read(&format!("16;{fraction};5;text")), None, "{fraction}");
+        }
+        let read = Progress::read("16;0.5;5;a;b").unwrap();
+        assert_eq!((read.fraction, read.at, read.text.as_str()), (0.5, Millis::new(5), "a;b"));
     }
 }

@@ -26,6 +26,7 @@ pub(super) struct Breaker {
     made_at: Instant,
     /// When a call was answered last, in milliseconds since `made_at`, and one more; 0 for never.
     answered_at: AtomicU64,
+    /// Says under the lock of `state` whether there is one.
     is_open: AtomicBool,
     state: Mutex<Option<Open>>,
 }
@@ -60,7 +61,7 @@ impl Breaker {
     /// Errors: `Unreachable` at once, while the server is away and it is not time for a probe.
     pub(super) fn admit(&self, began: Instant) -> Result<Pass<'_>, Error> {
         let mut is_probe = false;
-        if self.is_open.load(Ordering::Acquire)
+        if self.is_open.load(Ordering::SeqCst)
             && let Some(open) = self.lock().as_mut()
         {
             if open.is_probing || began < open.next_probe {
@@ -114,22 +115,27 @@ impl Pass<'_> {
 
     /// The server said something: it is there.
     pub(super) fn answered(self, now: Instant) {
-        self.breaker.answered_at.store(self.breaker.ms(now), Ordering::Relaxed);
-        if self.breaker.is_open.load(Ordering::Acquire) {
-            self.breaker.lock().take();
-            self.breaker.is_open.store(false, Ordering::Release);
+        // One order for this and the look: whoever opens the breaker at this moment sees the answer, or is seen here.
+        self.breaker.answered_at.store(self.breaker.ms(now), Ordering::SeqCst);
+        if self.breaker.is_open.load(Ordering::SeqCst) {
+            let mut state = self.breaker.lock();
+            state.take();
+            self.breaker.is_open.store(false, Ordering::SeqCst);
         }
     }
 
     /// The whole deadline went by without an answer.
     pub(super) fn failed(mut self, error: &Error, now: Instant) {
-        if !self.is_probe && self.breaker.answered_at.load(Ordering::Relaxed) > self.breaker.ms(self.began) {
-            // Others were answered meanwhile: this call alone was too much.
-            return;
-        }
         let took = now.saturating_duration_since(self.began);
         let next_probe = now + if self.is_probe { (took * REST_FOR_PROBE).clamp(REST, LONGEST_REST) } else { REST };
         let mut state = self.breaker.lock();
+        // Said before it is asked whether there was an answer: an answer that comes now closes it again.
+        self.breaker.is_open.store(true, Ordering::SeqCst);
+        if !self.is_probe && self.breaker.answered_at.load(Ordering::SeqCst) > self.breaker.ms(self.began) {
+            // Others were answered meanwhile: this call alone was too much.
+            self.breaker.is_open.store(state.is_some(), Ordering::SeqCst);
+            return;
+        }
         match state.as_mut() {
             // Calls that began before the outage was known end behind one another; the first one's probe counts.
             Some(_) if !self.is_probe => {}
@@ -143,7 +149,6 @@ impl Pass<'_> {
             }
         }
         drop(state);
-        self.breaker.is_open.store(true, Ordering::Release);
         self.is_probe = false;
     }
 }
@@ -212,5 +217,26 @@ mod tests {
         first.failed(&away(), start + 2 * SECOND);
         second.failed(&away(), start + 3 * SECOND);
         assert!(breaker.admit(start + 3 * SECOND).unwrap().is_probe());
+    }
+
+    #[test]
+    fn an_answer_and_a_failure_at_the_same_moment_leave_nothing_half_open() {
+        for turn in 0..20_000 {
+            let breaker = Breaker::default();
+            let start = Instant::now();
+            breaker.admit(start).unwrap().failed(&away(), start);
+            let probe = breaker.admit(start + SECOND).unwrap();
+            let both = std::sync::Barrier::new(2);
+            let late = Pass { breaker: &breaker, began: start + SECOND, is_probe: false };
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    both.wait();
+                    probe.answered(start + 3 * SECOND);
+                });
+                both.wait();
+                late.failed(&away(), start + 3 * SECOND);
+            });
+            assert!(!breaker.is_open.load(Ordering::SeqCst) && breaker.lock().is_none(), "turn {turn}");
+        }
     }
 }
