@@ -1010,9 +1010,15 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reserve", "if earlier then\n", "if false then\n", "a reserve sent again leases other jobs"),
     (
         "reserve",
-        "    if redis.call('HGET', leases, id) == token then",
-        "    do",
+        "local is_held = redis.call('HGET', leases, id) == token",
+        "local is_held = true",
         "a reserve sent again gives a job that another worker has",
+    ),
+    (
+        "reserve",
+        "if is_held and ahead == 1 then",
+        "if false then",
+        "a line that cuts off each large reply is asked for the same one for ever",
     ),
     ("reserve", REFUSED, "", "a reserve passes over levels and formats that it does not know"),
     ("reserve", "if want > 0 and not paused then", "if want > 0 then", "a paused queue hands out jobs"),

@@ -402,3 +402,28 @@ fn nobody_comes_back_to_a_paused_queue_for_the_rate_of_a_name() {
     let look = || wait(false, Vec::new());
     holds(&[of_mail(0, 1, 10_000), push_mail(2), look(), reserve(1, MANY_BYTES), pause, look()]);
 }
+
+#[test]
+fn what_was_fetched_ahead_is_sent_again_until_its_lease_is_over() {
+    for ahead in [true, false] {
+        let (endings, wait_ms) = (Endings::Some(Vec::new()), 0);
+        let reserve = Step::Reserve {
+            who: ME,
+            want: 2,
+            lease_ms: 10,
+            wait_ms,
+            max_bytes: MANY_BYTES,
+            keeps_promise: false,
+            ahead,
+            endings,
+        };
+        holds(&[
+            push(2),
+            reserve,
+            Step::Advance(5),
+            Step::Resend { back: 0 },
+            Step::Advance(20),
+            Step::Resend { back: 0 },
+        ]);
+    }
+}

@@ -39,7 +39,7 @@ pub(super) fn promote_cap(used: Levels, want: usize) -> usize {
 impl State {
     pub(super) fn reserve(&mut self, passed: Levels, reserve: &ReserveCall) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(&reserve.call)? {
-            return Ok(Answer::Reserved(self.granted_again(&earlier)));
+            return Ok(Answer::Reserved(self.granted_again(&earlier, reserve.ahead)));
         }
         let used = self.admit(passed)?;
         self.meta.large &= !self.records.is_empty();
@@ -63,12 +63,14 @@ impl State {
         Ok(Answer::Reserved(ReserveReply { awaited, ..reply }))
     }
 
-    /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token.
-    fn granted_again(&self, earlier: &str) -> ReserveReply {
+    /// What the first sending was answered, as far as it is still true: the jobs that are still held under that token, and of
+    /// those that were fetched ahead the ones whose lease is not over.
+    fn granted_again(&self, earlier: &str, ahead: bool) -> ReserveReply {
         let mut parts = earlier.splitn(3, ' ');
         let settled = parts.next().unwrap().to_owned();
         let token = parts.next().unwrap().parse().unwrap_or(0);
-        let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(|l| l.token == token));
+        let is_held = |lease: &Lease| lease.token == token && (!ahead || lease.ends > self.clock);
+        let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(is_held));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
         ReserveReply {

@@ -1,7 +1,8 @@
 //! How many bytes of jobs a worker asks for in one call. Pure: nothing here reads a clock.
 //!
 //! The leases of a reply count from the moment at which the server sends it. Over a slow line the largest reply would bring jobs
-//! whose leases are nearly over, and hold up the renewals behind it.
+//! whose leases are nearly over, and hold up the renewals behind it. Where one job alone takes so long, the leases that are asked
+//! for next are longer by as much.
 
 use std::time::Duration;
 
@@ -13,16 +14,22 @@ const FIRST: usize = 256 * 1024;
 const LEAST: usize = 16 * 1024;
 /// A reply that takes longer is too large.
 const LONG: Duration = Duration::from_millis(500);
+/// One that is as large as asked for and takes no longer lets the next one be larger: as large as the first, or the largest.
+const RATHER_SHORT: Duration = Duration::from_millis(375);
+const SHORT: Duration = Duration::from_millis(250);
+/// Leases are no longer than this for the sake of a slow line: others wait as much longer for a worker that died.
+const MOST_LATE: Duration = Duration::from_secs(120);
 
 /// Learns from each reply.
 #[derive(Debug)]
 pub(super) struct Appetite {
     bytes: usize,
+    late_by: Duration,
 }
 
 impl Default for Appetite {
     fn default() -> Self {
-        Self { bytes: FIRST }
+        Self { bytes: FIRST, late_by: Duration::ZERO }
     }
 }
 
@@ -32,12 +39,24 @@ impl Appetite {
         self.bytes
     }
 
+    /// How much longer than usual a lease must be for jobs to arrive in time.
+    pub(super) fn lateness(&self) -> Duration {
+        self.late_by
+    }
+
     /// A reply with so many bytes of records took this long: less the next time, or more if it was a large part of what was
-    /// asked for.
-    pub(super) fn learn(&mut self, bytes: usize, took: Duration) {
+    /// asked for. One that took long and brought nothing may have been cut off again and again until the leases were over.
+    pub(super) fn learn(&mut self, bytes: usize, took: Duration, lease: Duration) {
+        if bytes == 0 {
+            if took > LONG {
+                self.bytes = LEAST;
+            }
+            return;
+        }
+        self.late_by = if took > lease / 2 { took.min(MOST_LATE) } else { Duration::ZERO };
         if took > LONG && bytes > LEAST {
             self.bytes = (bytes / 2).clamp(LEAST, self.bytes);
-        } else if took < LONG / 2 && bytes >= self.bytes / 2 {
+        } else if bytes >= self.bytes / 2 && took < if self.bytes < FIRST { RATHER_SHORT } else { SHORT } {
             self.bytes = (self.bytes * 2).min(MAX_RESERVE_BYTES);
         }
     }
@@ -47,13 +66,15 @@ impl Appetite {
 mod tests {
     use super::*;
 
+    const LEASE: Duration = Duration::from_secs(10);
+
     /// What is asked for after so many replies, each as large as asked for, over a line of so many bytes a second.
     fn settled(bytes_a_second: u32) -> usize {
         let mut appetite = Appetite::default();
         for _ in 0..20 {
             let bytes = appetite.bytes();
             let took = u32::try_from(bytes).map(|bytes| Duration::from_secs(1) * bytes / bytes_a_second).unwrap();
-            appetite.learn(bytes, took);
+            appetite.learn(bytes, took, LEASE);
         }
         appetite.bytes()
     }
@@ -78,7 +99,34 @@ mod tests {
     #[test]
     fn a_slow_server_with_small_replies_is_no_slow_line() {
         let mut appetite = Appetite::default();
-        appetite.learn(300, Duration::from_secs(3));
+        appetite.learn(300, Duration::from_secs(3), LEASE);
         assert_eq!(appetite.bytes(), FIRST);
+    }
+
+    #[test]
+    fn behind_a_reply_that_never_came_little_is_asked_for_and_soon_more() {
+        let mut appetite = Appetite::default();
+        appetite.learn(0, Duration::from_millis(3), LEASE);
+        assert_eq!(appetite.bytes(), FIRST, "there were none");
+        appetite.learn(0, LEASE, LEASE);
+        assert_eq!(appetite.bytes(), LEAST);
+        for _ in 0..10 {
+            // The other side of the earth.
+            appetite.learn(appetite.bytes(), Duration::from_millis(300), LEASE);
+        }
+        assert_eq!(appetite.bytes(), FIRST);
+    }
+
+    #[test]
+    fn leases_are_longer_while_jobs_arrive_when_theirs_are_nearly_over() {
+        let mut appetite = Appetite::default();
+        appetite.learn(1_000_000, 2 * LEASE, LEASE);
+        assert_eq!(appetite.lateness(), 2 * LEASE);
+        appetite.learn(1_000_000, 1000 * LEASE, LEASE);
+        assert_eq!(appetite.lateness(), MOST_LATE);
+        appetite.learn(0, LEASE, LEASE);
+        assert_eq!(appetite.lateness(), MOST_LATE, "nothing was learned");
+        appetite.learn(1000, LEASE / 10, LEASE);
+        assert_eq!(appetite.lateness(), Duration::ZERO);
     }
 }

@@ -9,6 +9,7 @@
 //! | `outcomes.rs` | outcomes that wait for a call |
 //! | `starts.rs` | jobs of which the server must know before they start |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
+//! | `silence.rs` | queues that get no answer, and hold up no other |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `events.rs` | what is told of it all |
@@ -19,6 +20,7 @@ mod events;
 mod leases;
 mod outcomes;
 mod runs;
+mod silence;
 mod starts;
 mod unheard;
 
@@ -36,6 +38,7 @@ pub use runs::Run;
 pub(super) use runs::Taken;
 use unheard::Claimed;
 
+use self::silence::Lane;
 use self::starts::{Start, Starts};
 use super::event::WorkerEvent;
 use super::executor::ExecutorShared;
@@ -78,7 +81,11 @@ struct State {
     /// Calls under way, and how many jobs they may bring.
     calls: usize,
     asked: usize,
-    lanes: Vec<VecDeque<Batch>>,
+    /// Outcomes that they take along.
+    being_told: usize,
+    lanes: Vec<Lane>,
+    /// How many of them are silent.
+    silent: usize,
     outcomes: usize,
     oldest_outcome: Option<Instant>,
     /// The fetch loop is on its way to the server, or was woken: it looks here before it sleeps.
@@ -151,7 +158,9 @@ impl Desk {
                 last_end: None,
                 calls: 0,
                 asked: 0,
-                lanes: settings.queues.iter().map(|_| VecDeque::new()).collect(),
+                being_told: 0,
+                lanes: settings.queues.iter().map(|_| Lane::default()).collect(),
+                silent: 0,
                 outcomes: 0,
                 oldest_outcome: None,
                 fetcher_is_awake: true,

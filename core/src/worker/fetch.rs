@@ -36,6 +36,8 @@ const SECOND_LOOK: Duration = Duration::from_millis(1);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
+/// A queue that leaves a call without an answer for so long holds up the others no longer. In a cluster each may be elsewhere.
+const SILENT: Duration = Duration::from_secs(1);
 /// How many calls to a queue that has plenty are under way at once: the server works on one while we unpack the other.
 const CALLS_AT_ONCE: usize = 2;
 
@@ -81,6 +83,10 @@ struct Lane {
     /// Its last call for jobs brought none, and there was none to be had.
     is_empty: bool,
     calls: usize,
+    /// When the first of these calls began, or one was answered since.
+    heard_at: Instant,
+    /// Since when it is passed over, because it was called and said nothing for too long.
+    silent_since: Option<Instant>,
     appetite: Appetite,
     past: Arc<Past>,
     /// When it was woken, if it was not called since: a call that was under way may not have seen for what.
@@ -104,6 +110,8 @@ impl Fetcher {
                 has_plenty: false,
                 is_empty: false,
                 calls: 0,
+                heard_at: now,
+                silent_since: None,
                 appetite: Appetite::default(),
                 past: Arc::default(),
                 woken_at: None,
@@ -137,14 +145,21 @@ impl Fetcher {
     async fn work(&mut self) -> Result<(), Error> {
         loop {
             let now = Instant::now();
+            self.note_silence(now);
             let due = self.is_due(now, self.desk.has_free_executor());
             match self.desk.next_step(due) {
                 Step::Call { want } => self.round(want).await?,
                 Step::Sleep { until, want } => {
-                    self.give_up_promises(want).await?;
+                    self.give_up_promises(want);
                     self.sleep(now, until, want).await?;
                 }
-                Step::Over => return self.give_up_promises(Want::default()).await,
+                Step::Over => {
+                    self.give_up_promises(Want::default());
+                    while let Some(answered) = self.calls.join_next().await {
+                        self.take_answer(answered)?;
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -165,10 +180,11 @@ impl Fetcher {
 
     /// One call to each queue that has outcomes, or from which jobs are wanted.
     async fn round(&mut self, want: Want) -> Result<(), Error> {
-        let order = match self.selection {
+        let mut order = match self.selection {
             Selection::Strict => (0..self.lanes.len()).collect(),
             Selection::Weighted => weighted_order(&self.lanes.iter().map(|lane| lane.weight).collect::<Vec<_>>())?,
         };
+        order.retain(|&index| !self.lanes[index].is_silent());
         let mut left = want;
         let now = Instant::now();
         if self.selection == Selection::Weighted
@@ -178,7 +194,7 @@ impl Fetcher {
             // Otherwise the executors would have jobs of the others for as long as there are any.
             left = Want::default();
         }
-        let mut weights: usize = self.lanes.iter().map(|lane| lane.weight as usize).sum();
+        let mut weights: usize = order.iter().map(|&index| self.lanes[index].weight as usize).sum();
         for index in order {
             let lane = &self.lanes[index];
             let mut wanted = lane.wants(left);
@@ -216,34 +232,65 @@ impl Fetcher {
         self.answer_of(index).await
     }
 
-    /// Waits for one of the calls to this queue. Gives how many jobs came.
+    /// Waits for one of the calls to this queue, but not for one that says nothing. Gives how many jobs came.
     async fn answer_of(&mut self, index: usize) -> Result<usize, Error> {
-        while let Some(answered) = self.calls.join_next().await {
+        loop {
+            let silent_at = self.silent_at(index);
+            let answered = tokio::select! {
+                answered = self.calls.join_next() => answered,
+                () = at(silent_at) => {
+                    self.note_silence(Instant::now());
+                    if self.lanes[index].is_silent() {
+                        return Ok(0);
+                    }
+                    continue;
+                }
+            };
+            let Some(answered) = answered else { return Ok(0) };
             let (of, granted) = self.take_answer(answered)?;
             if of == index {
                 return Ok(granted);
             }
         }
-        Ok(0)
+    }
+
+    /// When the others go on without this queue, if it says nothing.
+    fn silent_at(&self, index: usize) -> Option<Instant> {
+        let lane = &self.lanes[index];
+        (self.lanes.len() > 1 && lane.calls > 0 && !lane.is_silent()).then(|| lane.heard_at + SILENT)
+    }
+
+    fn note_silence(&mut self, now: Instant) {
+        for index in 0..self.lanes.len() {
+            if self.silent_at(index).is_some_and(|at| at <= now) {
+                self.lanes[index].silent_since = Some(now);
+                self.desk.falls_silent(index);
+            }
+        }
     }
 
     /// Waits for all calls to this queue. Two answers may be unpacked in another order than they came.
     async fn answers_of(&mut self, index: usize) -> Result<usize, Error> {
         let mut came = 0;
-        while self.lanes[index].calls > 0 {
+        while self.lanes[index].calls > 0 && !self.lanes[index].is_silent() {
             came += self.answer_of(index).await?;
         }
         Ok(came)
     }
 
     fn start(&mut self, index: usize, want: usize) {
-        let batch = self.desk.begin_call(index, want);
+        let mut batch = self.desk.begin_call(index, want);
         let lane = &mut self.lanes[index];
+        if lane.calls == 0 {
+            lane.heard_at = Instant::now();
+        }
         lane.calls += 1;
+        let lease = self.lease.saturating_add(lane.appetite.lateness());
+        batch.lease = Some(lease);
         lane.woken_at.take_if(|_| want > 0);
         let call = ReserveCall {
             want,
-            lease: self.lease,
+            lease,
             wait: if want > 0 { self.look_again.1 } else { Duration::ZERO },
             promise: lane.promise,
             max_bytes: lane.appetite.bytes(),
@@ -261,9 +308,13 @@ impl Fetcher {
     fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
         let Answered { index, want, promise, batch, took, reply } = answered
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
-        self.desk.end_call(want);
+        self.desk.end_call(index, want, &batch);
         let lane = &mut self.lanes[index];
         lane.calls -= 1;
+        lane.heard_at = Instant::now();
+        if lane.silent_since.take().is_some() {
+            self.desk.speaks_again(index);
+        }
         let Some(reply) = reply? else { return Ok((index, 0)) };
         lane.limited = reply.limited;
         let flags = script::flags(&reply.settled, batch.outcomes.len())
@@ -290,8 +341,10 @@ impl Fetcher {
         if let Some(woken_at) = lane.woken_at.filter(|_| want > 0) {
             lane.look_at = woken_at;
         }
+        if want > 0 {
+            lane.appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), took, self.lease);
+        }
         if granted > 0 {
-            lane.appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), took);
             let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
             for job in &reply.jobs {
                 match job.of_queue(&lane.for_jobs, reply.token) {
@@ -305,24 +358,25 @@ impl Fetcher {
     }
 
     /// Who has no executor free does not come back in time: somebody else must.
-    async fn give_up_promises(&mut self, want: Want) -> Result<(), Error> {
+    fn give_up_promises(&mut self, want: Want) {
         for index in 0..self.lanes.len() {
-            if self.lanes[index].promise > 0 && self.lanes[index].wants(want) == 0 {
-                self.call(index, 0).await?;
+            let lane = &self.lanes[index];
+            if lane.promise > 0 && lane.wants(want) == 0 && lane.takes_a_call() {
+                self.start(index, 0);
                 self.lanes[index].promise = 0;
             }
         }
-        Ok(())
     }
 
     /// Until something happens. `looked`: when it was found that there is nothing to do.
     async fn sleep(&mut self, looked: Instant, until: Option<Instant>, want: Want) -> Result<(), Error> {
         // Even if a reason to wake were forgotten here, that would cost seconds and not for ever.
         let mut until = until.unwrap_or(looked + LOOK_AGAIN).min(looked + LOOK_AGAIN);
-        for lane in &self.lanes {
+        for (index, lane) in self.lanes.iter().enumerate() {
             if lane.sleeps(want, looked) {
                 until = until.min(lane.look_at);
             }
+            until = self.silent_at(index).map_or(until, |at| until.min(at));
         }
         let lanes = &self.lanes;
         self.wakes.cover(|index| lanes[index].sleeps(want, looked), |index| (&lanes[index].queue, &lanes[index].past));
@@ -363,12 +417,12 @@ impl Lane {
 
     /// Under a strict order: may the queues behind it be asked?
     fn lets_pass(&self, now: Instant) -> bool {
-        self.is_empty && self.look_at > now
+        self.is_silent() || (self.is_empty && self.look_at > now)
     }
 
     /// It is to be looked at, as soon as an executor is free.
     fn waits_for_executor(&self, now: Instant) -> bool {
-        self.limited && self.look_at <= now
+        self.limited && self.look_at <= now && !self.is_silent()
     }
 
     /// Is there nothing to do here until it is due or woken? What was due when the loop `looked` waits for a call to be answered,
@@ -377,8 +431,12 @@ impl Lane {
         self.wants(want) > 0 && self.look_at > looked
     }
 
+    fn is_silent(&self) -> bool {
+        self.silent_since.is_some()
+    }
+
     fn takes_a_call(&self) -> bool {
-        self.calls == 0 || (self.has_plenty && self.calls < CALLS_AT_ONCE)
+        !self.is_silent() && (self.calls == 0 || (self.has_plenty && self.calls < CALLS_AT_ONCE))
     }
 }
 
@@ -412,6 +470,14 @@ async fn ask(
                 return Ok(None);
             }
         }
+    }
+}
+
+/// Ready then; never, if there is no such time.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 

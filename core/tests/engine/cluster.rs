@@ -4,13 +4,17 @@
 //! takes a body that has not arrived yet for a deleted one drops the job. Ours declare every key, so the server answers
 //! TRYAGAIN before anything has moved, and the client comes again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::Server;
-use duly::{Client, NewJob, ReserveOptions};
+use crate::support::{self, Server};
+use duly::worker::{Failure, Job, Worker};
+use duly::{Client, NewJob, ReserveOptions, Selection};
 use serde_json::json;
+use tokio::sync::Notify;
 
 /// A port whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below those that the kernel
 /// hands out, so that nobody gets one of them in between.
@@ -28,7 +32,10 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
-        let node = |number| Server::start_at(cluster_port(number), &["--cluster-enabled", "yes"]);
+        // No port is given twice: another test may be looking for free ones just now.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let first = NEXT.fetch_add(3, Ordering::Relaxed);
+        let node = |number| Server::start_at(cluster_port(first + number), &["--cluster-enabled", "yes"]);
         let nodes: Vec<Server> = (0..3).map(node).collect();
         let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let made = Command::new("redis-cli")
@@ -145,4 +152,51 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
     assert_eq!(pushed.difference(&done).count(), 0, "lost in {moves} moves");
     assert_eq!(twice, 0, "acked twice in {moves} moves");
     assert!(moves >= 2, "the slot moved {moves} times only");
+}
+
+/// How many jobs of each queue have run.
+type Runs = Arc<Mutex<HashMap<String, usize>>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_node_holds_up_no_queue_of_the_others() {
+    const JOBS: usize = 1000;
+    const OTHERS: usize = 10;
+    let cluster = Cluster::start();
+    let owner = |queue: &str| cluster.owner(&cluster.slot(&format!("duly:{{{queue}}}:jobs")));
+    let on = |node: usize| (0..1000).map(|n| format!("q{n}")).find(|queue| owner(queue) == node).unwrap();
+    let (silent, other) = (on(1), on(2));
+    let producer = cluster.client();
+    for selection in [Selection::Strict, Selection::Weighted] {
+        let (runs, stop) = (Runs::default(), Arc::new(Notify::new()));
+        let (ran, stopped) = (Arc::clone(&runs), Arc::clone(&stop));
+        let worker =
+            Worker::builder(cluster.client()).queue(&silent, 1).queue(&other, 1).selection(selection).any_handler(
+                move |job: Job<usize>, _| {
+                    let ran = Arc::clone(&ran);
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        *ran.lock().unwrap().entry(job.queue().name().to_owned()).or_default() += 1;
+                        Ok::<(), Failure>(())
+                    }
+                },
+            );
+        let of = |queue: &str| runs.lock().unwrap().get(queue).copied().unwrap_or_default();
+        let push = async |queue: &str, jobs: usize| {
+            let jobs = std::iter::repeat_n(NewJob::new(&1).unwrap(), jobs);
+            producer.queue(queue).unwrap().push_many(jobs, |_| ()).await.unwrap();
+        };
+        push(&silent, JOBS).await;
+        let working = tokio::spawn(worker.run_until(async move { stopped.notified().await }));
+        support::eventually("the worker is busy with the first queue", || async { of(&silent) > 50 }).await;
+        cluster.nodes[1].signal("-STOP");
+        push(&other, OTHERS).await;
+        // Before the others take the node for dead, and the cluster for broken.
+        let within = Duration::from_secs(10);
+        support::eventually_within(within, "the other queue is served", || async { of(&other) == OTHERS }).await;
+        assert!(of(&silent) < JOBS, "nothing was left to do there");
+        cluster.nodes[1].signal("-CONT");
+        support::eventually("the first one is served again", || async { of(&silent) == JOBS }).await;
+        stop.notify_one();
+        working.await.unwrap().unwrap();
+    }
 }

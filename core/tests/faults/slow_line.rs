@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker};
-use duly::{NewJob, Queue};
+use duly::{DEFAULT_LEASE, NewJob, Queue};
 use tokio::sync::watch;
 
 const A_WHILE: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ const A_WHILE: Duration = Duration::from_secs(60);
 /// How often each job ran, and with which attempt the last time.
 type Runs = Arc<Mutex<HashMap<String, (u32, u32)>>>;
 
-/// Workers behind a line until `jobs` are done.
+/// Workers behind a line of their own each until all jobs are done.
 async fn work(
     server: &Server,
     line: Line,
@@ -23,14 +23,24 @@ async fn work(
     concurrency: usize,
     queue: &Queue,
 ) -> HashMap<String, (u32, u32)> {
+    let lines = (0..workers).map(|_| SlowLine::before(server.port(), line)).collect();
+    work_behind(lines, concurrency, DEFAULT_LEASE, queue).await
+}
+
+async fn work_behind(
+    lines: Vec<SlowLine>,
+    concurrency: usize,
+    lease: Duration,
+    queue: &Queue,
+) -> HashMap<String, (u32, u32)> {
     let (runs, stop) = (Runs::default(), watch::Sender::new(false));
     let mut running = Vec::new();
-    for _ in 0..workers {
-        let line = SlowLine::before(server.port(), line);
+    for line in lines {
         let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
         let worker = Worker::builder(line.builder().build().unwrap())
             .queue(queue.name(), 1)
             .concurrency(concurrency)
+            .lease(lease)
             .handler("large", move |job: Job<String>, _| {
                 let seen = Arc::clone(&seen);
                 async move {
@@ -89,6 +99,24 @@ async fn a_job_whose_reply_takes_longer_than_any_call_may_be_silent_runs_once() 
     let queue = server.queue("orders");
     push(&queue, 1, 900_000).await;
     assert_each_ran_once(&work(&server, Line::MOBILE, 1, 4, &queue).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_takes_longer_than_a_lease_to_arrive_runs_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 2, 500_000).await;
+    let line = SlowLine::before(server.port(), Line::MOBILE);
+    assert_each_ran_once(&work_behind(vec![line], 1, Duration::from_secs(2), &queue).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_run_once_over_a_line_that_cuts_off_each_large_reply() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 20, 10_000).await;
+    let line = SlowLine::that_breaks(server.port(), Line::TEN_MEGABIT, 60_000);
+    assert_each_ran_once(&work_behind(vec![line], 20, Duration::from_secs(1), &queue).await, 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]

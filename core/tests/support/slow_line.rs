@@ -1,5 +1,6 @@
 //! A TCP proxy that is a slow line: so many bytes a second each way, each of them late by the same time.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duly::{Client, ClientBuilder};
@@ -7,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// What a line is like.
@@ -38,6 +40,11 @@ const BUFFER: u32 = 64 * 1024;
 impl SlowLine {
     /// All connections together have this line. It ends with the runtime.
     pub fn before(target: u16, line: Line) -> Self {
+        Self::that_breaks(target, line, usize::MAX)
+    }
+
+    /// The same, and each connection breaks when so many bytes came from the server.
+    pub fn that_breaks(target: u16, line: Line, after: usize) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(BUFFER).unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -52,7 +59,7 @@ impl SlowLine {
                     let socket = TcpSocket::new_v4().unwrap();
                     socket.set_recv_buffer_size(BUFFER).unwrap();
                     let Ok(server) = socket.connect(([127, 0, 0, 1], target).into()).await else { return };
-                    carry(client, server, up, down, line.latency);
+                    carry(client, server, up, down, line.latency, after);
                 });
             }
         });
@@ -67,13 +74,13 @@ impl SlowLine {
 /// When the line is free again.
 #[derive(Clone)]
 struct Pace {
-    free_at: std::sync::Arc<std::sync::Mutex<Instant>>,
+    free_at: Arc<Mutex<Instant>>,
     bytes_per_s: u32,
 }
 
 impl Pace {
     fn new(bytes_per_s: u32) -> Self {
-        Self { free_at: std::sync::Arc::new(std::sync::Mutex::new(Instant::now())), bytes_per_s }
+        Self { free_at: Arc::new(Mutex::new(Instant::now())), bytes_per_s }
     }
 
     async fn take(&self, bytes: usize) {
@@ -87,25 +94,43 @@ impl Pace {
     }
 }
 
-fn carry(client: TcpStream, server: TcpStream, up: Pace, down: Pace, latency: Duration) {
+/// What carries a connection; it breaks when all are aborted.
+type Tasks = Arc<Mutex<Vec<AbortHandle>>>;
+
+fn carry(client: TcpStream, server: TcpStream, up: Pace, down: Pace, latency: Duration, breaks_after: usize) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    one_way(from_client, to_server, up, latency);
-    one_way(from_server, to_client, down, latency);
+    let tasks = Tasks::default();
+    one_way(from_client, to_server, up, latency, usize::MAX, &tasks);
+    one_way(from_server, to_client, down, latency, breaks_after, &tasks);
 }
 
-fn one_way(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: Pace, latency: Duration) {
+fn one_way(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    pace: Pace,
+    latency: Duration,
+    breaks_after: usize,
+    tasks: &Tasks,
+) {
     let (sender, mut on_the_way) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
-    tokio::spawn(async move {
+    let all = Arc::clone(tasks);
+    let reads = tokio::spawn(async move {
         let mut chunk = vec![0; CHUNK];
+        let mut carried = 0;
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
+            carried += count;
+            if carried > breaks_after {
+                all.lock().unwrap().drain(..).for_each(|task| task.abort());
+                return;
+            }
             pace.take(count).await;
             if sender.send((Instant::now() + latency, chunk[..count].to_vec())).is_err() {
                 return;
             }
         }
     });
-    tokio::spawn(async move {
+    let writes = tokio::spawn(async move {
         while let Some((at, bytes)) = on_the_way.recv().await {
             tokio::time::sleep_until(at).await;
             if to.write_all(&bytes).await.is_err() {
@@ -113,4 +138,5 @@ fn one_way(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: Pace, latency:
             }
         }
     });
+    tasks.lock().unwrap().extend([reads.abort_handle(), writes.abort_handle()]);
 }

@@ -51,7 +51,7 @@ impl Desk {
             && (state.running == 0 || now >= until)
         {
             state.interrupt_all(self);
-            if state.outcomes == 0 && state.calls == 0 {
+            if !state.has_calls() && state.is_all_told() {
                 self.end(state);
                 return Step::Over;
             }
@@ -66,7 +66,7 @@ impl Desk {
         let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
         // Beside a call that is under way only what is worth one of its own.
         let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
-        let leave_now = state.outcomes >= least && (state.fetched.is_empty() || state.outcomes >= OUTCOMES_A_CALL);
+        let leave_now = state.outcomes >= least && (state.waiting_here() == 0 || state.outcomes >= OUTCOMES_A_CALL);
         // An executor waits for it.
         let start_now = state.starts.unsent > 0 && state.calls == 0;
         if leave_now || start_now || (ride_over && state.outcomes > 0) || (due && want.jobs >= least && state.is_low())
@@ -104,16 +104,17 @@ impl Desk {
     /// A call to this queue that may bring `want` jobs: gives the outcomes for it.
     pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize) -> Batch {
         let mut state = self.lock();
-        state.calls += 1;
-        state.asked += want;
         // What was not told by the end is left to the end of the leases.
         let is_over = state.phase == Phase::Over;
-        let next = if is_over { None } else { state.lanes[lane].pop_front() };
+        let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
         batch.asked_at = Some(Instant::now());
-        state.outcomes -= batch.outcomes.len();
-        if state.starts.unsent > 0 {
-            state.starts.unsent -= batch.starts();
+        state.count_call(lane, want, &batch.outcomes, true);
+        if !state.lanes[lane].is_silent {
+            state.outcomes -= batch.outcomes.len();
+            if state.starts.unsent > 0 {
+                state.starts.unsent -= batch.starts();
+            }
         }
         if state.outcomes == 0 {
             state.oldest_outcome = None;
@@ -122,10 +123,8 @@ impl Desk {
     }
 
     /// It was answered, or given up.
-    pub(in crate::worker) fn end_call(&self, want: usize) {
-        let mut state = self.lock();
-        state.calls -= 1;
-        state.asked -= want;
+    pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Batch) {
+        self.lock().count_call(lane, want, &batch.outcomes, false);
     }
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told
@@ -138,7 +137,7 @@ impl Desk {
         undecodable: &[(Vec<u8>, u64, String)],
     ) {
         let now = Instant::now();
-        let sure_until = of.asked_at.unwrap_or(now) + self.lease;
+        let sure_until = of.asked_at.unwrap_or(now) + of.lease.unwrap_or(self.lease);
         let mut state = self.lock();
         for (id, token, reason) in undecodable {
             state.note_undecodable(lane, id, *token, reason);
@@ -165,7 +164,7 @@ impl State {
         if self.phase != Phase::Working {
             return Want::default();
         }
-        let here = self.fetched.len() + self.asked;
+        let here = self.waiting_here() + self.asked;
         let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
         let jobs = room.min(usize::try_from(self.runs_left).unwrap_or(usize::MAX).saturating_sub(here));
         Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + here)) }
@@ -173,7 +172,7 @@ impl State {
 
     /// Do so few jobs wait that more should be fetched?
     fn is_low(&self) -> bool {
-        2 * (self.fetched.len() + self.asked) <= self.prefetch.ahead()
+        2 * (self.waiting_here() + self.asked) <= self.prefetch.ahead()
     }
 
     pub(super) fn wake_to_refill(&mut self) -> bool {
@@ -186,7 +185,7 @@ impl State {
         let no_timer = self
             .oldest_outcome
             .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
-        self.wake_if(stopping || self.has_starts() || self.fetched.is_empty() || no_timer)
+        self.wake_if(stopping || self.has_starts() || self.waiting_here() == 0 || no_timer)
     }
 
     pub(super) fn wake_if(&mut self, needed: bool) -> bool {

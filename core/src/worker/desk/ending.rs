@@ -63,7 +63,8 @@ impl Desk {
         match state.phase {
             Phase::Working => false,
             Phase::Stopping { since, until } => {
-                let nothing_to_tell = state.running == 0 && state.outcomes + batch.outcomes.len() == 0;
+                // Also by other calls that are under way.
+                let nothing_to_tell = state.running == 0 && batch.outcomes.len() == 0 && state.is_all_told();
                 let last_run = state.last_end.map_or(since, |end| end.max(since));
                 let from = if state.running == 0 { last_run.min(until) } else { until };
                 (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell

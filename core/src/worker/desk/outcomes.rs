@@ -1,7 +1,7 @@
 //! Outcomes that wait for a call to ride along with.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Desk, State};
 use crate::error::Error;
@@ -25,6 +25,8 @@ pub(in crate::worker) struct Batch {
     pub(in crate::worker) outcomes: Outcomes,
     /// When the call that takes it along began: the leases that it brings begin then or later.
     pub(in crate::worker) asked_at: Option<Instant>,
+    /// How long these leases are, if not as long as the worker's.
+    pub(in crate::worker) lease: Option<Duration>,
     /// What the outcomes are of, in order; undecodable jobs are none.
     acked: Vec<Arc<Job>>,
     others: Vec<(Noted, Option<Arc<Job>>)>,
@@ -61,7 +63,7 @@ pub(super) enum Noted {
 
 impl Desk {
     pub(in crate::worker) fn has_outcomes(&self, lane: usize) -> bool {
-        !self.lock().lanes[lane].is_empty()
+        !self.lock().lanes[lane].batches.is_empty()
     }
 
     /// Of this outcome the server kept no result, or no changed record.
@@ -118,7 +120,7 @@ impl State {
             Next::ReleaseAfter(_) => batch.others.push((Noted::Released, Some(Arc::clone(job)))),
             Next::RetryAfter { .. } | Next::Failed { .. } => batch.others.push((Noted::Failed, Some(Arc::clone(job)))),
         }
-        self.count_outcome(Instant::now());
+        self.count_outcome(lane, Instant::now());
         next
     }
 
@@ -127,7 +129,7 @@ impl State {
         let batch = self.open_batch(lane);
         batch.outcomes.other(verb, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
         batch.others.push((noted, Some(Arc::clone(job))));
-        self.count_outcome(Instant::now());
+        self.count_outcome(lane, Instant::now());
     }
 
     /// Notes a job whose record cannot be decoded as failed.
@@ -136,11 +138,11 @@ impl State {
         batch.outcomes.other(Verb::Unheard, id, token, None, 0, reason, None);
         batch.others.push((Noted::Failed, None));
         batch.has_unheard = true;
-        self.count_outcome(Instant::now());
+        self.count_outcome(lane, Instant::now());
     }
 
     fn open_batch(&mut self, lane: usize) -> &mut Batch {
-        let batches = &mut self.lanes[lane];
+        let batches = &mut self.lanes[lane].batches;
         let is_full =
             |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.payload_bytes() >= MAX_RESULT_BYTES;
         if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
@@ -150,7 +152,10 @@ impl State {
         &mut batches[last]
     }
 
-    fn count_outcome(&mut self, now: Instant) {
+    fn count_outcome(&mut self, lane: usize, now: Instant) {
+        if self.lanes[lane].is_silent {
+            return;
+        }
         self.outcomes += 1;
         self.oldest_outcome.get_or_insert(now);
     }

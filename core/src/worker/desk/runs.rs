@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcomes::failure;
-use super::starts::Turn;
+use super::starts::{Start, Turn};
 use super::{Desk, Phase, Running, State};
 use crate::error::Error;
 use crate::job::Job;
@@ -197,9 +197,12 @@ impl State {
     /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through,
     /// another worker may have run and acked what waited here: that waits on, until a renewal says whether it is ours.
     fn next_to_start(&mut self, now: Instant) -> Option<usize> {
+        let mut is_for_suspect = false;
         for (at, &index) in self.fetched.iter().enumerate() {
             let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
+            is_for_suspect |= self.is_next_suspect(leased, now);
             match self.turn_of(leased, now) {
+                Turn::Now if is_for_suspect && leased.start == Start::Free => {}
                 Turn::Now => {
                     self.starts.waits_no_more(leased.start);
                     return self.fetched.remove(at);

@@ -6,6 +6,9 @@
 //! - A job without retries must not run twice: its start is noted before its handler runs, from the first time on. Those that
 //!   are next are noted together, as each would else cost a round trip.
 //!
+//! A queue that gets no answer cannot be told of a start: its jobs wait, and those of other queues go on. If it has heard of a
+//! suspect's start all the same, that one may run beside the suspect that took its turn meanwhile.
+//!
 //! All others have nothing noted, and are taken as they come.
 
 use std::sync::Arc;
@@ -100,6 +103,7 @@ impl State {
     pub(super) fn turn_of(&self, leased: &Leased, now: Instant) -> Turn {
         match leased.start {
             Start::Suspect | Start::Noting { suspect: true } => Turn::Later,
+            Start::WithoutRetries | Start::Noting { suspect: false } if self.is_silent(leased) => Turn::Later,
             // They keep their turn among the others: a worker that runs one job at a time runs them in their order.
             Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
             // The last free executor is for the suspect whose start is being noted.
@@ -108,9 +112,24 @@ impl State {
         }
     }
 
-    /// Does the suspect whose turn it is wait for the answer, or for an executor? Not if its lease is unsure: that may take long.
+    /// Does the suspect whose turn it is wait for the answer, or for an executor? Not if that may take long.
     fn suspect_waits(&self, now: Instant) -> bool {
-        self.leased_in_turn().is_some_and(|leased| leased.run.is_none() && leased.sure_until > now)
+        self.leased_in_turn().is_some_and(|leased| leased.run.is_none() && !self.is_stuck(leased, now))
+    }
+
+    /// May it be long until it starts? Its lease is unsure, or its queue gets no answer.
+    fn is_stuck(&self, leased: &Leased, now: Instant) -> bool {
+        leased.sure_until <= now || (self.is_silent(leased) && leased.start != Start::Noted { suspect: true })
+    }
+
+    /// Is the executor that asks to be left for this suspect, the first of those that wait? The others would take each one that
+    /// is free before the fetch loop has seen that, for as long as there are any.
+    pub(super) fn is_next_suspect(&self, leased: &Leased, now: Instant) -> bool {
+        leased.start == Start::Suspect
+            && self.running + 1 == self.concurrency
+            && self.in_trouble == 0
+            && self.may_be_noted(leased, now)
+            && self.next_suspect_at(now).is_some_and(|at| at <= now)
     }
 
     fn leased_in_turn(&self) -> Option<&Leased> {
@@ -125,6 +144,7 @@ impl State {
         }
         match self.leased_in_turn() {
             None => Some(now),
+            Some(leased) if leased.run.is_none() && self.is_stuck(leased, now) => Some(now),
             Some(leased) => leased.run.as_ref().map(|run| run.started + ALONE),
         }
     }
@@ -141,16 +161,25 @@ impl State {
         }
         let most = self.concurrency + self.prefetch.ahead() / PART_OF_AHEAD;
         if 2 * self.starts.noted > most {
-            // Those that are noted may wait behind it: its lease was unsure when they were.
-            usize::from(self.first_is_not_noted(now))
+            // Those that are noted may wait behind it, or have leases that are unsure by now.
+            if self.first_is_not_noted(now) { most.saturating_sub(self.noted_and_sure(now)).max(1) } else { 0 }
         } else {
             (most - self.starts.noted).min(self.starts.without_retries)
         }
     }
 
+    fn noted_and_sure(&self, now: Instant) -> usize {
+        let waiting = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let noted = |leased: &&Leased| {
+            let is_noted = matches!(leased.start, Start::Noting { suspect: false } | Start::Noted { suspect: false });
+            is_noted && self.may_be_noted(leased, now)
+        };
+        waiting.filter(noted).count()
+    }
+
     fn first_is_not_noted(&self, now: Instant) -> bool {
         let mut sure = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
-        sure.find(|leased| leased.sure_until > now).is_some_and(|leased| leased.start == Start::WithoutRetries)
+        sure.find(|leased| self.may_be_noted(leased, now)).is_some_and(|leased| leased.start == Start::WithoutRetries)
     }
 
     /// Must the fetch loop wake for a start, now or earlier than it does by itself?
@@ -172,7 +201,9 @@ impl State {
         }
         let mut next = Vec::new();
         for &index in &self.fetched {
-            let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
+            let Some(leased) = self.leased[index].as_ref().filter(|leased| self.may_be_noted(leased, now)) else {
+                continue;
+            };
             let left = match leased.start {
                 Start::Suspect => &mut suspects,
                 Start::WithoutRetries => &mut together,
@@ -219,9 +250,10 @@ mod tests {
     use crate::client::Client;
     use crate::data::Data;
     use crate::envelope::Envelope;
+    use crate::error::{Error, ErrorKind};
     use crate::queue::Queue;
     use crate::worker::WorkerSettings;
-    use crate::worker::desk::{Batch, Taken};
+    use crate::worker::desk::{Batch, Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};
 
     fn without_retries(queue: &Queue, ids: &[&str]) -> Vec<Job> {
@@ -231,6 +263,36 @@ mod tests {
             Job::granted(envelope, 0, 16, queue, false)
         };
         ids.iter().map(job).collect()
+    }
+
+    fn named(queue: &Queue, id: &str, is_suspect: bool) -> Job {
+        Job::granted(Envelope::new(id, Data::from_json("1", 10).unwrap()), 0, 16, queue, is_suspect)
+    }
+
+    fn queue() -> Queue {
+        // Nobody listens there.
+        Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap()
+    }
+
+    fn desk_of(queues: &[&str], concurrency: usize) -> (Desk, Arc<ExecutorShared>) {
+        let mut settings = WorkerSettings::new(queues.iter().map(|name| ((*name).to_owned(), 1)).collect());
+        settings.concurrency = concurrency;
+        (Desk::new(&settings), Arc::new(ExecutorShared::new(0)))
+    }
+
+    fn take(desk: &Desk, executor: &Arc<ExecutorShared>) -> Option<crate::worker::Run> {
+        match desk.take_within(executor, Duration::ZERO) {
+            Taken::Run(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// A call that tells what waits to be told, and its answer; gives how many starts it told.
+    fn tell(desk: &Desk, lane: usize) -> usize {
+        let batch = desk.begin_call(lane, 0);
+        desk.end_call(lane, 0, &batch);
+        desk.answered("orders", &batch, &vec![true; batch.outcomes.len()]);
+        batch.starts()
     }
 
     /// Runs what may start, and tells the server what it must know, until neither is possible.
@@ -244,7 +306,7 @@ mod tests {
             }
             let _ = desk.next_step(false);
             let batch = desk.begin_call(0, 0);
-            desk.end_call(0);
+            desk.end_call(0, 0, &batch);
             let flags = vec![true; batch.outcomes.len()];
             desk.answered("orders", &batch, &flags);
             if ran.len() == ran_before && flags.is_empty() {
@@ -274,5 +336,90 @@ mod tests {
         let mut ran = run_all(&desk, &executor);
         ran.sort_unstable();
         assert_eq!(ran, ["b1", "b2", "b3", "old"]);
+    }
+
+    #[tokio::test]
+    async fn a_suspect_is_noted_before_the_short_jobs_behind_it_take_every_executor() {
+        let (queue, (desk, executor)) = (queue(), desk_of(&["orders"], 1));
+        let jobs = [("p0", false), ("suspect", true), ("p1", false), ("p2", false)];
+        desk.deliver(0, &Batch::default(), jobs.map(|(id, is_suspect)| named(&queue, id, is_suspect)).into(), &[]);
+        let run = take(&desk, &executor).unwrap();
+        assert_eq!(run.job.id(), "p0");
+        let _ = desk.next_step(false); // no executor is free for it
+        desk.finish(&run, Ended::DONE, true).unwrap();
+        assert!(take(&desk, &executor).is_none(), "the executor is left for the suspect");
+        assert!(matches!(desk.next_step(false), Step::Call { .. }));
+        assert_eq!(tell(&desk, 0), 1, "the call that tells of the first one's end says that it starts");
+        for id in ["suspect", "p1", "p2"] {
+            let run = take(&desk, &executor).unwrap();
+            assert_eq!(run.job.id(), id);
+            desk.finish(&run, Ended::DONE, true).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn no_executor_is_left_for_a_suspect_during_an_outage() {
+        let (queue, (desk, executor)) = (queue(), desk_of(&["orders"], 1));
+        let jobs = [("suspect", true), ("p1", false)];
+        desk.deliver(0, &Batch::default(), jobs.map(|(id, is_suspect)| named(&queue, id, is_suspect)).into(), &[]);
+        assert!(take(&desk, &executor).is_none());
+        let outage = Outage::of_call(&desk);
+        outage.failed(&Error::new(ErrorKind::Timeout, "no answer"));
+        assert_eq!(take(&desk, &executor).unwrap().job.id(), "p1");
+    }
+
+    #[tokio::test]
+    async fn starts_are_noted_together_beside_noted_ones_of_a_queue_whose_leases_are_unsure() {
+        let (queue, (desk, executor)) = (queue(), desk_of(&["a", "b"], 8));
+        let ids = |name: &str, count: usize| (0..count).map(|n| format!("{name}{n}")).collect::<Vec<_>>();
+        let deliver = |lane, ids: &[String]| {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            desk.deliver(lane, &Batch::default(), without_retries(&queue, &ids), &[]);
+            let _ = desk.next_step(false);
+        };
+        deliver(0, &ids("a", 8));
+        assert_eq!(tell(&desk, 0), 8);
+        for leased in desk.lock().leased.iter_mut().flatten() {
+            leased.sure_until = Instant::now();
+        }
+        deliver(1, &ids("b", 16));
+        let (mut ran, mut calls) = (Vec::new(), 0);
+        while ran.len() < 16 {
+            assert!(tell(&desk, 1) > 0, "{ran:?} have run, and no more can start");
+            calls += 1;
+            while let Some(run) = take(&desk, &executor) {
+                ran.push(run.job.id().to_owned());
+                desk.finish(&run, Ended::DONE, true).unwrap();
+            }
+            let _ = desk.next_step(false);
+        }
+        assert_eq!((ran, calls), (ids("b", 16), 2));
+    }
+
+    #[tokio::test]
+    async fn a_silent_queue_holds_up_no_start_of_another() {
+        let (queue, (desk, executor)) = (queue(), desk_of(&["a", "b"], 2));
+        desk.deliver(0, &Batch::default(), without_retries(&queue, &["a1"]), &[]);
+        desk.deliver(0, &Batch::default(), vec![named(&queue, "a2", true)], &[]);
+        let _ = desk.next_step(false);
+        let on_its_way = desk.begin_call(0, 0);
+        assert_eq!(on_its_way.starts(), 2);
+        desk.deliver(1, &Batch::default(), without_retries(&queue, &["b1"]), &[]);
+        desk.deliver(1, &Batch::default(), vec![named(&queue, "b2", true), named(&queue, "b3", false)], &[]);
+        assert!(take(&desk, &executor).is_none(), "the first one keeps its index");
+
+        desk.falls_silent(0);
+        assert!(matches!(desk.next_step(false), Step::Call { .. }));
+        assert_eq!(tell(&desk, 1), 2);
+        for id in ["b1", "b2", "b3"] {
+            let run = take(&desk, &executor).unwrap();
+            assert_eq!(run.job.id(), id);
+            desk.finish(&run, Ended::DONE, true).unwrap();
+        }
+
+        desk.end_call(0, 0, &on_its_way);
+        desk.speaks_again(0);
+        desk.answered("a", &on_its_way, &[true; 2]);
+        assert_eq!(run_all(&desk, &executor), ["a1", "a2"]);
     }
 }

@@ -1,0 +1,192 @@
+//! Queues whose node says nothing: what waits for their answers holds up no other queue.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::outcomes::Batch;
+use super::{Desk, Leased, State};
+use crate::script::Outcomes;
+
+/// What the desk keeps of one queue.
+#[derive(Default)]
+pub(super) struct Lane {
+    /// Outcomes that wait for a call.
+    pub(super) batches: VecDeque<Batch>,
+    /// Calls under way, and how many jobs they may bring.
+    pub(super) calls: usize,
+    pub(super) asked: usize,
+    /// Its call gets no answer for now. The desk's sums of calls, jobs asked for, outcomes and starts leave it out.
+    pub(super) is_silent: bool,
+}
+
+impl Lane {
+    fn outcomes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.outcomes.len()).sum()
+    }
+
+    fn starts(&self) -> usize {
+        self.batches.iter().map(Batch::starts).sum()
+    }
+}
+
+impl Desk {
+    /// A call to this queue gets no answer: until it does, the others go on without it.
+    pub(in crate::worker) fn falls_silent(&self, lane: usize) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.lanes[lane].is_silent, true) {
+            return;
+        }
+        let (of_lane, outcomes, starts) =
+            (&state.lanes[lane], state.lanes[lane].outcomes(), state.lanes[lane].starts());
+        let (calls, asked) = (of_lane.calls, of_lane.asked);
+        state.silent += 1;
+        state.calls -= calls;
+        state.asked -= asked;
+        state.outcomes -= outcomes;
+        state.starts.unsent -= starts;
+        if state.outcomes == 0 {
+            state.oldest_outcome = None;
+        }
+    }
+
+    /// It was answered.
+    pub(in crate::worker) fn speaks_again(&self, lane: usize) {
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.lanes[lane].is_silent, false) {
+            return;
+        }
+        let (of_lane, outcomes, starts) =
+            (&state.lanes[lane], state.lanes[lane].outcomes(), state.lanes[lane].starts());
+        let (calls, asked) = (of_lane.calls, of_lane.asked);
+        state.silent -= 1;
+        state.calls += calls;
+        state.asked += asked;
+        state.outcomes += outcomes;
+        state.starts.unsent += starts;
+        if outcomes > 0 {
+            state.oldest_outcome.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+impl State {
+    /// A call to this queue begins, or has ended.
+    pub(super) fn count_call(&mut self, lane: usize, want: usize, outcomes: &Outcomes, begins: bool) {
+        let of_lane = &mut self.lanes[lane];
+        let add = |sum: &mut usize, more: usize| if begins { *sum += more } else { *sum -= more };
+        add(&mut of_lane.calls, 1);
+        add(&mut of_lane.asked, want);
+        add(&mut self.being_told, outcomes.len());
+        if !of_lane.is_silent {
+            add(&mut self.calls, 1);
+            add(&mut self.asked, want);
+        }
+    }
+
+    pub(super) fn is_silent(&self, leased: &Leased) -> bool {
+        self.lanes[leased.lane].is_silent
+    }
+
+    /// Is its lease surely ours, and its queue there to hear that it starts?
+    pub(super) fn may_be_noted(&self, leased: &Leased, now: Instant) -> bool {
+        leased.sure_until > now && !self.is_silent(leased)
+    }
+
+    /// Is any call under way, also to a queue that says nothing?
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0 || (self.silent > 0 && self.lanes.iter().any(|lane| lane.calls > 0))
+    }
+
+    /// Is there nothing left to tell, also of queues that say nothing?
+    pub(super) fn is_all_told(&self) -> bool {
+        self.outcomes + self.being_told == 0 && self.lanes.iter().all(|lane| lane.batches.is_empty())
+    }
+
+    /// How many jobs wait for an executor. Those of a silent queue whose leases nobody renews cannot be started, and keep the
+    /// executors from no other job.
+    pub(super) fn waiting_here(&self) -> usize {
+        if self.silent == 0 {
+            return self.fetched.len();
+        }
+        let now = Instant::now();
+        let leased = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        leased.filter(|leased| leased.sure_until > now || !self.is_silent(leased)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::data::Data;
+    use crate::envelope::Envelope;
+    use crate::error::{Error, ErrorKind};
+    use crate::job::Job;
+    use crate::queue::Queue;
+    use crate::worker::WorkerSettings;
+    use crate::worker::desk::{Outage, Step, Taken};
+    use crate::worker::executor::{Ended, ExecutorShared};
+
+    fn desk() -> (Desk, Queue) {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let mut settings = WorkerSettings::new(vec![("a".to_owned(), 1), ("b".to_owned(), 1)]);
+        settings.concurrency = 1;
+        (Desk::new(&settings), client.queue("a").unwrap())
+    }
+
+    fn job(queue: &Queue, id: &str) -> Job {
+        Job::granted(Envelope::new(id, Data::from_json("1", 10).unwrap()), 0, 16, queue, false)
+    }
+
+    #[tokio::test]
+    async fn what_a_silent_queue_was_asked_for_keeps_no_executor_from_the_others() {
+        let (desk, queue) = desk();
+        let waits = desk.begin_call(0, 1);
+        assert!(matches!(desk.next_step(true), Step::Sleep { .. }), "the only executor is promised to the first queue");
+        desk.falls_silent(0);
+        assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
+        let answered = desk.begin_call(1, 1);
+        desk.end_call(1, 1, &answered);
+        desk.end_call(0, 1, &waits);
+        desk.speaks_again(0);
+        assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
+
+        // Jobs of it that cannot be started, as nobody renews their leases, do not either.
+        desk.deliver(0, &Batch::default(), vec![job(&queue, "a1")], &[]);
+        assert!(matches!(desk.next_step(true), Step::Sleep { .. }));
+        desk.lock().leased[0].as_mut().unwrap().sure_until = Instant::now();
+        desk.falls_silent(0);
+        assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
+    }
+
+    #[tokio::test]
+    async fn outcomes_of_a_silent_queue_wait_and_are_told_when_it_speaks_again() {
+        let (desk, queue) = desk();
+        let executor = Arc::new(ExecutorShared::new(0));
+        desk.deliver(0, &Batch::default(), vec![job(&queue, "a1")], &[]);
+        let Taken::Run(run) = desk.take_within(&executor, Duration::ZERO) else { panic!("it may start") };
+        let waits = desk.begin_call(0, 1);
+        desk.falls_silent(0);
+        desk.finish(&run, Ended::DONE, true).unwrap();
+        assert!(matches!(desk.next_step(false), Step::Sleep { .. }), "there is nobody to tell");
+
+        // It is not forgotten by a stop.
+        desk.stop(Duration::ZERO);
+        assert!(matches!(desk.next_step(false), Step::Sleep { .. }));
+        desk.end_call(0, 1, &waits);
+        desk.speaks_again(0);
+        assert!(matches!(desk.next_step(false), Step::Call { .. }));
+        let told = desk.begin_call(0, 0);
+        assert_eq!(told.outcomes.len(), 1);
+        let outage = Outage::of_call(&desk);
+        outage.failed(&Error::new(ErrorKind::Timeout, "no answer"));
+        let (other, farewell) = (Batch::default(), Duration::from_secs(60));
+        assert!(!desk.is_hopeless(&other, farewell), "another call would end the worker, and this one with it");
+        desk.end_call(0, 0, &told);
+        assert!(desk.is_hopeless(&other, farewell));
+        assert!(matches!(desk.next_step(false), Step::Over));
+    }
+}
