@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use duly::{Error, ErrorKind};
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -52,17 +52,10 @@ pub(crate) fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Err
 }
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    static BY_KIND: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    static BASE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let by_kind = BY_KIND.get_or_try_init(py, || {
-        py.import("duly.errors")?.getattr("BY_KIND")?.extract::<Py<PyDict>>().map_err(PyErr::from)
-    })?;
-    let class = match by_kind.bind(py).get_item(error.kind().as_str())? {
+    let by_kind = by_kind(py)?;
+    let class = match by_kind.get_item(error.kind().as_str())? {
         Some(class) => class,
-        None => BASE
-            .get_or_try_init(py, || py.import("duly.errors")?.getattr("DulyError").map(Bound::unbind))?
-            .bind(py)
-            .clone(),
+        None => by_kind.get_item(ErrorKind::Internal.as_str())?.ok_or_else(|| PyKeyError::new_err("internal"))?,
     };
     let about = PyDict::new(py);
     about.set_item("kind", error.kind().as_str())?;
@@ -80,4 +73,18 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         exception.set_cause(py, Some(cause));
     }
     Ok(exception)
+}
+
+/// The classes as a program has them that caught what it imported last: `duly.errors` may be loaded anew.
+fn by_kind(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    static FIRST: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let now = || Ok(py.import("duly.errors")?.getattr("BY_KIND")?.cast_into::<PyDict>()?);
+    match now() {
+        Ok(classes) => {
+            FIRST.get_or_init(py, || classes.clone().unbind());
+            Ok(classes)
+        }
+        // Nothing is imported any more when Python ends.
+        Err(error) => FIRST.get(py).map(|first| first.bind(py).clone()).ok_or(error),
+    }
 }

@@ -12,6 +12,7 @@ mod client;
 mod convert;
 mod error;
 mod inspect;
+mod interpreter;
 mod job;
 mod limits;
 mod new_job;
@@ -28,6 +29,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    interpreter::refuse_another(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<client::Client>()?;
     module.add_class::<queue::Queue>()?;
