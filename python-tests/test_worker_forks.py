@@ -87,6 +87,37 @@ def test_a_handler_that_forks_leaves_the_engine_to_the_parent(program: Start, qu
     assert queue.counts().totals["acked"] == 1
 
 
+@pytest.mark.parametrize("ends", ["return", "raise ValueError", "sys.exit(3)"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_child_that_comes_back_from_a_handler_calls_no_hook(
+    kind: str, ends: str, program: Start, queue: duly.Queue
+) -> None:
+    code = f"""
+    parent = os.getpid()
+    def says(what):
+        os.write(1, f"{{what}} in the {{'parent' if os.getpid() == parent else 'child'}}\\n".encode())
+    class Says(duly.Middleware):
+        def before(self, job): says("before")
+        def after(self, job): says("after")
+        def on_failure(self, job, failure): says("on_failure")
+        def on_failed(self, job, error): says("on_failed")
+    worker = duly.Worker(client, ["q"], grace=5, middleware=[Says()])
+    @worker.on(None)
+    {kind} fork(job):
+        child = os.fork()
+        if child == 0:
+            {ends}
+            return
+        os.waitpid(child, 0)
+        worker.stop()
+    worker.run()
+    """
+    queue.push(1, max_retries=0)
+    status, out, err = program(SETTING + code.replace("\n    ", "\n")).end()
+    assert (status, out) == (0, "before in the parent\nafter in the parent\n"), err
+    assert queue.counts().totals["acked"] == 1
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_in_processes_of_multiprocessing(
     method: str, program: Start, queue: duly.Queue, tmp_path_factory: pytest.TempPathFactory

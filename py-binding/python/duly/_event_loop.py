@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from duly._runs import check_result, running
+from duly._failures import brief
+from duly._runs import check_result, running, tell
 
 if TYPE_CHECKING:
     from duly._core import Executor, Job
@@ -30,6 +33,7 @@ class EventLoop:
         self._give_back = give_back
         self._running: dict[int, tuple[Executor, asyncio.Task[None]]] = {}
         self._ending = False
+        self._has_ended = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._main, name="duly-worker-asyncio", daemon=True)
 
@@ -53,13 +57,30 @@ class EventLoop:
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            self._run_until_ended()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
             self._loop.close()
 
     # Below: on the loop's thread only.
+
+    def _run_until_ended(self) -> None:
+        """Run the loop until the worker ends it: `sys.exit` in a task or callback and `loop.stop()` end it, too."""
+        while not self._has_ended:
+            why = "loop.stop()"
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # asyncio raises SystemExit and KeyboardInterrupt here
+                why = brief(error)
+                if self._loop.is_closed():
+                    raise
+            if not self._has_ended:
+                tell(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
+
+    def _stop(self) -> None:
+        self._has_ended = True
+        self._loop.stop()
 
     def _begin(self, executor: Executor, job: Job | None) -> None:
         """Run the job as a task; from one job to the next the executor needs no other thread."""
@@ -69,7 +90,7 @@ class EventLoop:
         if job is None or handler is None:
             self._give_back(executor, job)
             if self._ending and not self._running:
-                self._loop.stop()
+                self._stop()
             return
         # A task of its own for each: a cancellation that comes too late must not reach the next job, and neither must
         # the context variables.
@@ -87,8 +108,12 @@ class EventLoop:
                 check_result(job, result)
             executor.keep(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
+            if runs.is_forked:
+                os._exit(1)
             runs.settle(executor, job, runs.failed(job, error) if executor.leave() else "")
         else:
+            if runs.is_forked:
+                os._exit(0)  # the loop of such a child would take what wakes the parent's
             if executor.leave():
                 runs.worked(job)
             runs.settle(executor, job)
@@ -107,4 +132,4 @@ class EventLoop:
     def _end(self) -> None:
         self._ending = True
         if not self._running:
-            self._loop.stop()
+            self._stop()

@@ -29,7 +29,10 @@ _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 
 def describe(error: BaseException) -> str:
     """Give `ValueError: what it says`, where it was raised, and the same of its causes: for the error text of a job."""
-    return "\n".join(_described(error))
+    try:
+        return "\n".join(_described(error))
+    except BaseException as broken:  # noqa: BLE001 - code of an exception, which may do anything
+        return _without_words(error, broken)
 
 
 def brief(error: BaseException) -> str:
@@ -38,6 +41,25 @@ def brief(error: BaseException) -> str:
     The location is the innermost line of the user's own code. What an exception says may hold a job's data, so it is
     left out; what duly says does not.
     """
+    try:
+        return _brief(error)
+    except BaseException as broken:  # noqa: BLE001 - as above
+        return _without_words(error, broken)
+
+
+def _without_words(error: BaseException, broken: BaseException) -> str:
+    return f"{type(error).__name__} (which raised {type(broken).__name__} when it was described)"
+
+
+def _text(error: BaseException) -> str:
+    """Give what it says; a subclass may say it badly."""
+    try:
+        return str(error)
+    except BaseException as broken:  # noqa: BLE001 - as above
+        return f"{type(error).__qualname__} (its text raised {type(broken).__name__})"
+
+
+def _brief(error: BaseException) -> str:
     parts = [_named(error)]
     for relation, cause in _causes(error):
         parts.append(f"{relation} {_named(cause)}")
@@ -63,7 +85,7 @@ def _named(error: BaseException) -> str:
 
 def _of_duly(error: DulyError) -> str:
     """Give its message, which never has data; unless it names keys of data, or ends with the error of another job."""
-    said = str(error)
+    said = _text(error)
     if not isinstance(error, JobFailedError) and not _PATH_IN_DATA.search(said):
         return said
     about = [
@@ -76,7 +98,7 @@ def _of_duly(error: DulyError) -> str:
 
 
 def _described(error: BaseException, indent: str = "") -> Iterator[str]:
-    if isinstance(error, (Retry, Fail)) and not str(error) and error.__cause__ is not None:
+    if isinstance(error, (Retry, Fail)) and not _text(error) and error.__cause__ is not None:
         yield from _described(error.__cause__, indent)
         return
     yield from _said_and_locations(error, indent)
@@ -89,7 +111,7 @@ def _described(error: BaseException, indent: str = "") -> Iterator[str]:
 def _said_and_locations(error: BaseException, indent: str) -> Iterator[str]:
     if isinstance(error, (Retry, Fail)):
         asked = "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
-        yield f"{indent}{str(error) or asked}"
+        yield f"{indent}{_text(error) or asked}"
         return
     said = "".join(traceback.format_exception_only(type(error), error)).strip()
     members = _members(error)
@@ -126,7 +148,10 @@ def _causes(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
     """Give what a group holds. By its attribute: before Python 3.11 the class is a package's."""
-    members = getattr(error, "exceptions", None)
+    try:
+        members = getattr(error, "exceptions", None)
+    except BaseException:  # noqa: BLE001 - as above
+        return ()
     if isinstance(members, (tuple, list)) and all(isinstance(member, BaseException) for member in members):
         return tuple(members)
     return ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from contextlib import nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,26 @@ _PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 def about(job: Job) -> dict[str, Any]:
     """Give the fields of a log record; never the data."""
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
+
+
+def tell(level: int, what: str, *args: Any, fields: dict[str, Any] | None = None) -> None:
+    """Log it; what the program's own logging raises must end neither a run nor a thread of the worker."""
+    try:
+        try:
+            log.log(level, what, *args, extra=fields, stacklevel=2)
+        except KeyError:
+            # A record factory of the program sets one of the fields.
+            log.log(level, what, *args, stacklevel=2)
+    except BaseException as error:  # noqa: BLE001 - filters and handlers may raise anything
+        _pass_on(error)
+        with suppress(BaseException):
+            sys.stderr.write(f"duly: {what % args} (logging it raised {brief(error)})\n")
+
+
+def _pass_on(error: BaseException) -> None:
+    """Raise Ctrl-C and the like on the main thread, where tests run jobs; those of a worker run on other threads."""
+    if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+        raise error
 
 
 def context_of(job: Job) -> Context:
@@ -71,6 +93,8 @@ class Runs:
         self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
         self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]
         self._on_failed: list[Callable[[Job, str], None]] = _overridden(middleware, "on_failed")[::-1]
+        # A child that a handler forked, and that comes back from it, calls no hook: the run is the parent's.
+        self._pid = os.getpid()
         # The runs whose job fails for good with these hooks called.
         self._heard: set[int] = set()
         # A program that has not imported it has no spans.
@@ -80,6 +104,11 @@ class Runs:
     def is_bare(self) -> bool:
         """True if there is nothing to do around a handler that works."""
         return not (self._before or self._after or self._traced or log.isEnabledFor(logging.DEBUG))
+
+    @property
+    def is_forked(self) -> bool:
+        """True in a child that a handler forked."""
+        return os.getpid() != self._pid
 
     def span(self, job: Job) -> AbstractContextManager[None]:
         """Run the handler in this."""
@@ -100,11 +129,23 @@ class Runs:
 
     def worked(self, job: Job) -> None:
         """Call the hooks after a handler that worked. A job that was settled otherwise than by an ack did not."""
-        if not job.settled or job.acked:
+        if self._after and not self.is_forked and (not job.settled or job.acked):
             self._call(self._after, job)
 
     def failed(self, job: Job, raised: BaseException) -> str:
-        """Note what becomes of a job whose run raised; give what `settle` is to log of it."""
+        """Note what becomes of a job whose run raised; give what `settle` is to log of it, whatever the hooks do."""
+        if self.is_forked:
+            return ""
+        try:
+            return self._failed(job, raised)
+        except BaseException as error:  # noqa: BLE001 - neither the job nor its executor may be lost by it
+            _pass_on(error)
+            why = f"{brief(raised)}; {brief(error)} was raised while that was stored"
+            with suppress(LeaseLostError):
+                job.fail(why)
+            return why
+
+    def _failed(self, job: Job, raised: BaseException) -> str:
         if job.settled:
             what = "job %s (%s, attempt %d) of queue %s was settled, and then its handler raised: %s"
             self._log_error(what, job, raised)
@@ -135,7 +176,7 @@ class Runs:
 
     def _log_error(self, what: str, job: Job, raised: BaseException) -> None:
         who = (job.id, job.name or "no name", job.attempt, job.queue.name)
-        log.error(what, *who, self._why(raised), extra=about(job))
+        tell(logging.ERROR, what, *who, self._why(raised), fields=about(job))
 
     def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
         try:
@@ -158,26 +199,32 @@ class Runs:
         """End the run, and log what becomes of the job, and why it failed."""
         heard = id(job) in self._heard
         self._heard.discard(id(job))
-        outcome = executor.end(heard)
+        try:
+            outcome = executor.end(heard)
+        except BaseException as error:  # noqa: BLE001 - the executor must go on
+            self._log_error("the run of job %s (%s, attempt %d) of queue %s ended with an error: %s", job, error)
+            return
         if outcome is None:
             return
         what, after = outcome
         who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
         fields = about(job)
         if what == "ack":
-            log.debug(f"{who[0]} is done", *who[1:], extra=fields)
+            tell(logging.DEBUG, f"{who[0]} is done", *who[1:], fields=fields)
         elif what == "retry":
-            log.warning(f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, extra=fields)
+            tell(logging.WARNING, f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, fields=fields)
         elif what == "failed":
-            log.error(f"{who[0]} failed for good: %s", *who[1:], why, extra=fields)
+            tell(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
         else:
-            log.info(f"{who[0]} was released by its handler; it runs again in %g s", *who[1:], after, extra=fields)
+            released = f"{who[0]} was released by its handler; it runs again in %g s"
+            tell(logging.INFO, released, *who[1:], after, fields=fields)
 
     def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
         for hook in hooks:
             try:
                 refuse_unrun(hook(job, *more), "a hook")
-            except Exception as error:  # noqa: BLE001 - it changes nothing
+            except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, it changes nothing
+                _pass_on(error)
                 self._log_error("a hook raised for job %s (%s, attempt %d) of queue %s: %s", job, error)
 
 

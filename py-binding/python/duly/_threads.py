@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -9,7 +10,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from duly._core import Executor, Job
-from duly._runs import check_result, context_of
+from duly._failures import brief
+from duly._runs import check_result, context_of, tell
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from duly._event_loop import EventLoop
     from duly._runs import Runs
     from duly.worker import Handler
+
+_PAUSE_S = 0.2
+"""Before a thread goes on after an error that no handler raised: it may come again at once."""
 
 Given: TypeAlias = tuple[Executor, Job | None]
 """An executor, and the job that it is to run; without one the thread waits for it."""
@@ -68,6 +73,9 @@ class Threads:
             except JobInterrupted:
                 # Raised by the worker just as the handler had ended: `next` finishes the run.
                 continue
+            except BaseException as error:  # noqa: BLE001 - a thread that ends would keep its executor and its job
+                tell(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
+                time.sleep(_PAUSE_S)
 
     def _serve(self, seat: _Seat) -> None:
         quick, runs = self._quick, self._runs
@@ -105,8 +113,8 @@ class Threads:
     def _run(self, seat: _Seat, executor: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
             executor.leave()  # from here on the loop interrupts it
-            seat.executor = None
             self._loop.begin(executor, job)
+            seat.executor = None
             return None
         context_of(job).run(self._run_with_hooks, executor, job)
         return executor.next()

@@ -15,6 +15,10 @@ class Retry(Exception):  # noqa: N818 - the word that Dramatiq, Huey and arq use
     it was raised `from`, is kept with the job.
     """
 
+    # Of the class, for subclasses whose `__init__` does not call this one.
+    after: float | timedelta | None = None
+    counted: bool = True
+
     def __init__(self, error: str = "", *, after: float | timedelta | None = None, counted: bool = True) -> None:
         """Take the text of the error, the wait in seconds or as a timedelta, and whether this failure counts."""
         super().__init__(error)
@@ -24,6 +28,8 @@ class Retry(Exception):  # noqa: N818 - the word that Dramatiq, Huey and arq use
 
 class Release(Exception):  # noqa: N818 - no error: the job was not really run
     """Raise it in a handler to give the job back without counting a failure: something it needs is busy or missing."""
+
+    after: float | timedelta | None = None
 
     def __init__(self, after: float | timedelta | None = None) -> None:
         """Take the wait in seconds or as a timedelta; without one the job may run again at once."""

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
 from duly import middleware as _middleware
-from duly._core import Client, Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
+from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
+from duly._failures import brief
 from duly._misuse import check_function, is_coroutine_function
-from duly._runs import Runs, about, log
+from duly._runs import Runs, about, context_of, tell
 from duly._threads import Threads
 from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.middleware import Failure, Middleware
@@ -144,6 +145,8 @@ class Worker:
         self._handlers: dict[str | None, Handler] = {}
         self._lock = threading.RLock()
         self._stops = 0
+        # The process in which `run` has not returned: a child that is forked meanwhile may run it, too.
+        self._runs_in: int | None = None
         self._engine: WorkerEngine | None = None
         self._patience: float | None = None
         self._ending = Ending()
@@ -158,7 +161,7 @@ class Worker:
         """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator.
 
         Raises:
-            InvalidArgumentError: the name is no `str`, or the handler is no function or yields.
+            InvalidArgumentError: no job can have the name, it has a handler, or the handler is no function or yields.
 
         """
         if callable(name):
@@ -167,9 +170,12 @@ class Worker:
             )
         if name is not None and not isinstance(name, str):
             raise InvalidArgumentError(f"the name of a handler must be a str or None, not {type(name).__name__}")
+        NewJob(name=name).check()
 
         def register(handler: AnyHandler) -> AnyHandler:
             check_function(handler, f"the handler of {name!r}")
+            if self._handlers.get(name, handler) is not handler:
+                raise InvalidArgumentError(f"there is a handler of {name!r} already: a name has one")
             self._handlers[name] = handler
             return handler
 
@@ -198,6 +204,10 @@ class Worker:
             )
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
+        with self._lock:
+            if self._runs_in == os.getpid():
+                raise InvalidArgumentError("this worker runs already: make another duly.Worker to run two at once")
+            self._runs_in = os.getpid()
         self._ending = Ending()
         try:
             with self._signals() as signals_seen:
@@ -213,6 +223,7 @@ class Worker:
             with self._lock:
                 self._engine = None
                 self._stops = 0
+                self._runs_in = None
 
     def _work(self, engine: WorkerEngine) -> WorkerReport:
         runs = Runs(self._middleware, log_errors=self._log_errors)
@@ -359,7 +370,7 @@ class _Watch(threading.Thread):
         executor = None if event.executor is None else self._executors[event.executor]
         job = None if executor is None else executor.job
         level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
-        log.log(level, "%s", event.text, extra=fields)
+        tell(level, "%s", event.text, fields=fields)
         self._failures.hear(event)
         self._ending.cut_short |= event.why == "stopped"
         if executor is not None and job is not None and self._patience is not None:
@@ -377,7 +388,7 @@ class _Watch(threading.Thread):
                 del self._interrupted[number]
             elif now > until and not self._ending.stuck:
                 what = "the handler of job %s of queue %s does not end: the worker stops when the others have ended"
-                log.error(what, job.id, job.queue.name, extra=about(job))
+                tell(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
                 self._ending.stuck = True
                 self._engine.stop()
         if self._ending.stuck and all(
@@ -412,10 +423,15 @@ class _Failures:
 
     def _run(self) -> None:
         while (event := self._events.get()) is not None:
-            failed = self._engine.failed(event)
-            if failed is not None:
-                self._runs.failed_for_good(*failed)
-                self._engine.heard(event)
+            try:
+                failed = self._engine.failed(event)
+                if failed is not None:
+                    context_of(failed[0]).run(self._runs.failed_for_good, *failed)
+                    self._engine.heard(event)
+            except BaseException as error:  # noqa: BLE001 - the next job must be heard of
+                fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
+                what = "on_failed was not called for job %s of queue %s, and will be later: %s"
+                tell(logging.ERROR, what, event.id, event.queue, brief(error), fields=fields)
 
 
 class _OnFailure(Middleware):
