@@ -29,7 +29,11 @@ async def test_a_task_and_a_group_take_a_call(aqueue: duly.aio.Queue) -> None:
     both = await asyncio.gather(aqueue.push(2), asyncio.create_task(aqueue.push(3)))
     assert len({first, *both}) == 3
     assert await asyncio.wait_for(aqueue.push(4), 20)
+    done, _pending = await asyncio.wait([asyncio.create_task(aqueue.push(6))], timeout=20)
+    assert [type(task.result()) for task in done] == [str]
     if sys.version_info >= (3, 11):
+        with pytest.raises(TypeError, match="use tasks explicitly"):
+            await asyncio.wait([aqueue.push(5)])
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(aqueue.push(number)) for number in range(50)]
         assert len({task.result() for task in tasks}) == 50

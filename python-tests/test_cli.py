@@ -113,7 +113,10 @@ def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, not
         (["worker", ".shop"], "names no module"),
         (["worker", "./shop:app"], "names no module"),
         (["worker", "shop.py:app"], "no module 'shop.py'"),
-        (["worker", "shop:app", "-c", "0"], "must be 1 or more"),
+        (["worker", "shop:app", "-c", "0"], "must be a whole number, 1 or more, not '0'"),
+        (["worker", "shop:app", "-c", "abc"], "must be a whole number, 1 or more, not 'abc'"),
+        (["worker", "shop:app", "--grace", "soon"], "must be a number of seconds, 0 or more, not 'soon'"),
+        (["worker", "shop:app", "--lease", "nan"], "must be a number of seconds, 0 or more, not 'nan'"),
         (["worker"], "the following arguments are required: app"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import duly
+import duly.aio
 import pytest
 from duly.testing import AppUnderTest
 from support import empty, running, until
@@ -183,6 +184,64 @@ def test_a_worker_takes_a_sync_client_and_known_words(client: duly.Client) -> No
     word: Any = "everything"
     with pytest.raises(duly.InvalidArgumentError, match="log_errors"):
         duly.Worker(client, ["q"], log_errors=word)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129, "a\nb"])
+def test_a_name_that_no_job_can_have_has_no_handler(name: str, client: duly.Client) -> None:
+    with pytest.raises(duly.InvalidArgumentError, match="name"):
+        duly.Worker(client, ["q"]).on(name, lambda _job: None)
+
+
+@pytest.mark.parametrize("name", ["close", None])
+def test_a_second_handler_of_a_name_is_refused(name: str | None, client: duly.Client, queue: duly.Queue) -> None:
+    def first(_job: duly.Job) -> None: ...
+
+    worker = duly.Worker(client, ["q"])
+    worker.on(name, first)
+    worker.on(name, first)  # the same one again is no mistake
+    with pytest.raises(duly.InvalidArgumentError, match=f"there is a handler of {name!r} already"):
+        worker.on(name, lambda _job: 1 / 0)
+    queue.push(1, name=name, max_retries=0)
+    with running(worker) as reports:
+        until(lambda: empty(queue), "the job is left")
+    assert reports[0].acked == 1
+
+
+@pytest.mark.parametrize("hook", ["before", "after", "on_failure", "on_failed"])
+def test_a_hook_that_is_set_on_an_object_is_refused(hook: str, client: duly.Client) -> None:
+    middleware = duly.Middleware()
+    with pytest.raises(duly.InvalidArgumentError, match=f"{hook} must be a method of a class"):
+        setattr(middleware, hook, lambda *_arguments: None)
+    middleware.__dict__[hook] = lambda *_arguments: None
+    with pytest.raises(duly.InvalidArgumentError, match=f"{hook} must be a method of a class"):
+        duly.Worker(client, ["q"], middleware=[middleware])
+
+
+def test_a_worker_that_runs_does_not_run_once_more(client: duly.Client, queue: duly.Queue) -> None:
+    said: list[str] = []
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on(None)
+    def runs_it(_job: duly.Job) -> None:
+        with pytest.raises(duly.InvalidArgumentError, match="this worker runs already") as refused:
+            worker.run()
+        said.append(str(refused.value))
+
+    for runs in (1, 2):  # one behind the other is fine
+        queue.push(1, max_retries=0)
+        with running(worker) as reports:
+            until(lambda: empty(queue), "the job is left")
+            with pytest.raises(duly.InvalidArgumentError, match="this worker runs already"):
+                worker.run()
+        assert reports[0].acked == 1
+        assert len(said) == runs
+
+
+def test_a_function_without_a_name_needs_one_as_a_task() -> None:
+    app = duly.App()
+    with pytest.raises(TypeError, match=r"a partial has no name of its own: give the task one, app\.task\(\"name\"\)"):
+        app.task(functools.partial(print, end=""))
+    assert app.task("say")(functools.partial(lambda text, end: (text, end), end="!"))("a") == ("a", "!")
 
 
 def test_results_of_other_types_are_still_fine(client: duly.Client, queue: duly.Queue) -> None:

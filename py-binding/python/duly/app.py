@@ -295,6 +295,7 @@ class App:
 
         Raises:
             InvalidArgumentError: the name is taken, an argument of the function has no name, or an option is wrong.
+            TypeError: neither the task nor the function has a name.
 
         """
         if callable(name):
@@ -305,7 +306,7 @@ class App:
         self._check_options(options, name)
 
         def register(function: Callable[P, R]) -> Task[P, R]:
-            full_name = name or f"{function.__module__}.{function.__qualname__}"
+            full_name = name or _full_name(function)
             if full_name in self.tasks:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
             NewJob(name=full_name).check()
@@ -387,6 +388,15 @@ class App:
 
 def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
     """Do nothing: a test of the app sets what hears of its queues."""
+
+
+def _full_name(function: Callable[..., Any]) -> str:
+    check_function(function, "a task")
+    try:
+        return f"{function.__module__}.{function.__qualname__}"
+    except AttributeError:
+        kind = type(function).__name__
+        raise TypeError(f'a {kind} has no name of its own: give the task one, app.task("name")(function)') from None
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -79,8 +79,15 @@ class Middleware:
     called: by any worker of the queue, within about ten seconds, in a thread of its own, at least once, and usually
     once. Give all workers of a queue the same hooks.
 
-    Hooks are plain functions. Around a coroutine they run on the event loop, so they must not block for long.
+    Hooks are methods and plain functions. Around a coroutine they run on the event loop, so they must not block for
+    long.
     """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse a hook of one object: only those of its class are called."""
+        if name in HOOKS:
+            raise _no_method(type(self), name)
+        super().__setattr__(name, value)
 
     def before(self, job: Job) -> None:
         """Do something before the handler runs."""
@@ -95,11 +102,18 @@ class Middleware:
         """Do something for a job that goes to `failed`: it has no retries left, or failed for good."""
 
 
+def _no_method(kind: type, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} must be a method of a class that extends duly.Middleware; set on an object of {kind.__qualname__} it "
+        "would never be called"
+    )
+
+
 def check(middleware: Iterable[Middleware]) -> list[Middleware]:
     """Return them as a list.
 
     Raises:
-        InvalidArgumentError: one is no middleware, or has a hook that is a coroutine function.
+        InvalidArgumentError: one is no middleware, or has a hook that is a coroutine function or not of its class.
 
     """
     checked = list(middleware)
@@ -107,6 +121,8 @@ def check(middleware: Iterable[Middleware]) -> list[Middleware]:
         if not isinstance(one, Middleware):
             raise InvalidArgumentError("middleware must be objects of classes that extend duly.Middleware")
         for name in HOOKS:
+            if name in getattr(one, "__dict__", ()):
+                raise _no_method(type(one), name)
             if _misuse.is_coroutine_function(getattr(one, name)):
                 hook = f"{type(one).__qualname__}.{name}"
                 raise InvalidArgumentError(
