@@ -100,6 +100,21 @@ final class ConversionTest extends ServerTestCase
         yield 'only protected ones, deep inside' => [static fn () => [['a' => new class {
             protected int $secret = 1;
         }]]];
+        $hidden = static fn (): object => new class {
+            private int $secret = 1;
+        };
+        yield 'hidden ones that jsonSerialize gives' => [static fn () => self::serialized($hidden)];
+        yield 'the same deep inside' => [static fn () => [
+            'a' => self::serialized(static fn () => ['b' => self::serialized($hidden)]),
+        ]];
+        yield 'a JsonSerializable of itself that is hidden' => [static fn () => new class implements \JsonSerializable {
+            private int $secret = 1;
+
+            public function jsonSerialize(): static
+            {
+                return $this;
+            }
+        }];
         yield 'a list of PHP whose values are hidden' => [static fn () => new \SplObjectStorage()];
         yield 'an heir of one' => [static fn () => new class extends \SplQueue {
         }];
@@ -332,5 +347,19 @@ final class ConversionTest extends ServerTestCase
         $this->queue->push(1, id: 'b', at: $at->getTimestamp() + 0.5);
         self::assertEqualsWithDelta((float) $at->format('U.u'), $this->queue->find('a')->at, 0.002);
         self::assertEqualsWithDelta($at->getTimestamp() + 0.5, $this->queue->find('b')->at, 0.002);
+    }
+
+    private static function serialized(\Closure $gives): \JsonSerializable
+    {
+        return new class ($gives) implements \JsonSerializable {
+            public function __construct(private \Closure $gives)
+            {
+            }
+
+            public function jsonSerialize(): mixed
+            {
+                return ($this->gives)();
+            }
+        };
     }
 }

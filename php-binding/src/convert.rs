@@ -75,7 +75,7 @@ fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
     let encoded = match without_arguments(|| try_json("json_encode", vec![value, &ENCODE, &DEPTH]))? {
         Ok(encoded) => encoded,
         Err(why) => {
-            let place = Search::new(no_json_scalar).place_in(value);
+            let place = Search::new(no_json_scalar).place_in(value)?;
             return Err(Fault::invalid(format!("{} cannot be JSON: {why}", named_place(what, place))));
         }
     };
@@ -83,7 +83,7 @@ fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
     // PHP makes `{}` of a closure, a connection or an object without public properties, and says nothing: the worker would
     // find nothing of it.
     if json.windows(2).any(|two| two == b"{}")
-        && let Some(place) = Search::new(is_no_data).place_in(value)
+        && let Some(place) = Search::of_what_travels(is_no_data).place_in(value)?
     {
         let place = named_place(what, Some(place));
         return Err(Fault::invalid(format!(
@@ -140,31 +140,53 @@ fn named_place(what: &str, place: Option<String>) -> String {
 /// Looks for the place of a value that is not right.
 struct Search<F> {
     is_bad: F,
+    /// Whether it asks a `JsonSerializable` once more for what travels of it. That runs PHP code.
+    asks: bool,
     /// Arrays may hold themselves, more than once: the search gives up after so many values.
     left: u32,
 }
 
 impl<F: Fn(&Zval) -> bool> Search<F> {
     fn new(is_bad: F) -> Self {
-        Self { is_bad, left: 1_000_000 }
+        Self { is_bad, asks: false, left: 1_000_000 }
+    }
+
+    /// Looks also into what `jsonSerialize` gives.
+    fn of_what_travels(is_bad: F) -> Self {
+        Self { asks: true, ..Self::new(is_bad) }
     }
 
     /// Names of keys and properties with dots between; empty for the value itself.
-    fn place_in(&mut self, value: &Zval) -> Option<String> {
+    fn place_in(&mut self, value: &Zval) -> Result<Option<String>, Fault> {
         let mut path = Vec::new();
-        self.find(value, &mut path).then(|| path.join("."))
+        Ok(self.find(value, &mut path, 0)?.then(|| path.join(".")))
     }
 
-    fn find(&mut self, value: &Zval, path: &mut Vec<String>) -> bool {
+    fn find(&mut self, value: &Zval, path: &mut Vec<String>, depth: u32) -> Result<bool, Fault> {
         let value = value.dereference();
+        let serializable = value.object().filter(|object| is_serializable(object));
+        let mut object = value.object();
+        if let Some(asked) = serializable {
+            if !self.asks || self.left == 0 || depth > 512 {
+                return Ok(false);
+            }
+            let given = call::method(asked, "jsonSerialize", Vec::new())?.unwrap_or_else(Zval::null);
+            let given = call::Held::from(given);
+            // Of one that gives itself, its public properties travel.
+            if !given.object().is_some_and(|given| std::ptr::eq(given, asked)) {
+                self.left -= 1;
+                return self.find(&given, path, depth + 1);
+            }
+            object = Some(asked);
+        }
         if (self.is_bad)(value) {
-            return true;
+            return Ok(true);
         }
         self.left = self.left.saturating_sub(1);
-        if self.left == 0 || path.len() > 512 {
-            return false;
+        if self.left == 0 || depth > 512 {
+            return Ok(false);
         }
-        let Some(table) = members(value) else { return false };
+        let Some(table) = value.array().or_else(|| object?.get_properties().ok()) else { return Ok(false) };
         let mut members = Iter::new(table);
         while let Some((name, member)) = members.next_zval() {
             let name = match name.zend_str() {
@@ -176,23 +198,17 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
             path.push(name);
             // Held: a lazy object may run PHP code at the first look at its properties.
             let member = call::Held::of(member);
-            if self.find(&member, path) {
-                return true;
+            if self.find(&member, path, depth + 1)? {
+                return Ok(true);
             }
             path.pop();
         }
-        false
+        Ok(false)
     }
 }
 
-/// What `json_encode` looks into. What a `JsonSerializable` gives is its own affair.
-fn members(value: &Zval) -> Option<&ZendHashTable> {
-    if let Some(array) = value.array() {
-        return Some(array);
-    }
-    let object = value.object()?;
-    let serializable = ClassEntry::try_find("JsonSerializable").is_some_and(|class| object.instance_of(class));
-    if serializable { None } else { object.get_properties().ok() }
+fn is_serializable(object: &ZendObject) -> bool {
+    ClassEntry::try_find("JsonSerializable").is_some_and(|class| object.instance_of(class))
 }
 
 fn no_json_scalar(value: &Zval) -> bool {
@@ -202,12 +218,12 @@ fn no_json_scalar(value: &Zval) -> bool {
 }
 
 /// An object of which JSON has nothing though something is in it: a closure, a generator or a connection, which are PHP's own, or
-/// one whose properties are not public. Not a `stdClass`, a `JsonSerializable`, or an object of a class without properties.
+/// one whose properties are not public. Not a `stdClass`, or an object of a class without properties.
 fn is_no_data(value: &Zval) -> bool {
     const INTERNAL: std::ffi::c_char = 1;
     let Some(object) = value.object() else { return false };
     let is = |class: &str| ClassEntry::try_find(class).is_some_and(|class| object.instance_of(class));
-    if is("stdClass") || is("JsonSerializable") {
+    if is("stdClass") {
         return false;
     }
     let classes = std::iter::successors(Some(object.get_class_entry()), |class| class.parent());
