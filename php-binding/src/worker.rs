@@ -173,12 +173,12 @@ impl WorkerEngine {
         let Some(inner) = self.inner() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
+            inner.watch.let_signals_through(); // also while there is nothing to run
             if inner.watch.has_events() {
                 return Ok(None);
             }
             let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO);
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
-            inner.watch.let_signals_through();
             inner.watch.running(run.number());
             let job = Job::new(run.job().clone());
             inner.current.replace(Some(Current { run, result: None }));
@@ -335,6 +335,7 @@ impl WorkerEngine {
     pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
         let Some(inner) = self.inner() else { return Ok(true) };
         let wait = span("wait", wait, Duration::ZERO)?;
+        inner.watch.let_signals_through();
         let ended = inner.engine.ended(wait, &mut Signals)?.is_some();
         if ended {
             inner.watch.hear_all();

@@ -99,11 +99,13 @@ impl StopOnSignal {
 
 /// Ends a process whose handler cannot be interrupted: tells the server what is known, and gives back what was fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
+    let jobs: Vec<String> = engine.overdue().iter().map(|job| format!(" {job};")).collect();
     engine.stop();
     engine.stop();
     let _ = engine.ended(FAREWELL, &mut Uninterrupted);
     // Nobody may read it any more: no reason to panic.
-    let _ = writeln!(io::stderr(), "duly: the handler does not end: this process does, with exit code {STUCK}");
+    let jobs = jobs.concat();
+    let _ = writeln!(io::stderr(), "duly:{jobs} the handler does not end: this process does, with exit code {STUCK}");
     // SAFETY: runs nothing of the language, which is busy.
     unsafe { libc::_exit(STUCK) }
 }

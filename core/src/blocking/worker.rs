@@ -130,6 +130,11 @@ impl Engine {
         self.engine.overdue_for()
     }
 
+    /// See [`worker::Engine::overdue`].
+    pub fn overdue(&self) -> Vec<worker::AboutJob> {
+        self.engine.overdue()
+    }
+
     /// Has it ended?
     pub fn is_over(&self) -> bool {
         self.engine.is_over()

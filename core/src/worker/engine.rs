@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 
 use super::beat::Presence;
 use super::desk::Desk;
-use super::event::{FailedJob, WorkerEvent};
+use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
 use super::{WorkerReport, WorkerSettings, renew, timer};
@@ -151,6 +151,11 @@ impl Engine {
     /// For how long a run goes on that was interrupted, the first of them; nothing if there is none.
     pub fn overdue_for(&self) -> Duration {
         self.desk.overdue_for()
+    }
+
+    /// The jobs of runs that go on though they were interrupted.
+    pub fn overdue(&self) -> Vec<AboutJob> {
+        self.desk.overdue()
     }
 
     /// The next event, waited for by this thread; none within the wait, or when the engine has ended.

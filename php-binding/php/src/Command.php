@@ -112,9 +112,11 @@ final class Command
             $tell("ready {$worker->grace()} " . implode(', ', $worker->queues()));
             $worker->run();
         } catch (\Throwable $error) {
-            $this->say('the worker ends: ' . $error::class . ": {$error->getMessage()}");
-            // Any other exception is of a logger, which may do better in a fresh process.
-            if ($error instanceof ExceptionInterface) {
+            // Any other exception is of a logger, which may do better in a fresh process; its message may hold data.
+            $isOurs = $error instanceof ExceptionInterface;
+            $why = $isOurs ? ": {$error->getMessage()}" : " at {$error->getFile()}:{$error->getLine()}";
+            $this->say('the worker ends: ' . $error::class . $why);
+            if ($isOurs) {
                 $tell(Supervisor::FATAL);
             }
             return self::ERROR;
@@ -146,6 +148,6 @@ final class Command
 
     private function say(string $line): void
     {
-        fwrite(STDERR, "duly-worker: {$line}\n");
+        Log::write("duly-worker: {$line}");
     }
 }

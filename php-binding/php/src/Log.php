@@ -31,15 +31,24 @@ final class Log
         }
     }
 
+    /** Writes a line to standard error, if there is one: it may be closed, and a worker goes on. */
+    public static function write(string $line): void
+    {
+        try {
+            if (defined('STDERR') && is_resource(STDERR)) {
+                @fwrite(STDERR, "{$line}\n");
+            } elseif (!defined('STDERR') || (string) ini_get('error_log') !== '') {
+                // Never to a standard error that was closed: its number may be that of a connection by now.
+                error_log($line);
+            }
+        } catch (\Throwable) {
+            // An error handler that throws also at what is silenced.
+        }
+    }
+
     private static function toStderr(string $line, string $level): void
     {
-        if (!defined('STDERR')) {
-            error_log($line);
-            return;
-        }
-        $at = date(DATE_ATOM);
-        $pid = getmypid();
-        // Standard error may be closed; a worker goes on.
-        @fwrite(STDERR, "{$at} duly[{$pid}] {$level}: {$line}\n");
+        // Where there is no standard error, as in a web server, PHP's own log has the time.
+        self::write(defined('STDERR') ? date(DATE_ATOM) . ' duly[' . getmypid() . "] {$level}: {$line}" : $line);
     }
 }

@@ -13,8 +13,10 @@ use Duly\Exception\TooLargeException;
 // For programs without an autoloader, for which this file is the only one to name.
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
-    foreach (['Exception/JobInterruptedException', 'Log', 'Retry', 'Release', 'Fail', 'Trace'] as $file) {
-        require_once __DIR__ . "/{$file}.php";
+    $files = ['Exception/JobInterruptedException', 'Log', 'Misuse', 'RestartOn', 'Retry', 'Release', 'Fail', 'Trace'];
+    foreach ($files as $file) {
+        // An autoloader may have loaded it under another path.
+        class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
     }
 }
 
@@ -48,8 +50,8 @@ if (extension_loaded('duly')) {
  * called: by any worker of the queue, between two runs, at least once, and usually once. If this worker did not run
  * the job, the hook gets a `JobFailedException`. Give all workers of a queue the same hooks.
  *
- * Signal handlers that a handler installs for the worker's signals, and signals that it blocks, are reset before the
- * next job.
+ * When a run is over, the worker resets what its handler did to the worker's signals (handlers of its own, blocked
+ * signals) and to PHP's time limit (`set_time_limit`): it is not for the next job.
  */
 final class Worker
 {
@@ -65,6 +67,7 @@ final class Worker
     /** What may be used to say that all memory was used up. */
     private const LAST_BYTES = 16 << 20;
     private const MOST_HEARD = 100;
+    private const HANDLER = 'handler';
     private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     /** @var array<string, callable> */
@@ -79,13 +82,24 @@ final class Worker
     private array $onFailed = [];
     /** @var array<string, true> queue and id of jobs whose hooks were called before the server told of them */
     private array $heard = [];
-    /** @var list<class-string> */
-    private array $restartOn = [];
+    private RestartOn $restartOn;
     private Log $log;
     /** @var ?callable */
     private $report;
     private ?WorkerEngine $engine = null;
     private ?Job $job = null;
+    /** What of the program runs: the handler, or one of the hooks by its name. */
+    private string $phase = self::HANDLER;
+    /** Whether the run has worked, and is to be acked unless its handler has settled it. */
+    private bool $isDone = false;
+    /** @var ?array{\Throwable, array<string, mixed>} why the run failed, and the arguments of `Job::fail` */
+    private ?array $failure = null;
+    /** Whether the engine knows what becomes of the job. */
+    private bool $isTold = false;
+    /** The failed job of another run whose `onFailed` hooks are called. */
+    private ?Job $toldOf = null;
+    /** PHP's time limit for a run, if it can be set. */
+    private ?string $timeLimit = null;
     /** Whether an exception may be thrown in what runs. */
     private bool $interruptible = false;
     private bool $stopAsked = false;
@@ -137,8 +151,11 @@ final class Worker
         ?callable $report = null,
     ) {
         $this->check();
+        $log === null || Misuse::refuseGenerator('log', $log);
+        $report === null || Misuse::refuseGenerator('report', $report);
         $this->log = new Log($log, $logger);
         $this->report = $report;
+        $this->restartOn = new RestartOn();
     }
 
     /**
@@ -146,9 +163,17 @@ final class Worker
      *
      * @param callable(mixed, Job): mixed $handler gets the data, with JSON objects as arrays, and the job; its return
      *     value is the job's result
+     *
+     * @throws InvalidArgumentException there is a handler for this name already, or the handler yields: calling it
+     *     would only make a generator
      */
     public function on(string $name, callable $handler): static
     {
+        $named = $name === '' ? 'jobs without a name' : "the name '{$name}'";
+        if (isset($this->handlers[$name])) {
+            throw new InvalidArgumentException("there is a handler for {$named} already: a name has one handler");
+        }
+        Misuse::refuseGenerator("the handler for {$named}", $handler);
         $this->handlers[$name] = $handler;
         return $this;
     }
@@ -160,6 +185,7 @@ final class Worker
      */
     public function before(callable $hook): static
     {
+        Misuse::refuseGenerator('the before hook', $hook);
         $this->before[] = $hook;
         return $this;
     }
@@ -172,6 +198,7 @@ final class Worker
      */
     public function after(callable $hook): static
     {
+        Misuse::refuseGenerator('the after hook', $hook);
         array_unshift($this->after, $hook);
         return $this;
     }
@@ -184,6 +211,7 @@ final class Worker
      */
     public function onFailure(callable $hook): static
     {
+        Misuse::refuseGenerator('the onFailure hook', $hook);
         array_unshift($this->onFailure, $hook);
         return $this;
     }
@@ -196,6 +224,7 @@ final class Worker
      */
     public function onFailed(callable $hook): static
     {
+        Misuse::refuseGenerator('the onFailed hook', $hook);
         array_unshift($this->onFailed, $hook);
         return $this;
     }
@@ -204,14 +233,18 @@ final class Worker
      * Makes `run` return after a handler threw one of these, or an exception with one of them as a cause. The
      * supervisor then starts a fresh process, with a fresh database connection. The job is retried by its policy.
      *
-     * Short class names, also of parents, are compared too: `\PDOException::class` also means
-     * `think\db\exception\PDOException`, which think-orm throws without PHP's own exception as its cause.
+     * A class of one of PHP's extensions also means classes of the same short name: `\PDOException::class` also means
+     * `think\db\exception\PDOException`, which think-orm throws without PHP's own exception as its cause, and classes
+     * that extend that one. Classes of namespaces, your own classes, and PHP's general ones (`\RuntimeException`) mean
+     * just themselves and what extends them.
      *
-     * @param list<class-string> $classes
+     * @param list<class-string> $classes exceptions, or interfaces of exceptions
+     *
+     * @throws InvalidArgumentException one of them is no class, or no exception
      */
     public function restartOn(array $classes): static
     {
-        $this->restartOn = [...$this->restartOn, ...array_values($classes)];
+        $this->restartOn->add($classes);
         return $this;
     }
 
@@ -266,6 +299,8 @@ final class Worker
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
         [$this->listens, $this->signals, $this->cutShort] = [false, 0, false];
+        $hasLimit = function_exists('ini_get') && function_exists('ini_set');
+        $this->timeLimit = $hasLimit ? (string) ini_get('max_execution_time') : null;
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         self::holdSignals();
@@ -287,6 +322,7 @@ final class Worker
                 $engine->stop();
             }
             do {
+                $this->arm();
                 $ended = $engine->ended(self::LONGEST_WAIT_S);
                 $this->tell($engine);
             } while (!$ended);
@@ -326,6 +362,7 @@ final class Worker
         $left = $this->maxJobs ?? PHP_INT_MAX;
         $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
         while (!$this->stopAsked && $left > 0) {
+            $this->arm();
             // Ends the run before, too.
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
@@ -353,7 +390,7 @@ final class Worker
     /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
     private function runOne(WorkerEngine $engine, Job $job): bool
     {
-        $this->arm();
+        [$this->isDone, $this->failure, $this->isTold] = [false, null, false];
         $this->job = $job;
         if (count($this->heard) > self::MOST_HEARD) {
             $this->heard = []; // of these the server told another worker
@@ -370,19 +407,28 @@ final class Worker
             try {
                 $this->interruptible = true;
                 $scope = Trace::continue($job);
+                $this->phase = 'before';
                 foreach ($this->before as $hook) {
-                    $hook($job);
+                    Misuse::refuseUnrun('the before hook', $hook($job));
                 }
+                $this->phase = self::HANDLER;
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $engine->keep($handler($job->data(), $job));
+                $engine->keep(Misuse::refuseUnrun('the handler', $handler($job->data(), $job)));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();
             }
         } catch (\Throwable $thrown) {
-            return $this->onThrown($engine, $job, $thrown);
+            $goesOn = $this->isForked() ? $this->endForked($job, $thrown) : $this->onThrown($engine, $job, $thrown);
+            $this->failure = null;
+            $this->letGo($thrown, $job);
+            return $goesOn;
         }
+        if ($this->isForked()) {
+            return false;
+        }
+        $this->isDone = true;
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->callHooks('after', $this->after, $job);
         }
@@ -390,6 +436,32 @@ final class Worker
             $this->log('debug', self::named($job) . ' is done', $job);
         }
         return true;
+    }
+
+    /** Whether this is a process that the handler has forked: the job is its parent's. */
+    private function isForked(): bool
+    {
+        return getmypid() !== $this->owner;
+    }
+
+    private function endForked(Job $job, \Throwable $thrown): never
+    {
+        $this->log('error', 'a process that the handler of ' . self::named($job) . ' has forked ends: it threw '
+            . self::place($thrown), $job, $thrown);
+        exit(255); // as PHP does when nobody catches an exception
+    }
+
+    /** Gives up an exception where what its destructors throw is caught: it is no reason for a worker to end. */
+    private function letGo(?\Throwable &$thrown, Job $job): void
+    {
+        while ($thrown !== null) {
+            try {
+                $thrown = null;
+            } catch (\Throwable $thrown) {
+                $text = 'a destructor of an exception for ' . self::named($job) . ' threw ' . self::place($thrown);
+                $this->log('error', $text, $job, $thrown);
+            }
+        }
     }
 
     private static function noHandler(?string $name): Retry
@@ -419,7 +491,7 @@ final class Worker
         } else {
             $this->fail($engine, $job, $thrown);
         }
-        if ($this->wantsRestart($thrown)) {
+        if ($this->restartOn->means($thrown)) {
             $this->log('info', 'this worker ends, for a fresh one to go on', $job);
             return false;
         }
@@ -430,6 +502,7 @@ final class Worker
     {
         try {
             $engine->release($thrown->after);
+            $this->isTold = true;
             $text = self::named($job) . " was released by its handler; it runs again in {$thrown->after} s";
             $this->log('info', $text, $job);
         } catch (ExceptionInterface $error) {
@@ -446,13 +519,15 @@ final class Worker
             $failure['retryAfter'] = $thrown->after;
         }
         $changed = $failure;
+        $this->failure = [$thrown, $failure];
         foreach ($this->onFailure as $hook) {
             try {
-                $changed = ($hook($job, $thrown) ?? []) + $changed;
+                $this->phase = 'onFailure';
+                $changed = (Misuse::refuseUnrun('the onFailure hook', $hook($job, $thrown)) ?? []) + $changed;
             } catch (\Throwable $error) {
                 // The job has failed all the same.
-                $text = 'onFailure for ' . self::named($job) . ' threw ' . self::place($error);
-                $this->log('error', $text, $job, $error);
+                $this->logHook('onFailure', $job, $error);
+                $this->letGo($error, $job);
             }
             if ($job->settled) {
                 return;
@@ -464,6 +539,7 @@ final class Worker
             $named = self::named($job);
             $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
             $this->log('error', "{$what} what fail does not take: " . self::place($error), $job, $error);
+            $this->letGo($error, $job);
             $this->settle($engine, $job, $thrown, ['error' => $thrown]);
         }
     }
@@ -479,12 +555,13 @@ final class Worker
             return;
         }
         $wait = $engine->fail(...$failure);
+        $this->isTold = true;
         if ($this->report !== null) {
             $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
             return;
         }
         $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
-        $why = self::ownWords($thrown) ?? self::place($thrown);
+        $why = self::reason($thrown);
         $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job, $thrown);
     }
 
@@ -493,38 +570,20 @@ final class Worker
     {
         foreach ($hooks as $hook) {
             try {
-                $hook($job, ...$arguments);
+                $this->phase = $kind;
+                Misuse::refuseUnrun($kind === 'report' ? $kind : "the {$kind} hook", $hook($job, ...$arguments));
             } catch (\Throwable $error) {
-                $text = "{$kind} for " . self::named($job) . ' threw ' . self::place($error);
-                $this->log('error', $text, $job, $error);
+                $this->logHook($kind, $job, $error);
+                $this->letGo($error, $job);
             }
         }
     }
 
-    private function wantsRestart(\Throwable $thrown): bool
+    private function logHook(string $kind, Job $job, \Throwable $error): void
     {
-        if ($this->restartOn === []) {
-            return false;
-        }
-        $wanted = array_flip(array_map(self::shortName(...), $this->restartOn));
-        for ($error = $thrown; $error !== null; $error = $error->getPrevious()) {
-            foreach ($this->restartOn as $class) {
-                if ($error instanceof $class) {
-                    return true;
-                }
-            }
-            foreach ([$error::class, ...array_values(class_parents($error))] as $class) {
-                if (isset($wanted[self::shortName($class)])) {
-                    return true;
-                }
-            }
-        }
-        return false;
-    }
-
-    private static function shortName(string $class): string
-    {
-        return strtolower(substr((string) strrchr("\\{$class}", '\\'), 1));
+        $words = self::ownWords($error);
+        $what = $words === null ? ' threw ' . self::place($error) : ": {$words}";
+        $this->log('error', "{$kind} for " . self::named($job) . $what, $job, $error);
     }
 
     private static function named(Job $job): string
@@ -539,6 +598,11 @@ final class Worker
         return self::utf8($error::class . " at {$error->getFile()}:{$error->getLine()}");
     }
 
+    private static function reason(\Throwable $error): string
+    {
+        return self::ownWords($error) ?? self::place($error);
+    }
+
     /** What a line of the log may say when this worker, and not its handler, made a run fail; null for a handler. */
     private static function ownWords(\Throwable $error): ?string
     {
@@ -546,6 +610,7 @@ final class Worker
         $maker = $error->getTrace()[0] ?? [];
         return match ([$maker['class'] ?? '', $maker['function'] ?? '', $error::class]) {
             [self::class, 'noHandler', Retry::class],
+            [Misuse::class, 'refuseUnrun', \LogicException::class],
             [WorkerEngine::class, 'keep', TooLargeException::class] => self::utf8($error->getMessage()),
             // The message says at which key, and the keys of a result are data as well.
             [WorkerEngine::class, 'keep', InvalidArgumentException::class]
@@ -568,7 +633,10 @@ final class Worker
             'name' => $job->name,
             'attempt' => $job->attempt,
         ];
+        $phase = $this->phase;
+        $this->phase = 'log';
         ($this->log)($level, $text, $error === null ? $context : $context + ['exception' => $error]);
+        $this->phase = $phase;
     }
 
     /** What the engine has to say. */
@@ -582,8 +650,10 @@ final class Worker
                 $job = $event['failed'];
                 $named = "{$job->queue->name} {$job->id}";
                 if (!isset($this->heard[$named])) {
+                    $this->toldOf = $job;
                     $error = new JobFailedException((string) ($event['error'] ?? ''));
                     $this->callHooks('onFailed', $this->onFailed, $job, $error);
+                    $this->toldOf = null;
                 }
                 unset($this->heard[$named]);
                 $engine->heard($job);
@@ -637,9 +707,16 @@ final class Worker
         };
     }
 
-    /** What the handler before has set for signals is its own affair: the next run begins as the first. */
+    /**
+     * What a handler has set for signals, and for the time that PHP may run, was for its own run: the wait for the next
+     * one, and that, begin as the first did.
+     */
     private function arm(): void
     {
+        // A limit of the program is one for each run.
+        if ($this->timeLimit !== null && ($this->timeLimit !== '0' || ini_get('max_execution_time') !== '0')) {
+            ini_set('max_execution_time', $this->timeLimit);
+        }
         foreach ($this->armed as $signal => $handler) {
             if (pcntl_signal_get_handler($signal) !== $handler) {
                 pcntl_signal($signal, $handler);
@@ -693,47 +770,83 @@ final class Worker
     {
         $engine = $this->engine;
         // The job is not that of a process that its handler has forked.
-        if ($engine === null || getmypid() !== $this->owner) {
+        if ($engine === null || $this->isForked()) {
             return;
         }
-        if ($this->job !== null) {
-            $this->exitsIn($engine, $this->job);
-        }
-        $this->leave($engine);
-    }
-
-    private function exitsIn(WorkerEngine $engine, Job $job): void
-    {
         $error = error_get_last();
+        $culprit = match ($this->phase) {
+            self::HANDLER => 'its handler',
+            'report', 'log' => $this->phase,
+            default => "the {$this->phase} hook",
+        };
         if ($error !== null && ($error['type'] & self::FATAL) !== 0) {
             // What is used up is not given back before the process is gone.
             ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
             $thrown = new \ErrorException($error['message'], 0, $error['type'], $error['file'], $error['line']);
             // The message may hold the job's data.
             $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";
+            $why .= $this->phase === self::HANDLER ? '' : ", in {$culprit}";
         } else {
             $thrown = new \RuntimeException('exit was called');
-            $why = 'its handler ended the process by exit';
+            $why = "{$culprit} ended the process by exit";
         }
+        $say = null;
         try {
-            if ($engine->interruption() !== null || $job->settled) {
-                $this->log('error', self::named($job) . " was settled before {$why}", $job);
-                return;
-            }
-            $text = self::utf8("the process ended during the run: {$thrown->getMessage()}");
-            if ($thrown instanceof \ErrorException) {
-                $text .= self::utf8(" at {$thrown->getFile()}:{$thrown->getLine()}");
-            }
-            $isLast = $engine->isLast($text);
-            $wait = $engine->fail($text);
-            $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
-            $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job);
-            if ($isLast) {
-                $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
+            if ($this->job !== null) {
+                $say = $this->exitsIn($engine, $this->job, $thrown, $why);
+            } elseif ($this->toldOf !== null) {
+                $job = $this->toldOf;
+                $engine->heard($job); // as one whose hook threw: the next worker would end by it, too
+                $say = fn () => $this->log('error', self::named($job) . " failed for good before {$why}", $job);
             }
         } catch (\Throwable) {
-            // A logger that throws: nobody is left to hear it, and what was fetched is to go back.
+            // The engine has ended before, and nobody is left to hear why.
         }
+        $this->leave($engine);
+        try {
+            $say === null || $say();
+        } catch (\Throwable) {
+            // A logger that throws, and nobody is left to hear it.
+        }
+    }
+
+    /**
+     * Settles the job whose run ended the process.
+     *
+     * @return callable(): void what is left to do when the engine has told that
+     */
+    private function exitsIn(WorkerEngine $engine, Job $job, \Throwable $thrown, string $why): callable
+    {
+        $named = self::named($job);
+        if ($this->isTold || $job->settled || $engine->interruption() !== null) {
+            return fn () => $this->log('error', "{$named} was settled before {$why}", $job);
+        }
+        if ($this->isDone) {
+            $engine->done();
+            return fn () => $this->log('error', "{$named} is done; then {$why}", $job);
+        }
+        $text = self::utf8("the process ended during the run: {$thrown->getMessage()}");
+        if ($thrown instanceof \ErrorException) {
+            $text .= self::utf8(" at {$thrown->getFile()}:{$thrown->getLine()}");
+        }
+        [$reason, $failure] = $this->failure ?? [$thrown, ['error' => $text]];
+        try {
+            $isLast = $engine->isLast(...$failure);
+            $wait = $engine->fail(...$failure);
+        } catch (\Error | \InvalidArgumentException | \LengthException) {
+            // A `Retry` whose time is none.
+            $isLast = $engine->isLast($reason);
+            $wait = $engine->fail($reason);
+        }
+        $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
+        $why = $reason === $thrown ? $why : self::reason($reason) . "; then {$why}";
+        $isCalled = $this->phase === 'onFailed';
+        return function () use ($job, $reason, $named, $what, $why, $isLast, $isCalled): void {
+            $this->log($isLast ? 'error' : 'warning', "{$named} {$what}: {$why}", $job);
+            if ($isLast && !$isCalled) {
+                $this->callHooks('onFailed', $this->onFailed, $job, $reason);
+            }
+        };
     }
 
     /** Gives back what was fetched, as far as that is possible at once. */

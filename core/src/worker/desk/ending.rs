@@ -104,6 +104,14 @@ impl Desk {
         runs.min().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// The jobs of runs that go on though they were interrupted.
+    pub(in crate::worker) fn overdue(&self) -> Vec<AboutJob> {
+        let state = self.lock();
+        let leased = state.leased.iter().flatten();
+        let overdue = leased.filter(|leased| leased.run.as_ref().is_some_and(|run| run.interrupted.is_some()));
+        overdue.map(|leased| AboutJob::of(&leased.job)).collect()
+    }
+
     /// Ready when the worker has said all it had to say.
     pub(in crate::worker) async fn until_over(&self) {
         loop {

@@ -1,0 +1,39 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly;
+
+use Duly\Exception\InvalidArgumentException;
+
+/**
+ * Mistakes that would stay silent: a generator that nobody runs is no work done.
+ *
+ * @internal of `Duly\Worker`
+ */
+final class Misuse
+{
+    /** Refuses a function that only makes a generator when it is called. */
+    public static function refuseGenerator(string $what, callable $function): void
+    {
+        try {
+            $yields = (new \ReflectionFunction(\Closure::fromCallable($function)))->isGenerator();
+        } catch (\TypeError) {
+            return; // one that can be called from where it was written, and not from here
+        }
+        if ($yields) {
+            throw new InvalidArgumentException("{$what} must not yield: a call makes a generator that nobody runs");
+        }
+    }
+
+    /** What a function gave, unless that is work that was not done. The message has nothing of the data. */
+    public static function refuseUnrun(string $what, mixed $given): mixed
+    {
+        if ($given instanceof \Generator) {
+            throw new \LogicException(
+                "{$what} gave a generator, which nobody runs, so its work was not done: loop over it, or do not yield"
+            );
+        }
+        return $given;
+    }
+}

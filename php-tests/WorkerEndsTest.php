@@ -1,0 +1,235 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\RetryPolicy;
+
+/** What a handler or a hook does to its process: no other job, and no worker, is to suffer from it. */
+final class WorkerEndsTest extends ServerTestCase
+{
+    public function testAnIdleWorkerHearsSignalsWhateverAHandlerDidToThem(): void
+    {
+        $deeds = [
+            'pcntl_signal(SIGTERM, fn () => say("its own"));',
+            'pcntl_signal(SIGTERM, SIG_IGN);',
+            'pcntl_sigprocmask(SIG_BLOCK, [SIGTERM]);',
+            'pcntl_async_signals(false);',
+            'pcntl_signal(SIGTERM, SIG_DFL);',
+        ];
+        foreach ($deeds as $number => $deed) {
+            $this->queue->push(1, name: 'n');
+            $program = $this->worker('
+                $worker->on("n", function () { ' . $deed . ' });
+                $worker->run();
+                say("ended");
+            ');
+            // The worker sends the ack when it waits for the next job.
+            $isAcked = fn (): bool => ($this->queue->counts()->totals['acked'] ?? 0) === $number + 1;
+            Server::until($isAcked, 'it is not acked');
+            $program->signal(SIGTERM);
+            self::assertSame(0, $program->end(5), $deed);
+            self::assertSame("ended\n", $program->said(), $deed);
+        }
+    }
+
+    public function testATimeLimitIsThatOfOneRun(): void
+    {
+        foreach (['0', '600'] as $limit) {
+            $this->queue->push(1, name: 'sets');
+            $this->queue->push(1, name: 'says');
+            $program = $this->worker('
+                $worker->on("sets", fn () => set_time_limit(1));
+                $worker->on("says", fn () => say("limit " . ini_get("max_execution_time")));
+                $worker->run();
+            ', 'maxJobs: 2', "-dmax_execution_time={$limit}");
+            self::assertSame(0, $program->end());
+            self::assertSame("limit {$limit}\n", $program->said());
+        }
+    }
+
+    public function testAWorkerGoesOnWithoutStandardError(): void
+    {
+        for ($job = 0; $job < 3; $job++) {
+            $this->queue->push(1, name: 'n', maxRetries: 0);
+        }
+        $program = $this->program('
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 3);
+            $worker->on("n", function () {
+                is_resource(STDERR) && fclose(STDERR);
+                throw new DomainException("broken");
+            });
+            say(json_encode($worker->run()));
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('"failed":3', $program->said());
+        self::assertSame(3, $this->queue->counts()->failed);
+    }
+
+    public function testADestructorOfAnExceptionThatThrowsEndsNoWorker(): void
+    {
+        foreach (['n', 'hooked', 'last'] as $name) {
+            $this->queue->push(1, id: $name, name: $name, maxRetries: 0);
+        }
+        $program = $this->worker('
+            class Guard { public function __destruct() { throw new LogicException("secret"); } }
+            class Guarded extends Exception {
+                private $guard;
+                public function __construct() { parent::__construct("mine"); $this->guard = new Guard(); }
+            }
+            $worker->on("n", fn () => throw new Guarded());
+            $worker->on("hooked", fn () => throw new DomainException());
+            $hook = function (Duly\Job $job) {
+                if ($job->name === "hooked") {
+                    throw new Guarded();
+                }
+            };
+            $worker->onFailure($hook)->onFailed($hook);
+            $worker->on("last", fn () => say("the last one ran"));
+            $worker->run();
+        ', 'maxJobs: 3');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('the last one ran', $program->said());
+        $said = "a destructor of an exception for job 'n' (n, attempt 1) of queue 'q' threw LogicException at";
+        self::assertStringContainsString($said, $program->said());
+        self::assertSame(3, substr_count($program->said(), 'a destructor of an exception'));
+        self::assertStringNotContainsString('secret', $program->said());
+        self::assertStringStartsWith('Guarded: mine', (string) $this->queue->find('n')?->error);
+        self::assertStringStartsWith('DomainException', (string) $this->queue->find('hooked')?->error);
+    }
+
+    public function testAHookThatEndsTheProcessIsNamedAndTheFirstErrorStays(): void
+    {
+        $fatal = 'ini_set("memory_limit", "8M"); str_repeat("x", 1 << 24);';
+        foreach (['exit(5);' => ' by exit', $fatal => ', in '] as $end => $how) {
+            foreach (['onFailure', 'onFailed'] as $hook) {
+                $id = md5($end . $hook);
+                $this->queue->push(1, id: $id, name: 'n', maxRetries: 0);
+                $program = $this->worker('
+                    $worker->on("n", fn () => throw new DomainException("the first error"));
+                    $worker->onFailed(fn ($job, $thrown) => say("onFailed by " . $thrown::class));
+                    $worker->' . $hook . '(function () { say("called;"); ' . $end . ' });
+                    $worker->run();
+                ');
+                self::assertSame($end === $fatal ? 255 : 5, $program->end(), $program->said());
+                $said = $program->said();
+                self::assertSame(1, substr_count($said, 'called;'), $said);
+                $line = "/failed for good: DomainException at .*; then .*{$hook} hook/";
+                self::assertMatchesRegularExpression($line, $said);
+                self::assertStringContainsString($end === $fatal ? ", in the {$hook} hook" : 'by exit', $said);
+                // Those behind the one that ended the process are not called: it may have run for the same reason.
+                $others = $hook === 'onFailure' ? 1 : 0;
+                self::assertSame($others, substr_count($said, 'onFailed by DomainException'), $said);
+                $error = (string) $this->queue->find($id)?->error;
+                self::assertStringStartsWith('DomainException: the first error', $error);
+            }
+        }
+    }
+
+    public function testABeforeHookThatEndsTheProcessIsNamed(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', retry: RetryPolicy::fixed(60));
+        $program = $this->worker('$worker->on("n", fn () => 1)->before(function () { exit(5); })->run();');
+        self::assertSame(5, $program->end());
+        $said = 'failed; it runs again in 60 s: the before hook ended the process by exit';
+        self::assertStringContainsString($said, $program->said());
+        self::assertSame('delayed', $this->queue->find('a')?->state);
+    }
+
+    public function testWorkThatIsDoneStaysDoneWhenAnAfterHookEndsTheProcess(): void
+    {
+        foreach (['exit(5);', 'ini_set("memory_limit", "8M"); str_repeat("x", 1 << 24);'] as $end) {
+            $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0, resultTtl: 60);
+            $program = $this->worker('
+                $worker->on("n", fn () => "result")->onFailed(fn () => say("onFailed"));
+                $worker->after(function () { ' . $end . ' })->run();
+            ');
+            $program->end();
+            self::assertStringContainsString("of queue 'q' is done; then ", $program->said());
+            self::assertStringContainsString('the after hook', $program->said());
+            self::assertStringNotContainsString('failed', $program->said());
+            self::assertSame('result', $this->queue->waitResult('a', timeout: 5));
+        }
+    }
+
+    public function testAReportOrALoggerThatEndsTheProcessChangesNothing(): void
+    {
+        $ends = [
+            'report: function () { exit(5); }, log: "say"' => 'was settled before report ended the process by exit',
+            'log: function ($line) { say($line); exit(5); }' => 'failed; it runs again in 60 s',
+        ];
+        foreach ($ends as $setting => $said) {
+            $this->queue->push(1, id: 'a', name: 'n', retry: RetryPolicy::fixed(60));
+            $program = $this->program('
+                $worker = new Duly\Worker($client, ["q"], ' . $setting . ');
+                $worker->on("n", fn () => throw new DomainException("mine"))->run();
+            ');
+            self::assertSame(5, $program->end());
+            self::assertStringContainsString($said, $program->said());
+            self::assertStringNotContainsString('again in  s', $program->said());
+            $found = $this->queue->find('a');
+            self::assertSame(['delayed', 1], [$found?->state, $found?->attempts]);
+            self::assertStringStartsWith('DomainException: mine', (string) $found?->error);
+            $this->queue->cancel('a');
+        }
+    }
+
+    public function testAHookThatEndsTheProcessForAJobOfAnotherWorkerEndsOneProcess(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        self::assertNotNull($this->queue->reserve(lease: 0.001));
+        $code = '$worker->on("n", fn () => $worker->stop())->onFailed(function () { exit(5); })->run();';
+        $program = $this->worker($code);
+        self::assertSame(5, $program->end());
+        $said = "of queue 'q' failed for good before the onFailed hook ended the process by exit";
+        self::assertStringContainsString($said, $program->said());
+        $this->queue->push(1, name: 'n');
+        self::assertSame(0, $this->worker($code)->end());
+    }
+
+    public function testAForkedProcessThatComesBackFromAHandlerTakesNoPartInTheWork(): void
+    {
+        $this->queue->push(1, name: 'n', maxRetries: 0);
+        $this->queue->push(2, name: 'n', maxRetries: 0);
+        $program = $this->worker('
+            $worker->on("n", function (int $data) {
+                $child = pcntl_fork();
+                if ($child === 0) {
+                    return $data === 1 ? null : throw new DomainException("secret");
+                }
+                pcntl_waitpid($child, $status);
+                say("the child ended with " . pcntl_wexitstatus($status));
+            });
+            $worker->after(fn () => say("after in " . getmypid()));
+            $worker->run();
+        ', 'maxJobs: 2');
+        self::assertSame(0, $program->end());
+        $said = $program->said();
+        self::assertStringContainsString('the child ended with 0', $said);
+        self::assertStringContainsString('the child ended with 255', $said);
+        self::assertSame(2, substr_count($said, 'after in'));
+        $line = "a process that the handler of job '[^']+' \\(n, attempt 1\\) of queue 'q' has forked ends: it threw";
+        self::assertMatchesRegularExpression("/{$line} DomainException at/", $said);
+        self::assertStringNotContainsString('secret', $said);
+        self::assertStringNotContainsString('runs again', $said);
+        self::assertSame(2, $this->queue->counts()->totals['acked']);
+    }
+
+    public function testAProcessThatEndsForAHandlerThatDoesNotNamesItsJob(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $option = '-ddisable_functions=pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals';
+        $program = $this->worker('$worker->on("n", fn () => sleep(30)); $worker->run();', 'grace: 30', $option);
+        self::assertSame(124, $program->end());
+        $said = 'duly: job a (n, attempt 1) of queue q; the handler does not end: this process does';
+        self::assertStringContainsString($said, $program->said());
+    }
+
+    private function worker(string $code, string $settings = 'grace: 30', string ...$options): Program
+    {
+        return new Program($this->server, $this->prefix, '
+            $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
+            ' . $code, ...$options);
+    }
+}

@@ -1,0 +1,157 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Exception\InvalidArgumentException;
+use Duly\Job;
+use Duly\Worker;
+
+/** Mistakes in a program that would stay silent, and do harm later. */
+final class WorkerMisuseTest extends ServerTestCase
+{
+    public function testFunctionsThatYieldAreRefused(): void
+    {
+        $worker = $this->worker();
+        $yields = static function (): \Generator {
+            yield 1;
+        };
+        $object = new class {
+            public function __invoke(): \Generator
+            {
+                yield 1;
+            }
+
+            public static function run(): \Generator
+            {
+                yield 1;
+            }
+        };
+        foreach ([$yields, $object, [$object, 'run'], $object::class . '::run', $object->run(...)] as $callable) {
+            $refused = [
+                "the handler for the name 'n'" => static fn () => $worker->on('n', $callable),
+                'the handler for jobs without a name' => static fn () => $worker->on('', $callable),
+                'the before hook' => static fn () => $worker->before($callable),
+                'the after hook' => static fn () => $worker->after($callable),
+                'the onFailure hook' => static fn () => $worker->onFailure($callable),
+                'the onFailed hook' => static fn () => $worker->onFailed($callable),
+                'log' => fn () => new Worker($this->client, ['q'], log: $callable),
+                'report' => fn () => new Worker($this->client, ['q'], report: $callable),
+            ];
+            foreach ($refused as $what => $call) {
+                $error = $this->thrownBy(InvalidArgumentException::class, $call);
+                self::assertStringStartsWith("{$what} must not yield", $error->getMessage());
+            }
+        }
+        // Nothing of it was taken.
+        $this->thrownBy(InvalidArgumentException::class, $worker->run(...));
+    }
+
+    public function testAGeneratorThatAHandlerGivesIsAFailure(): void
+    {
+        $lines = [];
+        $ran = 0;
+        $yields = static function () use (&$ran): \Generator {
+            $ran++;
+            yield 'secret';
+        };
+        $worker = $this->worker(3, $lines)->on('n', static fn () => $yields())->on('result', static fn () => $yields());
+        $worker->on('hooked', static function () use (&$ran): void {
+            $ran++;
+        })->before(static fn (Job $job) => $job->name === 'hooked' ? $yields() : null);
+        $ids = [];
+        foreach (['n', 'result', 'hooked'] as $name) {
+            $ids[] = $this->queue->push(1, name: $name, maxRetries: 0, resultTtl: $name === 'result' ? 60 : null);
+        }
+        $report = $worker->run();
+        self::assertSame([0, 3, 0], [$report['acked'], $report['failed'], $ran]);
+        foreach (['the handler', 'the handler', 'the before hook'] as $at => $what) {
+            self::assertStringContainsString("failed for good: {$what} gave a generator", $lines[$at]);
+            self::assertStringContainsString('gave a generator', (string) $this->queue->find($ids[$at])?->error);
+        }
+    }
+
+    public function testAGeneratorThatAHookGivesIsSaid(): void
+    {
+        $lines = [];
+        $yields = static fn () => (static fn () => yield 1)();
+        $worker = $this->worker(2, $lines)->on('works', static fn () => 1);
+        $worker->on('fails', static fn () => throw new \DomainException());
+        $worker->after($yields)->onFailure($yields)->onFailed($yields);
+        $this->queue->push(1, id: 'a', name: 'works');
+        $this->queue->push(1, id: 'b', name: 'fails', maxRetries: 0);
+        $report = $worker->run();
+        self::assertSame([1, 1], [$report['acked'], $report['failed']]);
+        foreach (['after' => 'a (works', 'onFailure' => 'b (fails', 'onFailed' => 'b (fails'] as $hook => $job) {
+            $job = str_replace(' ', "' ", $job);
+            $said = "{$hook} for job '{$job}, attempt 1) of queue 'q': the {$hook} hook gave a generator";
+            self::assertStringContainsString($said, implode("\n", $lines));
+        }
+    }
+
+    public function testANameHasOneHandler(): void
+    {
+        $worker = $this->worker();
+        foreach (["the name 'n'" => 'n', "the name '5'" => '5', 'jobs without a name' => ''] as $said => $name) {
+            $worker->on((string) $name, static fn () => 1);
+            $second = static fn () => $worker->on((string) $name, static fn () => 2);
+            $error = $this->thrownBy(InvalidArgumentException::class, $second);
+            self::assertStringContainsString("a handler for {$said} already", $error->getMessage());
+        }
+    }
+
+    public function testRestartOnRefusesWhatIsNoException(): void
+    {
+        $refused = [
+            ['there is no class int', 5],
+            ['there is no class null', null],
+            ['there is no class stdClass', new \stdClass()],
+            ["there is no class 'No\\Such\\Exception'", 'No\Such\Exception'],
+            ["there is no class ''", ''],
+            ["'stdClass' is none", \stdClass::class],
+        ];
+        foreach ($refused as [$said, $class]) {
+            $call = fn () => $this->worker()->restartOn([\PDOException::class, $class]);
+            $error = $this->thrownBy(InvalidArgumentException::class, $call);
+            self::assertStringContainsString($said, $error->getMessage());
+        }
+    }
+
+    public function testRestartOnMeansOneClassAndNotAllOfItsShortName(): void
+    {
+        eval('namespace Acme {
+            class Exception extends \Exception {}
+            class PDOException extends Exception {}
+            class RuntimeException extends \Exception {}
+            interface Gone extends \Throwable {}
+            class GoneAway extends \Exception implements Gone {}
+        }
+        namespace Other { class PDOException extends \Exception {} }');
+        $ends = function (string $named, string $thrown): bool {
+            $this->queue->pushMany(array_fill(0, 2, ['data' => 1, 'name' => 'n', 'maxRetries' => 0]));
+            $worker = $this->worker(2)->restartOn([$named]);
+            $failed = $worker->on('n', static fn () => throw new $thrown('gone'))->run()['failed'];
+            $this->queue->purge('ready');
+            return $failed === 1;
+        };
+        self::assertFalse($ends('Acme\Exception', 'DomainException'));
+        self::assertTrue($ends('Acme\Exception', 'Acme\PDOException'));
+        self::assertFalse($ends('Acme\PDOException', 'Other\PDOException'));
+        self::assertTrue($ends('PDOException', 'Other\PDOException'));
+        self::assertTrue($ends('pdoexception', 'Other\PDOException'));
+        self::assertFalse($ends('RuntimeException', 'Acme\RuntimeException'));
+        self::assertTrue($ends('RuntimeException', 'UnexpectedValueException'));
+        self::assertTrue($ends('Acme\Gone', 'Acme\GoneAway'));
+        self::assertTrue($ends('Throwable', 'DomainException'));
+    }
+
+    /** @param list<string> $lines */
+    private function worker(?int $maxJobs = null, array &$lines = []): Worker
+    {
+        $log = static function (string $line) use (&$lines): void {
+            $lines[] = $line;
+        };
+        return new Worker($this->client, ['q'], maxJobs: $maxJobs, log: $log);
+    }
+}
