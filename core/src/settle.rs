@@ -13,7 +13,7 @@ use crate::session::CallNumber;
 use crate::time::Millis;
 
 /// A call that settles takes no more once it has so many bytes of results.
-pub(crate) const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 
 /// What becomes of an outcome on a server without memory, for a log.
 pub(crate) const NOT_KEPT: &str = "its result, or the data that a failure hook changed, was not kept: the server has no memory left, \
@@ -215,6 +215,16 @@ impl Decided {
     /// Does the job fail for good without a hook that was called?
     pub(crate) fn is_unheard(&self) -> bool {
         matches!(self.row, Row::Other { verb: Verb::Unheard, .. })
+    }
+
+    /// Of results, errors and records.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        match &self.row {
+            Row::Ack { result } => result.as_ref().map_or(0, |(_, value)| value.as_bytes().len()),
+            Row::Other { error, rewritten, .. } => {
+                error.len() + rewritten.as_ref().map_or(0, |(_, record)| record.len())
+            }
+        }
     }
 
     /// Writes it down for the next call.

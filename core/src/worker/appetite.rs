@@ -1,8 +1,8 @@
-//! How many bytes of jobs a worker asks for in one call. Pure: nothing here reads a clock.
+//! How many bytes of jobs a worker asks for in one call, and how many of outcomes it sends in one. Pure: nothing here reads a clock.
 //!
 //! The leases of a reply count from the moment at which the server sends it. Over a slow line the largest reply would bring jobs
-//! whose leases are nearly over, and hold up the renewals behind it. Where one job alone takes so long, the leases that are asked
-//! for next are longer by as much.
+//! whose leases are nearly over, and hold up the renewals behind it. So would the largest call that tells outcomes. Where one job
+//! alone takes so long, the leases that are asked for next are longer by as much.
 
 use std::time::Duration;
 
@@ -12,8 +12,10 @@ use crate::reserve::MAX_RESERVE_BYTES;
 const FIRST: usize = 256 * 1024;
 /// Less is not asked for: smaller jobs than this come together even over the slowest line.
 const LEAST: usize = 16 * 1024;
-/// A reply that takes longer is too large.
-const LONG: Duration = Duration::from_millis(500);
+/// What a call carries of outcomes at first: results are small as a rule.
+const FIRST_UPLOAD: usize = 64 * 1024;
+/// A call that takes longer is too large.
+pub(super) const LONG: Duration = Duration::from_millis(500);
 /// One that is as large as asked for and takes no longer lets the next one be larger: as large as the first, or the largest.
 const RATHER_SHORT: Duration = Duration::from_millis(375);
 const SHORT: Duration = Duration::from_millis(250);
@@ -34,7 +36,12 @@ impl Default for Appetite {
 }
 
 impl Appetite {
-    /// The most bytes to ask for.
+    /// For what is sent.
+    pub(super) fn for_uploads() -> Self {
+        Self { bytes: FIRST_UPLOAD, late_by: Duration::ZERO }
+    }
+
+    /// The most bytes to ask for, or to send.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -44,8 +51,8 @@ impl Appetite {
         self.late_by
     }
 
-    /// A reply with so many bytes of records took this long: less the next time, or more if it was a large part of what was
-    /// asked for. One that took long and brought nothing may have been cut off again and again until the leases were over.
+    /// A reply or a call with so many bytes of records took this long: less the next time, or more if it was a large part of
+    /// what might be. One that took long and brought nothing may have been cut off again and again until the leases were over.
     pub(super) fn learn(&mut self, bytes: usize, took: Duration, lease: Duration) {
         if bytes == 0 {
             if took > LONG {

@@ -159,7 +159,7 @@ impl Desk {
                 calls: 0,
                 asked: 0,
                 being_told: 0,
-                lanes: settings.queues.iter().map(|_| Lane::default()).collect(),
+                lanes: settings.queues.iter().map(|_| Lane::new()).collect(),
                 silent: 0,
                 outcomes: 0,
                 oldest_outcome: None,

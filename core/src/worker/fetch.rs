@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
 
 use super::WorkerSettings;
-use super::appetite::Appetite;
+use super::appetite::{self, Appetite};
 use super::desk::{Batch, Desk, Outage, Step, Want};
 use super::past::Past;
 use super::wakes::Wakes;
@@ -59,7 +59,7 @@ struct Answered {
     index: usize,
     want: usize,
     promise: u64,
-    batch: Batch,
+    batch: Arc<Batch>,
     took: Duration,
     reply: Result<Option<ReserveReply>, Error>,
 }
@@ -80,6 +80,8 @@ struct Lane {
     limited: bool,
     /// Its last call for jobs brought all that was asked for: the next may go out before it is answered.
     has_plenty: bool,
+    /// How long its last call took: a second one beside a long one would only hold up the renewals behind both.
+    last_call: Duration,
     /// Its last call for jobs brought none, and there was none to be had.
     is_empty: bool,
     calls: usize,
@@ -108,6 +110,7 @@ impl Fetcher {
                 trust: Trust::default(),
                 limited: false,
                 has_plenty: false,
+                last_call: Duration::ZERO,
                 is_empty: false,
                 calls: 0,
                 heard_at: now,
@@ -279,14 +282,13 @@ impl Fetcher {
     }
 
     fn start(&mut self, index: usize, want: usize) {
-        let mut batch = self.desk.begin_call(index, want);
+        let lease = self.lease.saturating_add(self.lanes[index].appetite.lateness());
+        let batch = self.desk.begin_call(index, want, Some(lease));
         let lane = &mut self.lanes[index];
         if lane.calls == 0 {
             lane.heard_at = Instant::now();
         }
         lane.calls += 1;
-        let lease = self.lease.saturating_add(lane.appetite.lateness());
-        batch.lease = Some(lease);
         lane.woken_at.take_if(|_| want > 0);
         let call = ReserveCall {
             want,
@@ -308,9 +310,10 @@ impl Fetcher {
     fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
         let Answered { index, want, promise, batch, took, reply } = answered
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
-        self.desk.end_call(index, want, &batch);
+        self.desk.end_call(index, want, &batch, took);
         let lane = &mut self.lanes[index];
         lane.calls -= 1;
+        lane.last_call = took;
         lane.heard_at = Instant::now();
         if lane.silent_since.take().is_some() {
             self.desk.speaks_again(index);
@@ -436,7 +439,8 @@ impl Lane {
     }
 
     fn takes_a_call(&self) -> bool {
-        !self.is_silent() && (self.calls == 0 || (self.has_plenty && self.calls < CALLS_AT_ONCE))
+        let takes_two = self.has_plenty && self.last_call <= appetite::LONG;
+        !self.is_silent() && (self.calls == 0 || (takes_two && self.calls < CALLS_AT_ONCE))
     }
 }
 
@@ -545,7 +549,7 @@ mod tests {
         let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
         let mut fetcher = Fetcher::new(&client, &settings, Arc::new(Desk::new(&settings))).unwrap();
         for (is_woken, looks_again) in [(false, false), (true, true)] {
-            let batch = fetcher.desk.begin_call(0, 1);
+            let batch = fetcher.desk.begin_call(0, 1, None);
             fetcher.lanes[0].calls = 1;
             fetcher.lanes[0].woken_at = is_woken.then(Instant::now);
             let nothing = ReserveReply {

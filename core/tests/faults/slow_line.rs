@@ -136,3 +136,49 @@ async fn a_large_push_over_a_slow_line_is_no_silence() {
     push(&queue, 1, 900_000).await;
     assert_eq!(server.queue("orders").counts().await.unwrap().ready, 1);
 }
+
+/// The lease of a job that has ended is kept until the server has its outcome, however long that takes: else the other worker
+/// would find jobs that a dead worker had started.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_large_results_are_slow_to_send_run_once() {
+    const JOBS: usize = 20;
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let job = NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE);
+    queue.push_many(std::iter::repeat_n(job, JOBS), |_| ()).await.unwrap();
+    let (runs, stop) = (Arc::new(Mutex::new(Vec::new())), watch::Sender::new(false));
+    let line = SlowLine::before(server.port(), Line::MOBILE);
+    let mut workers = Vec::new();
+    for (client, concurrency) in [(line.builder().build().unwrap(), JOBS), (server.client(), 1)] {
+        let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
+        let worker = Worker::builder(client)
+            .queue(queue.name(), 1)
+            .concurrency(concurrency)
+            .lease(Duration::from_secs(4))
+            .handler("large", move |job: Job<String>, _| {
+                seen.lock().unwrap().push(job.id().to_owned());
+                async move { Ok::<_, Failure>("r".repeat(60_000)) }
+            });
+        workers.push(tokio::spawn(worker.run_until(async move {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        })));
+        // The far one takes them all, and the near one waits for what it loses.
+        support::eventually_within(A_WHILE, "the far worker has run them", || async {
+            runs.lock().unwrap().len() >= JOBS
+        })
+        .await;
+    }
+    support::eventually_within(A_WHILE, "all jobs are done", || async {
+        let counts = queue.counts().await.unwrap();
+        counts.ready + counts.delayed + counts.reserved == 0
+    })
+    .await;
+    stop.send_replace(true);
+    for worker in workers {
+        worker.await.unwrap().unwrap();
+    }
+    let failed = queue.peek(duly::State::Failed, 0, JOBS).await.unwrap();
+    let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.error).collect();
+    assert_eq!(failed, [""; 0]);
+    assert_eq!(runs.lock().unwrap().len(), JOBS, "runs");
+}

@@ -50,6 +50,9 @@ async fn worker_process() {
         .lease(LEASE)
         .concurrency(concurrency)
         .any_handler(|job: Job<u32>, _: Context| async move {
+            if job.data > 1 {
+                tokio::time::sleep(Duration::from_millis(u64::from(job.data))).await;
+            }
             if job.id() == POISON {
                 std::process::abort();
             }
@@ -98,6 +101,24 @@ async fn a_job_that_kills_its_workers_fails_alone() {
             "{concurrency} handlers: {deaths} workers died of a job with {max_retries} retries; {jobs} others were acked"
         );
     }
+}
+
+/// An innocent job may run beside it and be charged once; its last run has no suspect beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_kills_its_workers_slowly_fails_alone() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let after = |id: &str, ms: u32| NewJob::new(&ms).unwrap().id(id).max_retries(1);
+    push(&queue, [after(POISON, 300)].into_iter().chain((0..8).map(|n| after(&format!("long{n}"), 700)))).await;
+    let mut deaths = 0;
+    while one_life(&server, 4).await {
+        deaths += 1;
+        assert!(deaths < 20, "it goes on for ever");
+    }
+    let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
+    let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.id).collect();
+    assert_eq!((failed, deaths), (vec![POISON], 3));
+    assert_eq!(total(&queue, "acked").await, 8);
 }
 
 async fn total(queue: &Queue, name: &str) -> u64 {

@@ -116,7 +116,7 @@ async fn each_way_into_failed_is_heard_of_once() {
     let was_last = |event: &WorkerEvent| matches!(event, WorkerEvent::Interrupted { job, is_last: true, .. } if job.id == timed_out);
     worker.until_event("the timeout says that it was the last", was_last).await;
     for (id, why) in
-        [(&dead, "its worker died"), (&timed_out, "longer than its timeout"), (&own, "its record has the error")]
+        [(&dead, "its worker died"), (&timed_out, "longer than its timeout"), (&own, "see its stored error")]
     {
         let is_it = |event: &WorkerEvent| {
             let about = matches!(event, WorkerEvent::Failed { job, .. } if job.id == *id);

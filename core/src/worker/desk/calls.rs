@@ -101,14 +101,15 @@ impl Desk {
         self.lock().fetcher_is_awake = true;
     }
 
-    /// A call to this queue that may bring `want` jobs: gives the outcomes for it.
-    pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize) -> Batch {
+    /// A call to this queue that may bring `want` jobs: gives the outcomes for it. `lease`: of what
+    /// it brings, if that is not the usual one.
+    pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize, lease: Option<Duration>) -> Arc<Batch> {
         let mut state = self.lock();
         // What was not told by the end is left to the end of the leases.
         let is_over = state.phase == Phase::Over;
         let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
-        batch.asked_at = Some(Instant::now());
+        (batch.asked_at, batch.lease) = (Some(Instant::now()), lease);
         state.count_call(lane, want, &batch.outcomes, true);
         if !state.lanes[lane].is_silent {
             state.outcomes -= batch.outcomes.len();
@@ -119,12 +120,18 @@ impl Desk {
         if state.outcomes == 0 {
             state.oldest_outcome = None;
         }
+        let batch = Arc::new(batch);
+        if batch.outcomes.len() > 0 {
+            state.lanes[lane].under_way.push(Arc::clone(&batch));
+        }
         batch
     }
 
-    /// It was answered, or given up.
-    pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Batch) {
-        self.lock().count_call(lane, want, &batch.outcomes, false);
+    /// It was answered after so long, or given up.
+    pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Arc<Batch>, took: Duration) {
+        let mut state = self.lock();
+        state.count_call(lane, want, &batch.outcomes, false);
+        state.lanes[lane].has_told(batch, took, self.lease);
     }
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told

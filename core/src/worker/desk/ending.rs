@@ -1,7 +1,7 @@
 //! What must end: runs whose timeout is over, jobs that were hoarded, and the worker.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -234,7 +234,13 @@ impl State {
 
     /// Jobs that were fetched ahead because others like them were short go back when these turn out to be long.
     pub(super) fn give_back_hoarded(&mut self, now: Instant, desk: &Desk) {
-        if self.running < self.concurrency || self.hoarded_at().is_none_or(|at| at > now) {
+        if self.hoarded_at().is_none_or(|at| at > now) {
+            return;
+        }
+        if self.running < self.concurrency {
+            if let Some(since) = now.checked_sub(HOARDED_AFTER) {
+                self.give_back_blocked(since);
+            }
             return;
         }
         let mut given_back = BTreeMap::<String, usize>::new();
@@ -249,7 +255,12 @@ impl State {
     }
 
     pub(super) fn give_back_fetched(&mut self) {
-        for index in std::mem::take(&mut self.fetched) {
+        let fetched = std::mem::take(&mut self.fetched);
+        self.give_back(fetched);
+    }
+
+    pub(super) fn give_back(&mut self, fetched: VecDeque<usize>) {
+        for index in fetched {
             if let Some(leased) = self.release_waiting(index) {
                 self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released);
             }

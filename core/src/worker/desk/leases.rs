@@ -3,19 +3,29 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Desk, Leased};
+use super::{Batch, Desk, Leased};
 use crate::registry::RunningJob;
 use crate::time::Millis;
 use crate::worker::event::Interruption;
 
 impl Desk {
-    /// The leases of a queue that are to be renewed: (id, token) of what waits and what runs. One that a handler settled and
-    /// works on is over.
+    /// The leases of a queue that are to be renewed: (id, token) of what waits, of what runs, and of what has ended, until the
+    /// server has answered to its outcome: a lease that ends before would be a crash to everybody else. One that a handler
+    /// settled and works on is over.
     pub(in crate::worker) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
         let state = self.lock();
         let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane);
-        let ours = of_lane.filter(|leased| !leased.is_interrupted() && !leased.job.is_settled());
-        ours.map(|leased| (leased.job.id().to_owned(), leased.job.token())).collect()
+        let ours =
+            of_lane.filter(|leased| !leased.is_interrupted() && !leased.job.is_settled()).map(|leased| &leased.job);
+        let queue = &state.lanes[lane];
+        let ended = queue
+            .under_way
+            .iter()
+            .map(|batch| &**batch)
+            .chain(&queue.batches)
+            .flat_map(Batch::settled_jobs)
+            .filter(|job| !job.is_settled());
+        ours.chain(ended).map(|job| (job.id().to_owned(), job.token())).collect()
     }
 
     /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
@@ -64,6 +74,69 @@ impl Desk {
         self.wake_executors(state, sure_again + lost);
         if sure_again > 0 && sure_until <= now {
             self.for_renewal[lane].notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::client::Client;
+    use crate::data::Data;
+    use crate::envelope::Envelope;
+    use crate::job::Job;
+    use crate::worker::WorkerSettings;
+    use crate::worker::desk::Taken;
+    use crate::worker::executor::{Ended, ExecutorShared};
+
+    fn desk_with(ids: &[&str]) -> Desk {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let queue = client.queue("orders").unwrap();
+        let job = |id: &&str| {
+            let mut envelope = Envelope::new(*id, Data::from_json("1", 10).unwrap());
+            envelope.result_ttl = Some(Millis::from_duration(Duration::from_secs(60)).unwrap());
+            Job::granted(envelope, 0, 16, &queue, false)
+        };
+        let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
+        desk.deliver(0, &Batch::default(), ids.iter().map(job).collect(), &[]);
+        desk
+    }
+
+    fn run_one(desk: &Desk, result: &str) {
+        let executor = Arc::new(ExecutorShared::new(0));
+        let Taken::Run(run) = desk.take_within(&executor, Duration::ZERO) else { panic!("there is none") };
+        let result = Some(Data::from_json(format!("\"{result}\""), usize::MAX).unwrap());
+        desk.finish(&run, Ended::done(result), true).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_renewed_until_the_server_has_answered_to_the_outcome() {
+        let desk = desk_with(&["a"]);
+        let ours = vec![("a".to_owned(), 16)];
+        assert_eq!(desk.leases(0), ours);
+        run_one(&desk, "");
+        assert_eq!(desk.leases(0), ours, "its outcome waits for a call");
+        let batch = desk.begin_call(0, 0, None);
+        assert_eq!(desk.leases(0), ours, "its outcome is under way");
+        desk.end_call(0, 0, &batch, Duration::ZERO);
+        desk.answered("orders", &batch, &[true]);
+        assert_eq!(desk.leases(0), []);
+    }
+
+    #[tokio::test]
+    async fn a_call_carries_no_more_results_than_the_line_is_good_for() {
+        let large = "r".repeat(40_000);
+        for (took, then) in [(Duration::from_millis(1), [3, 0]), (Duration::from_secs(3), [1, 1])] {
+            let desk = desk_with(&["a", "b", "c", "d", "e"]);
+            (0..2).for_each(|_| run_one(&desk, &large));
+            let call = desk.begin_call(0, 0, None);
+            assert_eq!(call.outcomes.len(), 1, "64 KiB at most, before anything is known");
+            desk.end_call(0, 0, &call, took);
+            (0..2).for_each(|_| run_one(&desk, &large));
+            assert_eq!([0, 1].map(|_| desk.begin_call(0, 0, None).outcomes.len()), then, "the first took {took:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::queue::MAX_BATCH;
 use crate::retry::{Next, Outcome};
 use crate::script::{Outcomes, Verb};
-use crate::settle::{Decided, MAX_RESULT_BYTES, Settlement};
+use crate::settle::{Decided, Settlement};
 use crate::time::Millis;
 use crate::worker::event::{AboutJob, WorkerEvent};
 
@@ -38,6 +38,12 @@ impl Batch {
     /// How many jobs it says of that they start.
     pub(super) fn starts(&self) -> usize {
         self.others.iter().filter(|(noted, _)| matches!(noted, Noted::Started(_))).count()
+    }
+
+    /// What it settles. A job whose start it notes is still leased, and none of its rows settles it.
+    pub(super) fn settled_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        let others = self.others.iter().filter(|(noted, _)| !matches!(noted, Noted::Started(_)));
+        self.acked.iter().chain(others.filter_map(|(_, job)| job.as_ref()))
     }
 
     /// None if its record could not be decoded.
@@ -111,7 +117,7 @@ impl State {
 
     /// Notes an outcome for the next call to its queue.
     pub(super) fn note_decided(&mut self, lane: usize, job: &Arc<Job>, decided: Decided) -> Next {
-        let batch = self.open_batch(lane);
+        let batch = self.open_batch(lane, decided.payload_bytes());
         let next = decided.next;
         batch.has_unheard |= decided.is_unheard();
         decided.add_to(&mut batch.outcomes, job);
@@ -126,7 +132,7 @@ impl State {
 
     /// Notes what is said of a job that no policy decides about.
     pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, noted: Noted) {
-        let batch = self.open_batch(lane);
+        let batch = self.open_batch(lane, 0);
         batch.outcomes.other(verb, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
         batch.others.push((noted, Some(Arc::clone(job))));
         self.count_outcome(lane, Instant::now());
@@ -134,17 +140,21 @@ impl State {
 
     /// Notes a job whose record cannot be decoded as failed.
     pub(super) fn note_undecodable(&mut self, lane: usize, id: &[u8], token: u64, reason: &str) {
-        let batch = self.open_batch(lane);
+        let batch = self.open_batch(lane, reason.len());
         batch.outcomes.other(Verb::Unheard, id, token, None, 0, reason, None);
         batch.others.push((Noted::Failed, None));
         batch.has_unheard = true;
         self.count_outcome(lane, Instant::now());
     }
 
-    fn open_batch(&mut self, lane: usize) -> &mut Batch {
+    /// The batch that takes an outcome with so many bytes of results, errors and records.
+    fn open_batch(&mut self, lane: usize, bytes: usize) -> &mut Batch {
+        let most = self.lanes[lane].uploads.bytes();
         let batches = &mut self.lanes[lane].batches;
-        let is_full =
-            |outcomes: &Outcomes| outcomes.len() >= OUTCOMES_A_CALL || outcomes.payload_bytes() >= MAX_RESULT_BYTES;
+        let is_full = |outcomes: &Outcomes| {
+            let there = outcomes.payload_bytes();
+            outcomes.len() >= OUTCOMES_A_CALL || (there > 0 && there.saturating_add(bytes) > most)
+        };
         if batches.back().is_none_or(|batch| is_full(&batch.outcomes)) {
             batches.push_back(Batch::default());
         }

@@ -1,17 +1,23 @@
 //! Queues whose node says nothing: what waits for their answers holds up no other queue.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::outcomes::Batch;
 use super::{Desk, Leased, State};
 use crate::script::Outcomes;
+use crate::worker::appetite::Appetite;
 
 /// What the desk keeps of one queue.
 #[derive(Default)]
 pub(super) struct Lane {
     /// Outcomes that wait for a call.
     pub(super) batches: VecDeque<Batch>,
+    /// Outcomes that are on their way to the server.
+    pub(super) under_way: Vec<Arc<Batch>>,
+    /// How many bytes of outcomes a call may carry.
+    pub(super) uploads: Appetite,
     /// Calls under way, and how many jobs they may bring.
     pub(super) calls: usize,
     pub(super) asked: usize,
@@ -20,6 +26,18 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    pub(super) fn new() -> Self {
+        Self { uploads: Appetite::for_uploads(), ..Self::default() }
+    }
+
+    /// A call that took these outcomes along was answered after so long, or given up.
+    pub(super) fn has_told(&mut self, batch: &Arc<Batch>, took: Duration, lease: Duration) {
+        self.under_way.retain(|other| !Arc::ptr_eq(other, batch));
+        if batch.outcomes.payload_bytes() > 0 {
+            self.uploads.learn(batch.outcomes.payload_bytes(), took, lease);
+        }
+    }
+
     fn outcomes(&self) -> usize {
         self.batches.iter().map(|batch| batch.outcomes.len()).sum()
     }
@@ -116,9 +134,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
     use super::*;
     use crate::client::Client;
     use crate::data::Data;
@@ -144,13 +159,13 @@ mod tests {
     #[tokio::test]
     async fn what_a_silent_queue_was_asked_for_keeps_no_executor_from_the_others() {
         let (desk, queue) = desk();
-        let waits = desk.begin_call(0, 1);
+        let waits = desk.begin_call(0, 1, None);
         assert!(matches!(desk.next_step(true), Step::Sleep { .. }), "the only executor is promised to the first queue");
         desk.falls_silent(0);
         assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
-        let answered = desk.begin_call(1, 1);
-        desk.end_call(1, 1, &answered);
-        desk.end_call(0, 1, &waits);
+        let answered = desk.begin_call(1, 1, None);
+        desk.end_call(1, 1, &answered, Duration::ZERO);
+        desk.end_call(0, 1, &waits, Duration::ZERO);
         desk.speaks_again(0);
         assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
 
@@ -168,7 +183,7 @@ mod tests {
         let executor = Arc::new(ExecutorShared::new(0));
         desk.deliver(0, &Batch::default(), vec![job(&queue, "a1")], &[]);
         let Taken::Run(run) = desk.take_within(&executor, Duration::ZERO) else { panic!("it may start") };
-        let waits = desk.begin_call(0, 1);
+        let waits = desk.begin_call(0, 1, None);
         desk.falls_silent(0);
         desk.finish(&run, Ended::DONE, true).unwrap();
         assert!(matches!(desk.next_step(false), Step::Sleep { .. }), "there is nobody to tell");
@@ -176,16 +191,16 @@ mod tests {
         // It is not forgotten by a stop.
         desk.stop(Duration::ZERO);
         assert!(matches!(desk.next_step(false), Step::Sleep { .. }));
-        desk.end_call(0, 1, &waits);
+        desk.end_call(0, 1, &waits, Duration::ZERO);
         desk.speaks_again(0);
         assert!(matches!(desk.next_step(false), Step::Call { .. }));
-        let told = desk.begin_call(0, 0);
+        let told = desk.begin_call(0, 0, None);
         assert_eq!(told.outcomes.len(), 1);
         let outage = Outage::of_call(&desk);
         outage.failed(&Error::new(ErrorKind::Timeout, "no answer"));
         let (other, farewell) = (Batch::default(), Duration::from_secs(60));
         assert!(!desk.is_hopeless(&other, farewell), "another call would end the worker, and this one with it");
-        desk.end_call(0, 0, &told);
+        desk.end_call(0, 0, &told, Duration::ZERO);
         assert!(desk.is_hopeless(&other, farewell));
         assert!(matches!(desk.next_step(false), Step::Over));
     }

@@ -2,7 +2,8 @@
 //!
 //! - A *suspect* is a job that a worker died with. It may be what killed it, so its start is noted just before its run, when an
 //!   executor is free for it, and no other suspect is started until that run has ended, or has gone on for a while. So when
-//!   the worker dies now, the job that pays is the one that ran.
+//!   the worker dies now, the job that pays is the one that ran. A suspect that one more charge sends to `failed` runs
+//!   with no other suspect beside it, from its start to its end: what kills slowly takes none with it.
 //! - A job without retries must not run twice: its start is noted before its handler runs, from the first time on. Those that
 //!   are next are noted together, as each would else cost a round trip.
 //!
@@ -142,11 +143,37 @@ impl State {
         if self.starts.suspects == 0 || self.running >= self.concurrency {
             return None;
         }
-        match self.leased_in_turn() {
-            None => Some(now),
-            Some(leased) if leased.run.is_none() && self.is_stuck(leased, now) => Some(now),
-            Some(leased) => leased.run.as_ref().map(|run| run.started + ALONE),
+        let in_turn = self.leased_in_turn();
+        if in_turn.is_some_and(|leased| leased.run.is_none() && !self.is_stuck(leased, now)) {
+            return None;
         }
+        let mut beside = self.leased.iter().flatten().filter(|leased| leased.is_running_suspect()).peekable();
+        if beside.peek().is_none() {
+            return Some(now);
+        }
+        let mut waiting = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let next = waiting.find(|leased| leased.start == Start::Suspect && self.may_be_noted(leased, now))?;
+        if next.is_at_its_last_run() || beside.any(Leased::is_at_its_last_run) {
+            return None;
+        }
+        Some(in_turn.and_then(|leased| leased.run.as_ref()).map_or(now, |run| run.started + ALONE))
+    }
+
+    /// Suspects that must run alone, and wait since then for others that run: another worker may have none.
+    pub(super) fn give_back_blocked(&mut self, since: Instant) {
+        if self.starts.suspects == 0 || !self.leased.iter().flatten().any(Leased::is_running_suspect) {
+            return;
+        }
+        let is_blocked = |leased: &Leased| {
+            leased.start == Start::Suspect
+                && leased.is_at_its_last_run()
+                && leased.fetched_at <= since
+                && leased.sure_until > since
+        };
+        let blocked = |&index: &usize| self.leased[index].as_ref().is_some_and(is_blocked);
+        let (back, fetched) = std::mem::take(&mut self.fetched).into_iter().partition(blocked);
+        self.fetched = fetched;
+        self.give_back(back);
     }
 
     /// When to look again whether starts are to be noted.
@@ -244,6 +271,17 @@ impl State {
     }
 }
 
+impl Leased {
+    fn is_running_suspect(&self) -> bool {
+        self.run.is_some() && !self.is_interrupted() && self.start == Start::Noted { suspect: true }
+    }
+
+    /// Does one more failure or crash send it to `failed`?
+    fn is_at_its_last_run(&self) -> bool {
+        self.job.envelope.attempts >= self.job.envelope.max_attempts
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,8 +327,8 @@ mod tests {
 
     /// A call that tells what waits to be told, and its answer; gives how many starts it told.
     fn tell(desk: &Desk, lane: usize) -> usize {
-        let batch = desk.begin_call(lane, 0);
-        desk.end_call(lane, 0, &batch);
+        let batch = desk.begin_call(lane, 0, None);
+        desk.end_call(lane, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &vec![true; batch.outcomes.len()]);
         batch.starts()
     }
@@ -305,8 +343,8 @@ mod tests {
                 desk.finish(&run, Ended::DONE, true).unwrap();
             }
             let _ = desk.next_step(false);
-            let batch = desk.begin_call(0, 0);
-            desk.end_call(0, 0, &batch);
+            let batch = desk.begin_call(0, 0, None);
+            desk.end_call(0, 0, &batch, Duration::ZERO);
             let flags = vec![true; batch.outcomes.len()];
             desk.answered("orders", &batch, &flags);
             if ran.len() == ran_before && flags.is_empty() {
@@ -402,7 +440,7 @@ mod tests {
         desk.deliver(0, &Batch::default(), without_retries(&queue, &["a1"]), &[]);
         desk.deliver(0, &Batch::default(), vec![named(&queue, "a2", true)], &[]);
         let _ = desk.next_step(false);
-        let on_its_way = desk.begin_call(0, 0);
+        let on_its_way = desk.begin_call(0, 0, None);
         assert_eq!(on_its_way.starts(), 2);
         desk.deliver(1, &Batch::default(), without_retries(&queue, &["b1"]), &[]);
         desk.deliver(1, &Batch::default(), vec![named(&queue, "b2", true), named(&queue, "b3", false)], &[]);
@@ -417,7 +455,7 @@ mod tests {
             desk.finish(&run, Ended::DONE, true).unwrap();
         }
 
-        desk.end_call(0, 0, &on_its_way);
+        desk.end_call(0, 0, &on_its_way, Duration::ZERO);
         desk.speaks_again(0);
         desk.answered("a", &on_its_way, &[true; 2]);
         assert_eq!(run_all(&desk, &executor), ["a1", "a2"]);
