@@ -317,7 +317,7 @@ final class WorkerTest extends ServerTestCase
         try {
             $program = new Program($server, 'w:', '
                 $short = new Duly\Client(' . var_export($server->url(), true) . ', "w:");
-                $worker = new Duly\Worker($short, ["other", "q"], log: "say", maxJobs: 1);
+                $worker = new Duly\Worker($short, ["other", "q"], log: "say", maxJobs: 2);
                 $worker->on("n", function (mixed $data) { say("ran $data"); });
                 $before = getrusage();
                 say("ready");
@@ -330,7 +330,11 @@ final class WorkerTest extends ServerTestCase
             $program->hear('the worker keeps trying');
             usleep(700000);
             $server->start();
-            (new Client($server->url(), 'w:'))->queue('q')->push('after all', name: 'n');
+            $queue = (new Client($server->url(), 'w:'))->queue('q');
+            $queue->push('after all', name: 'n');
+            // Of all queues: one that ended before would not say it of the other queue.
+            $program->hear('the server answers again');
+            $queue->push('the last', name: 'n');
             self::assertSame(0, $program->end());
             self::assertSame(1, substr_count($program->said(), 'keeps trying'), $program->said());
             self::assertSame(1, substr_count($program->said(), 'the server answers again'));
