@@ -484,6 +484,33 @@ def test_the_log_is_configured_by_the_app_or_a_file(
     assert ("serving" in said) == ("--log-level" not in arguments)
 
 
+def test_a_log_that_raises_ends_neither_workers_nor_their_supervisor(
+    start: Start, environment: dict[str, str], tmp_path: Path
+) -> None:
+    app = """
+import logging
+
+class Raises(logging.Filter):
+    def filter(self, record):
+        raise KeyError("request_id")
+
+logging.basicConfig(level="INFO")
+logging.getLogger().handlers[0].addFilter(Raises())
+"""
+    (tmp_path / "shop.py").write_text(app + textwrap.dedent(APP))
+    dies = [sys.executable, "-c", "import shop; shop.die.push(); shop.break_.push()"]
+    subprocess.run(dies, cwd=tmp_path, env=environment, check=True)
+    worker = start("worker", "shop", "--processes", "2", "--lease", "0.3")
+    queue = duly.Client(environment["URL"], prefix=environment["PREFIX"]).queue("orders")
+    until(lambda: queue.counts().failed == 2, "a job did not fail")
+    worker.terminate()
+    out, said = worker.communicate(timeout=30)
+    assert worker.returncode == 0, said
+    for line in ("duly: serving orders", "another starts in", "of queue orders failed for good: ValueError at "):
+        assert line in out + said
+    assert "(logging it raised KeyError at " in out + said
+
+
 def test_messages_are_logged_for_who_asks(start: Start, environment: dict[str, str], tmp_path: Path) -> None:
     assert "ValueError: no such order" in log_of(start, environment, tmp_path, "", "--log-errors", "full")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import logging
 import sys
 import time
@@ -275,6 +276,41 @@ def test_the_event_loop_goes_on_until_the_worker_ends_it(
     failed = 0 if end in (in_a_callback, by_a_stop) else 1
     assert (reports[0].acked, reports[0].failed) == (3 - failed, failed)
     assert caplog.text.count("stopped the worker's event loop, which goes on: ") == 1
+
+
+def test_a_run_that_is_cancelled_before_it_begins_fails_as_others_do(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[tuple[object, str]] = []
+
+    class Hears(duly.Middleware):
+        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:
+            failures.append((duly.current_job().data, type(failure.raised).__name__))
+            assert job.data == "cancelled"
+
+    worker = duly.Worker(client, ["q"], concurrency=2, middleware=[Hears()])
+
+    @worker.on("cancels")
+    async def cancels(_job: duly.Job) -> None:
+        while True:
+            for task in asyncio.all_tasks():
+                coroutine: Any = task.get_coro()
+                if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                    task.cancel()
+                    return
+            await asyncio.sleep(0)
+
+    @worker.on("cancelled")
+    async def cancelled(_job: duly.Job) -> None:
+        raise AssertionError
+
+    queue.push("cancels", name="cancels")
+    pushed = queue.push("cancelled", name="cancelled", max_retries=0)
+    with running(worker) as reports:
+        until(lambda: empty(queue), "a job stays")
+    assert failures == [("cancelled", "CancelledError")]
+    assert (reports[0].acked, reports[0].failed) == (1, 1)
+    assert f"job {pushed} (cancelled, attempt 1) of queue q failed for good: CancelledError" in caplog.text
 
 
 def test_each_job_that_failed_elsewhere_is_heard_of_in_a_context_of_its_own(

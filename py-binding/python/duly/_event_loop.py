@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
-from duly._runs import check_result, running, tell
+from duly._runs import check_result, context_of, running, tell
 
 if TYPE_CHECKING:
     from duly._core import Executor, Job
@@ -96,7 +96,7 @@ class EventLoop:
         # the context variables.
         task = self._loop.create_task(self._run(executor, job, handler))
         self._running[executor.number] = (executor, task)
-        task.add_done_callback(lambda task: self._ended(executor, task))
+        task.add_done_callback(lambda task: self._ended(executor, job, task))
 
     async def _run(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
         runs = self._runs
@@ -110,7 +110,7 @@ class EventLoop:
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
             if runs.is_forked:
                 os._exit(1)
-            runs.settle(executor, job, runs.failed(job, error) if executor.leave() else "")
+            self._fail(executor, job, error)
         else:
             if runs.is_forked:
                 os._exit(0)  # the loop of such a child would take what wakes the parent's
@@ -118,10 +118,15 @@ class EventLoop:
                 runs.worked(job)
             runs.settle(executor, job)
 
-    def _ended(self, executor: Executor, task: asyncio.Task[None]) -> None:
-        if not task.cancelled():
-            task.exception()  # looked at
+    def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
+        self._runs.settle(executor, job, self._runs.failed(job, error) if executor.leave() else "")
+
+    def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
         del self._running[executor.number]
+        if error is not None and executor.job is not None:
+            # Cancelled before its first step, by a handler that cancels all tasks: it fails as one that has begun.
+            context_of(job).run(self._fail, executor, job, error)
         self._begin(executor, executor.take())
 
     def _cancel(self, number: int) -> None:

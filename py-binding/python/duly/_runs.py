@@ -35,14 +35,14 @@ def about(job: Job) -> dict[str, Any]:
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
 
 
-def tell(level: int, what: str, *args: Any, fields: dict[str, Any] | None = None) -> None:
+def tell(level: int, what: str, *args: Any, fields: dict[str, Any] | None = None, logger: logging.Logger = log) -> None:
     """Log it; what the program's own logging raises must end neither a run nor a thread of the worker."""
     try:
         try:
-            log.log(level, what, *args, extra=fields, stacklevel=2)
+            logger.log(level, what, *args, extra=fields, stacklevel=2)
         except KeyError:
             # A record factory of the program sets one of the fields.
-            log.log(level, what, *args, stacklevel=2)
+            logger.log(level, what, *args, stacklevel=2)
     except BaseException as error:  # noqa: BLE001 - filters and handlers may raise anything
         _pass_on(error)
         with suppress(BaseException):

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duly._runs import tell
 from duly.worker import SIGNALS
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 log = logging.getLogger("duly.supervisor")
+_tell = partial(tell, logger=log)
 
 FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
@@ -106,7 +109,9 @@ class Supervisor:
             pid, child.process = child.process.pid, None
             fatal = next((word for word, said in FATAL.items() if said == status), None)
             if fatal is not None and self._sources is None:
-                log.error("worker process %d met an error that no other process would be spared: all stop", pid)
+                _tell(
+                    logging.ERROR, "worker process %d met an error that no other process would be spared: all stop", pid
+                )
                 status = fatal
                 self._stop(signal.SIGTERM)
             if self._stopping_since is not None:
@@ -120,18 +125,22 @@ class Supervisor:
                 child.reloads_since, child.pause, child.start_at = None, _FIRST_PAUSE_S, 0.0
                 continue
             if self._sources is not None and status > 0 and lived < _QUICK_S:
-                log.error("worker process %d ended with status %d; waiting for a file to change", pid, status)
+                _tell(
+                    logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status
+                )
                 child.start_at = float("inf")
                 continue
             if status == 0:
                 child.pause, child.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
-                log.debug("worker process %d has run its jobs; another starts", pid)
+                _tell(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
                 continue
             child.pause = min(child.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
             pause = child.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
             child.start_at = time.monotonic() + pause
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            log.warning("worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause)
+            _tell(
+                logging.WARNING, "worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause
+            )
 
     def _handle_signals(self) -> None:
         while self._signals:
@@ -151,14 +160,14 @@ class Supervisor:
         for child in self._children:
             since = child.reloads_since if self._stopping_since is None else self._stopping_since
             if child.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
-                log.error("worker process %d did not end within its grace and is killed", child.process.pid)
+                _tell(logging.ERROR, "worker process %d did not end within its grace and is killed", child.process.pid)
                 child.process.kill()
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
             return
         self._sources = found
-        log.info("a Python file has changed: the workers start again")
+        _tell(logging.INFO, "a Python file has changed: the workers start again")
         for child in self._children:
             child.start_at = 0.0
             if child.process is not None:
