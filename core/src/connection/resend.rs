@@ -37,6 +37,9 @@ pub(super) struct Shared {
     pub(super) lost_waits: AtomicU32,
 }
 
+/// Who gave up after as long has waited for nothing, if not for the whole deadline.
+const IN_VAIN: Duration = Duration::from_millis(500);
+
 /// Why a call got no answer that its caller wanted.
 struct GaveUp {
     error: Error,
@@ -110,7 +113,9 @@ impl Shared {
                 _ => {}
             }
             if !may_have_run && self.is_final(&trouble) {
-                return Err(GaveUp::at_once(*trouble.error));
+                // A host that swallows what is sent to it is found out by waiting; one that refuses says so at once.
+                let out_of_time = trouble.error.kind() == ErrorKind::Unreachable && started.elapsed() >= IN_VAIN;
+                return Err(GaveUp { error: *trouble.error, out_of_time });
             }
             let redirected = matches!(&trouble.next, Next::Moved { to: Some(_), .. } | Next::Ask { to: Some(_) });
             redirects += u32::from(redirected);

@@ -118,3 +118,22 @@ fn endless_timeouts_are_none() {
         assert!(connection.wait_for_wake(0, b"w", Duration::from_millis(5)).await.is_ok());
     });
 }
+
+/// As a dead host or a firewall: the first client of a process waits until its connection times out, and the next calls do not.
+#[tokio::test]
+async fn a_host_that_swallows_connections_from_the_beginning_costs_one_wait() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Nobody accepts: when the queue of connections is full, the next ones get no answer.
+    let mut waiting = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+        waiting.push(stream);
+    }
+    let connection = for_requests(&format!("redis://{address}"), None);
+    let first = run_set_once(&connection, "k", "v").await.unwrap_err();
+    assert!(!is_at_once(&first), "{first}");
+    let next = run_set_once(&connection, "k", "v").await.unwrap_err();
+    assert!(is_at_once(&next), "{next}");
+}
