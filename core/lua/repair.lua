@@ -21,7 +21,7 @@ if mend == 'stale_total' then
   return 'done'
 end
 
---- include: clock, routing, delayed_member, examine_one, came_back, failed_set, wake
+--- include: clock, routing, delayed_member, examine_one, came_back, failed_set, note_unheard, wake
 -- ARGV: id, member of `delayed`, key, what the audit saw (15 texts), level, amount, distance from the list's end.
 local id, member, key = ARGV[first_item], ARGV[first_item + 1], ARGV[first_item + 2]
 for at, seen in ipairs(examine_one(id, member, key)) do
@@ -38,12 +38,14 @@ if mend == 'to_ready' then
 elseif mend == 'to_failed' then
   note_return(id, 1, 'undecodable record')
   enter_failed(id, own_key)
+  note_unheard(id)
 elseif mend == 'reclaim' then
   redis.call('ZREM', reserved, id)
   redis.call('HDEL', leases, id)
   redis.call('ZREM', places, id)
   if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
     enter_failed(id, own_key)
+    note_unheard(id)
   else
     redis.call('LPUSH', ready(own_level), id)
     wake_one()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::{self, Server};
 use duly::worker::{Context, Engine, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
-use duly::{NewJob, Queue, ReserveOptions, State};
+use duly::{AuditOptions, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -155,6 +155,22 @@ async fn what_cannot_be_read_is_told_of_by_its_id() {
     let queue = server.queue("orders");
     let id = queue.push(job("any")).await.unwrap().id().to_owned();
     server.redis_cli(&["HSET", "duly:{orders}:jobs", &id, "nonsense"]);
+    let worker = Working::start(&server);
+    let is_it = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, failed: None } if job.id == id);
+    worker.until_event("it is told", is_it).await;
+    nobody_waits(&server).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_audit_sends_to_failed_is_heard_of() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let id = queue.push(job("any")).await.unwrap().id().to_owned();
+    server.redis_cli(&["HSET", "duly:{orders}:jobs", &id, "{broken"]);
+    server.redis_cli(&["DEL", "duly:{orders}:ready:5"]);
+    queue.audit(AuditOptions::new().repair(true)).await.unwrap();
+    assert_eq!(queue.counts().await.unwrap().failed, 1);
     let worker = Working::start(&server);
     let is_it = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, failed: None } if job.id == id);
     worker.until_event("it is told", is_it).await;
