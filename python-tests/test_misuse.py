@@ -199,7 +199,7 @@ def test_a_second_handler_of_a_name_is_refused(name: str | None, client: duly.Cl
     worker = duly.Worker(client, ["q"])
     worker.on(name, first)
     worker.on(name, first)  # the same one again is no mistake
-    with pytest.raises(duly.InvalidArgumentError, match=f"there is a handler of {name!r} already"):
+    with pytest.raises(duly.InvalidArgumentError, match=f"there is a handler for {name!r} already"):
         worker.on(name, lambda _job: 1 / 0)
     queue.push(1, name=name, max_retries=0)
     with running(worker) as reports:

@@ -175,7 +175,7 @@ class Worker:
         def register(handler: AnyHandler) -> AnyHandler:
             check_function(handler, f"the handler of {name!r}")
             if self._handlers.get(name, handler) is not handler:
-                raise InvalidArgumentError(f"there is a handler of {name!r} already: a name has one")
+                raise InvalidArgumentError(f"there is a handler for {name!r} already: a name has one handler")
             self._handlers[name] = handler
             return handler
 
