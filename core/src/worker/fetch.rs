@@ -1,7 +1,7 @@
 //! The fetch loop: one script call settles what ended, promotes what is due, takes back what dead workers held, and fetches
 //! the next jobs. Between calls it sleeps until something is due, a push wakes it, or a handler ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
@@ -190,6 +190,8 @@ impl Fetcher {
         order.retain(|&index| !self.lanes[index].is_silent());
         let mut left = want;
         let now = Instant::now();
+        // Many queues may have the same silent node: a round waits for one of them.
+        let patience = (self.selection == Selection::Weighted).then(|| now + SILENT);
         if self.selection == Selection::Weighted
             && want.free == 0
             && self.lanes.iter().any(|lane| lane.waits_for_executor(now))
@@ -208,7 +210,7 @@ impl Fetcher {
             weights -= lane.weight as usize;
             let looks = wanted > 0 && lane.look_at <= Instant::now();
             if looks || self.desk.has_outcomes(index) {
-                left = left.less(self.call(index, wanted).await?);
+                left = left.less(self.call(index, wanted, patience).await?);
             }
             if self.selection == Selection::Strict {
                 // The next one's turn comes when this one was found empty, and what it gave is here.
@@ -223,8 +225,8 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Settles and fetches in one call. Gives how many jobs came, or are to come.
-    async fn call(&mut self, index: usize, want: usize) -> Result<usize, Error> {
+    /// Settles and fetches in one call. Gives how many jobs came, or are to come. Nobody waits for the answer beyond `patience`.
+    async fn call(&mut self, index: usize, want: usize, patience: Option<Instant>) -> Result<usize, Error> {
         let want = want.min(ReserveCall::MOST);
         if self.lanes[index].takes_a_call() {
             self.start(index, want);
@@ -232,22 +234,21 @@ impl Fetcher {
                 return Ok(want);
             }
         }
-        self.answer_of(index).await
+        self.answer_of(index, patience).await
     }
 
     /// Waits for one of the calls to this queue, but not for one that says nothing. Gives how many jobs came.
-    async fn answer_of(&mut self, index: usize) -> Result<usize, Error> {
-        loop {
+    async fn answer_of(&mut self, index: usize, patience: Option<Instant>) -> Result<usize, Error> {
+        // It may have fallen silent while another queue was waited for.
+        while !self.lanes[index].is_silent() {
             let silent_at = self.silent_at(index);
             let answered = tokio::select! {
                 answered = self.calls.join_next() => answered,
                 () = at(silent_at) => {
                     self.note_silence(Instant::now());
-                    if self.lanes[index].is_silent() {
-                        return Ok(0);
-                    }
                     continue;
                 }
+                () = at(patience) => return Ok(0),
             };
             let Some(answered) = answered else { return Ok(0) };
             let (of, granted) = self.take_answer(answered)?;
@@ -255,6 +256,7 @@ impl Fetcher {
                 return Ok(granted);
             }
         }
+        Ok(0)
     }
 
     /// When the others go on without this queue, if it says nothing.
@@ -276,7 +278,7 @@ impl Fetcher {
     async fn answers_of(&mut self, index: usize) -> Result<usize, Error> {
         let mut came = 0;
         while self.lanes[index].calls > 0 && !self.lanes[index].is_silent() {
-            came += self.answer_of(index).await?;
+            came += self.answer_of(index, None).await?;
         }
         Ok(came)
     }
@@ -300,9 +302,10 @@ impl Fetcher {
         };
         let (desk, queue, past) = (Arc::clone(&self.desk), lane.queue.clone(), Arc::clone(&lane.past));
         self.calls.spawn(async move {
-            let started = Instant::now();
-            let reply = ask(&desk, &queue, &past, &call, &batch).await;
-            Answered { index, want, promise: call.promise, batch, took: started.elapsed(), reply }
+            let asked_at = Mutex::new(Instant::now());
+            let reply = ask(&desk, &queue, &past, &call, &batch, &asked_at).await;
+            let took = asked_at.into_inner().unwrap_or_else(PoisonError::into_inner).elapsed();
+            Answered { index, want, promise: call.promise, batch, took, reply }
         });
     }
 
@@ -444,19 +447,22 @@ impl Lane {
     }
 }
 
-/// Makes the call until it is answered, however long that takes; nothing when the worker gave up meanwhile.
+/// Makes the call until it is answered, however long that takes; nothing when the worker gave up meanwhile. `asked_at` is moved
+/// to the attempt that is answered: an outage says nothing of the line.
 async fn ask(
     desk: &Arc<Desk>,
     queue: &Queue,
     past: &Past,
     call: &ReserveCall,
     batch: &Batch,
+    asked_at: &Mutex<Instant>,
 ) -> Result<Option<ReserveReply>, Error> {
     let outage = Outage::of_call(desk);
     let keep_trying = |error: &Error| {
         let goes_on = past.calls_again(error);
         if goes_on {
             outage.failed(error);
+            *asked_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
         goes_on
     };
@@ -582,5 +588,31 @@ mod tests {
         fetcher.lanes[0].look_at = looked + Duration::from_nanos(1);
         let slept = fetcher.sleep(looked, None, Want { jobs: 1, free: 1 });
         tokio::time::timeout(Duration::from_secs(1), slept).await.expect("it sleeps on").unwrap();
+    }
+
+    /// Of queues whose server does not answer.
+    fn fetcher_of(queues: usize) -> Fetcher {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let mut settings = WorkerSettings::new((0..queues).map(|n| (format!("q{n}"), 1)).collect());
+        settings.selection = Selection::Weighted;
+        Fetcher::new(&client, &settings, Arc::new(Desk::new(&settings))).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_fell_silent_meanwhile_is_not_waited_for() {
+        let mut fetcher = fetcher_of(2);
+        fetcher.calls.spawn(std::future::pending());
+        fetcher.lanes[0].calls = 1;
+        fetcher.lanes[0].silent_since = Some(Instant::now());
+        let answer = tokio::time::timeout(Duration::from_secs(20), fetcher.answer_of(0, None)).await;
+        assert_eq!(answer.expect("it waits").unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_round_over_many_queues_of_a_silent_node_waits_for_one_of_them() {
+        let mut fetcher = fetcher_of(5);
+        fetcher.round(Want { jobs: 10, free: 10 }).await.unwrap();
+        assert!(fetcher.lanes.iter().all(|lane| lane.calls == 1), "each was called");
+        assert!(fetcher.lanes.iter().filter(|lane| lane.is_silent()).count() <= 1);
     }
 }

@@ -1,12 +1,12 @@
-//! However a server says no, nobody asks it again and again without a pause: calls and connections of one idle worker are
-//! counted.
+//! However a server says no, nobody asks it again and again without a pause: calls and connections of one worker are counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use duly::Client;
-use duly::worker::{Engine, WorkerSettings};
+use crate::support::{self, Server};
+use duly::worker::{Ended, Engine, WorkerSettings};
+use duly::{Client, NewJob};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -143,4 +143,39 @@ async fn no_refusal_is_asked_again_without_a_pause() {
         }
     }
     assert!(too_many.is_empty(), "{too_many:#?}");
+}
+
+/// Its renewals pause as its other calls do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_holds_a_lease_asks_no_more_often() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+    (settings.concurrency, settings.lease) = (2, Duration::from_secs(6));
+    let engine = Engine::start(&server.client(), settings).unwrap();
+    let executor = engine.executor();
+    let run = tokio::time::timeout(Duration::from_secs(20), executor.next()).await.expect("a run").unwrap();
+
+    server.redis_cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    server.redis_cli(&["CONFIG", "RESETSTAT"]);
+    tokio::time::sleep(COUNTED).await;
+    let stats = server.redis_cli(&["INFO", "commandstats"]);
+    let calls: usize = stats.lines().filter(|line| line.starts_with("cmdstat_eval")).map(calls_in).sum();
+    println!("{calls} calls");
+    assert!(calls > 0 && calls <= 2 * MOST, "{stats}");
+
+    server.redis_cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    executor.finish(&run, Ended::DONE).unwrap();
+    support::eventually("its outcome is told", || async { queue.counts().await.unwrap().reserved == 0 }).await;
+    assert_eq!(queue.counts().await.unwrap().ready, 0);
+}
+
+/// Of a line such as `cmdstat_eval:calls=3,usec=10,…,rejected_calls=2,failed_calls=1`.
+fn calls_in(line: &str) -> usize {
+    let number = |name: &str| -> usize {
+        let (_, rest) = line.split_once(name).unwrap();
+        rest.split(',').next().unwrap().trim().parse().unwrap()
+    };
+    number(":calls=") + number("rejected_calls=")
 }

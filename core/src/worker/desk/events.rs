@@ -43,9 +43,8 @@ impl<'a> Outage<'a> {
             return;
         }
         let mut state = self.desk.lock();
-        if !mem::replace(&mut mine.is_noted, true) {
-            state.in_trouble += 1;
-        }
+        let is_new = !mem::replace(&mut mine.is_noted, true);
+        state.in_trouble += usize::from(is_new);
         if state.trouble_since.is_some() {
             mine.is_reported = true;
         } else if state.recovered_at.is_none_or(|at| mine.since > at) {
@@ -55,6 +54,10 @@ impl<'a> Outage<'a> {
         } else {
             // It began before the end of an outage that was told, and has just noticed that one. The next failure is news.
             mine.since = Instant::now();
+        }
+        if is_new && state.in_trouble == 1 {
+            // No executor is left for a suspect whose start cannot be noted now.
+            self.desk.wake_executors(state, usize::MAX);
         }
     }
 }

@@ -200,7 +200,7 @@ impl State {
         let mut is_for_suspect = false;
         for (at, &index) in self.fetched.iter().enumerate() {
             let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
-            is_for_suspect |= self.is_next_suspect(leased, now);
+            is_for_suspect = is_for_suspect || self.is_next_suspect(leased, now);
             match self.turn_of(leased, now) {
                 Turn::Now if is_for_suspect && leased.start == Start::Free => {}
                 Turn::Now => {

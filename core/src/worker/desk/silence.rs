@@ -65,6 +65,8 @@ impl Desk {
         if state.outcomes == 0 {
             state.oldest_outcome = None;
         }
+        // Jobs that waited behind one of its own may start.
+        self.wake_executors(state, usize::MAX);
     }
 
     /// It was answered.

@@ -460,4 +460,25 @@ mod tests {
         desk.answered("a", &on_its_way, &[true; 2]);
         assert_eq!(run_all(&desk, &executor), ["a1", "a2"]);
     }
+
+    #[tokio::test]
+    async fn who_waits_behind_a_queue_that_falls_silent_is_woken() {
+        let queue = queue();
+        let (desk, executor) = desk_of(&["a", "b"], 2);
+        let desk = Arc::new(desk);
+        desk.deliver(0, &Batch::default(), without_retries(&queue, &["a1"]), &[]);
+        let _ = desk.next_step(false);
+        let _on_its_way = desk.begin_call(0, 0, None);
+        desk.deliver(1, &Batch::default(), vec![named(&queue, "b1", false)], &[]);
+        let waiting = tokio::spawn({
+            let (desk, executor) = (Arc::clone(&desk), Arc::clone(&executor));
+            async move { desk.take_async(&executor).await }
+        });
+        while desk.lock().waiting_tasks == 0 {
+            tokio::task::yield_now().await;
+        }
+        desk.falls_silent(0);
+        let run = tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it is woken").unwrap();
+        assert_eq!(run.unwrap().job.id(), "b1");
+    }
 }
