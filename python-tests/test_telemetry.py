@@ -89,6 +89,29 @@ def test_a_worker_continues_the_trace(
     assert (failed.attributes or {})["error.type"] == "ValueError"
 
 
+def test_an_exception_that_cannot_be_described_is_the_error_of_its_job_and_of_its_span(
+    client: duly.Client, queue: duly.Queue, spans: InMemorySpanExporter
+) -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on(None)
+    def handle(job: duly.Job) -> None:
+        raise MuteError
+
+    queue.push(1, max_retries=0)
+    with running(worker):
+        until(lambda: empty(queue), "the job stays")
+    (view,) = queue.peek("failed")
+    assert "MuteError" in view.error
+    (span,) = (span for span in spans.get_finished_spans() if span.name == "process q")
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert str((span.attributes or {})["error.type"]).endswith("MuteError")
+
+
 def check(span: ReadableSpan, producer: trace.SpanContext) -> None:
     assert span.kind is trace.SpanKind.CONSUMER
     assert span.parent is not None

@@ -56,7 +56,11 @@ def span(job: Job) -> Iterator[None]:
         except Release:
             raise
         except BaseException as error:
-            current.record_exception(error)
-            current.set_attribute("error.type", type(error).__qualname__)
+            kind = type(error).__qualname__
+            try:
+                current.record_exception(error)
+            except BaseException:  # noqa: BLE001 - code of an exception, which may do anything, but not take its place
+                current.add_event("exception", {"exception.type": kind})
+            current.set_attribute("error.type", kind)
             current.set_status(trace.Status(trace.StatusCode.ERROR))
             raise
