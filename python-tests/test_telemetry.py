@@ -99,7 +99,7 @@ def test_an_exception_that_cannot_be_described_is_the_error_of_its_job_and_of_it
     worker = duly.Worker(client, ["q"])
 
     @worker.on(None)
-    def handle(job: duly.Job) -> None:
+    def handle(_job: duly.Job) -> None:
         raise MuteError
 
     queue.push(1, max_retries=0)
