@@ -56,7 +56,7 @@ def get_into(trouble: str, job: duly.Job) -> None:
         raise RuntimeError("no answer from the bank")
     if trouble == "the bank is closed":
         raise RuntimeError("the bank is closed")
-    if trouble == "it takes long" and job.attempt == 1:
+    if trouble == "it takes long":
         time.sleep(30)
 
 
