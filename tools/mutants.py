@@ -52,7 +52,7 @@ def write() -> None:
         "# Mutants",
         "",
         "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other",
-        "and runs the tests of `core/src/model` against the altered script on a real server; a mutant that no test",
+        "and runs the tests of `core/model` against the altered script on a real server; a mutant that no test",
         "notices fails the run. This list is written by `tools/mutants.py --write`.",
         "",
         "The last full run, over 297 guards, caught 292. Two of the others guarded against nothing and are gone, and",

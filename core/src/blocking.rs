@@ -17,26 +17,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::audit::{AuditOptions, AuditReport};
-use crate::client::{self, ClientBuilder};
-use crate::data::Data;
-use crate::envelope::Envelope;
-use crate::error::Error;
-use crate::inspect::{Counts, Found, JobView, State};
-use crate::job::Job as AsyncJob;
-use crate::limits::Limits;
-use crate::name;
-use crate::new_job::NewJob;
-use crate::operate::{Cancelled, Requeued};
+use crate::format::envelope::Envelope;
+use crate::operate::{
+    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, State, WorkerInfo,
+};
 use crate::partitions::check_queue_or_part;
-use crate::queue::{MAX_BATCH, PushSummary, Pushed};
-use crate::registry::WorkerInfo;
-use crate::reserve::ReserveOptions;
-use crate::retry::{Next, Outcome};
-use crate::runtime::{PerProcess, block_on};
-use crate::settle::Settlement;
-use crate::several::{QueueWeight, Selection};
-use crate::time::{Millis, When};
+use crate::process::runtime::{PerProcess, block_on};
+use crate::queue::{
+    ClientBuilder, Job as AsyncJob, MAX_BATCH, NewJob, PushSummary, Pushed, QueueWeight, ReserveOptions, Selection,
+    Settlement, client_closed,
+};
+use crate::value::data::Data;
+use crate::value::error::Error;
+use crate::value::name;
+use crate::value::retry::{Next, Outcome};
+use crate::value::time::{Millis, When};
 
 /// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
 pub trait Interrupt {
@@ -67,7 +62,7 @@ pub struct Client {
 
 struct Shared {
     builder: ClientBuilder,
-    made: PerProcess<crate::Client>,
+    made: PerProcess<crate::queue::Client>,
     /// A child forks a closed client closed.
     is_closed: AtomicBool,
 }
@@ -85,7 +80,7 @@ impl Client {
 
     /// A client for this URL, with a first round trip to the server.
     pub fn connect(url: &str) -> Result<Self, Error> {
-        let client = Self::new(crate::Client::builder().url(url))?;
+        let client = Self::new(crate::queue::Client::builder().url(url))?;
         client.ping(&mut Uninterrupted)?;
         Ok(client)
     }
@@ -101,9 +96,9 @@ impl Client {
         block_on(close, || interrupt.check())
     }
 
-    fn inner(&self) -> Result<Arc<crate::Client>, Error> {
+    fn inner(&self) -> Result<Arc<crate::queue::Client>, Error> {
         if self.shared.is_closed.load(Ordering::Relaxed) {
-            return Err(client::closed());
+            return Err(client_closed());
         }
         self.shared.made.get(|| self.shared.builder.clone().build())
     }
@@ -125,7 +120,7 @@ impl Client {
         let client = self.inner()?;
         let mut weights = Vec::with_capacity(queues.len());
         for (queue, weight) in queues {
-            weights.push(QueueWeight::new(crate::Queue::clone(&*queue.inner()?), *weight));
+            weights.push(QueueWeight::new(crate::queue::Queue::clone(&*queue.inner()?), *weight));
         }
         let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
         let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
@@ -152,7 +147,7 @@ impl Client {
 pub struct Queue {
     client: Client,
     name: Arc<str>,
-    made: Arc<PerProcess<crate::Queue>>,
+    made: Arc<PerProcess<crate::queue::Queue>>,
 }
 
 impl Queue {
@@ -165,9 +160,9 @@ impl Queue {
         &self.name
     }
 
-    fn inner(&self) -> Result<Arc<crate::Queue>, Error> {
+    fn inner(&self) -> Result<Arc<crate::queue::Queue>, Error> {
         // The name was checked when this was made; a part of a queue has one that nobody else may give.
-        self.made.get(|| Ok(crate::Queue::new(crate::Client::clone(&*self.client.inner()?), &self.name)))
+        self.made.get(|| Ok(crate::queue::Queue::new(crate::queue::Client::clone(&*self.client.inner()?), &self.name)))
     }
 
     /// See [`crate::Queue::push`].

@@ -24,7 +24,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 use folder::Folder;
 use lock::{FileLock, Mode};
 

@@ -73,89 +73,52 @@
 //!
 //! [`blocking`] has the same methods for programs without an async runtime; it is safe after a fork.
 
-mod alarm;
-mod audit;
 pub mod blocking;
-mod client;
-mod combine;
 mod connection;
-mod crc16;
-mod data;
-mod durability;
 mod embedded;
-mod envelope;
-mod error;
 #[cfg(test)]
 mod every_order;
-mod finite;
-mod host;
-mod id;
-mod inspect;
-mod job;
-mod json;
-mod keys;
-mod known_queues;
-mod lease;
-mod limits;
+mod format;
 #[cfg(test)]
+mod layers;
+#[cfg(test)]
+#[path = "../model/model.rs"]
 mod model;
-pub mod name;
-mod name_limits;
-mod new_job;
 mod operate;
 mod partitions;
-mod progress;
+mod process;
 #[cfg(test)]
+#[path = "../model/properties/properties.rs"]
 mod properties;
 mod queue;
-mod rate;
-mod record;
-mod registry;
-mod reserve;
-mod results;
-mod retry;
-#[doc(hidden)]
-pub mod runtime;
 mod script;
-mod seconds;
-mod session;
-mod settle;
-mod several;
-#[cfg(feature = "opentelemetry")]
-mod telemetry;
-mod time;
-mod unclaimed;
-mod unheard;
-mod waiting;
+mod value;
 pub mod worker;
 
-pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
-pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
-pub use data::{DEFAULT_MAX_DATA_BYTES, Data};
-pub use durability::Durability;
-pub use envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
-pub use error::{Error, ErrorKind};
-pub use id::{IdGenerator, JobId};
-pub use inspect::{Counts, Found, JobView, State};
-pub use job::Job;
-pub use lease::{DEFAULT_LEASE, MAX_LEASE, lease_from_seconds};
-pub use limits::{Limits, MAX_CONCURRENCY};
-pub use name::{DEFAULT_PRIORITY, MAX_PRIORITY};
-pub use name_limits::{MAX_LIMITED_NAMES, NameLimits};
-pub use new_job::{NewJob, OnDuplicate};
-pub use operate::{Cancelled, Requeued};
+pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
+pub use format::record::{CameBack, Record};
+pub use operate::{
+    AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
+    MAX_LIMITED_NAMES, NameLimits, Requeued, RunningJob, State, WorkerInfo,
+};
 pub use partitions::{MAX_PARTITIONS, Partitions};
-pub use progress::{MAX_PROGRESS_TEXT_BYTES, Progress};
-pub use queue::{MAX_BATCH, PushSummary, Pushed, Queue};
-pub use rate::{MAX_RATE_JOBS, MAX_RATE_PER, Rate};
-pub use record::{CameBack, Record};
-pub use registry::{RunningJob, WorkerInfo};
-pub use reserve::ReserveOptions;
-pub use retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
-pub use seconds::Seconds;
-pub use settle::Settlement;
-pub use several::{MAX_WEIGHT, QueueWeight, Selection};
-pub use time::{MAX_DELAY, Millis, When};
+#[doc(hidden)]
+pub use process::runtime;
+pub use queue::{
+    Client, ClientBuilder, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PROGRESS_TEXT_BYTES,
+    MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight, ReserveOptions, Selection,
+    Settlement, lease_from_seconds,
+};
+pub use value::data::{DEFAULT_MAX_DATA_BYTES, Data};
+pub use value::durability::Durability;
+pub use value::error::{Error, ErrorKind};
+pub use value::id::{IdGenerator, JobId};
+pub use value::name;
+pub use value::name::{DEFAULT_PRIORITY, MAX_PRIORITY};
+pub use value::rate::{MAX_RATE_JOBS, MAX_RATE_PER, Rate};
+pub use value::retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
+pub use value::seconds::Seconds;
+pub use value::time::{MAX_DELAY, Millis, When};
 pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};
 
 /// Rust examples of the documents, for `cargo test --doc`.

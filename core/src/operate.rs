@@ -1,21 +1,35 @@
 //! What operators and producers do to jobs that are in a queue.
 
+mod audit;
+mod inspect;
+mod limits;
+mod name_limits;
+mod registry;
+mod wait_result;
+
+pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
+pub use inspect::{Counts, Found, JobView, State};
+#[cfg(test)]
+pub(crate) use limits::held_back;
+pub use limits::{Limits, MAX_CONCURRENCY};
+pub use name_limits::{MAX_LIMITED_NAMES, NameLimits};
+#[cfg(test)]
+pub(crate) use name_limits::{all_held_back as all_names_held_back, held_back as name_held_back};
+pub(crate) use registry::{MOST_RUNNING, merged};
+pub use registry::{RunningJob, WorkerInfo};
+
 use std::time::Duration;
 
-use crate::durability::Durability;
-use crate::error::{Error, ErrorKind};
-use crate::host;
-use crate::inspect::State;
-use crate::keys::Key;
-use crate::name;
-use crate::queue::{MAX_BATCH, Queue};
-use crate::script::Digits;
+use crate::process::host;
+use crate::queue::{CallNumber, MAX_BATCH, Queue};
 use crate::script::{
-    self, By, Cancel, CancelReply, Configure, Due, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply, Requeue,
-    RequeueReply, Reschedule, RescheduleReply,
+    self, By, Cancel, CancelReply, Configure, Digits, Due, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply,
+    Requeue, RequeueReply, Reschedule, RescheduleReply,
 };
-use crate::session::CallNumber;
-use crate::time::{MAX_DELAY, Millis, When};
+use crate::value::durability::Durability;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+use crate::value::time::{MAX_DELAY, Millis, When};
 
 /// How many entries one call of the hand-started rounds moves.
 const ROUND: usize = 500;
@@ -184,10 +198,8 @@ impl Queue {
 
     /// Ids of jobs that had failed by then, the first to fail first.
     async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
-        let keys = &self.shared.keys;
-        let mut cmd = redis::cmd("ZRANGEBYSCORE");
-        cmd.arg(keys.spell(Key::Failed)).arg("-inf").arg(by).arg("LIMIT").arg(offset).arg(count);
-        let page = self.client.command("requeue_all", keys.slot(), cmd).await.and_then(script::byte_strings);
+        let look = script::failed_page(&self.shared.keys, offset, count, by);
+        let page = self.command("requeue_all", look).await.and_then(script::byte_strings);
         page.map_err(|error| error.during("requeue_all").in_queue(self.name()))
     }
 
@@ -296,10 +308,7 @@ impl Queue {
         if self.client.shared.clock != script::Clock::Manual {
             return Err(Error::invalid("only a client made with manual_clock has a clock to set").during("set_clock"));
         }
-        let keys = &self.shared.keys;
-        let mut cmd = redis::cmd("HSET");
-        cmd.arg(keys.spell(Key::Meta)).arg("clock").arg(now.get());
-        self.client.command("set_clock", keys.slot(), cmd).await.map(|_| ())
+        self.command("set_clock", script::set_clock(&self.shared.keys, now)).await.map(|_| ())
     }
 
     fn checked<'a>(&self, operation: &'static str, by: By, value: &'a str) -> Result<&'a str, Error> {

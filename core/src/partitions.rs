@@ -3,26 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::audit::{AuditOptions, AuditReport};
-use crate::client::Client;
-use crate::crc16::crc16;
-use crate::data::Data;
-use crate::error::{Error, ErrorKind};
-use crate::host;
-use crate::inspect::{Counts, Found, JobView, State};
-use crate::job::Job;
-use crate::limits::Limits;
-use crate::name;
-use crate::name_limits::NameLimits;
-use crate::new_job::NewJob;
-use crate::operate::{Cancelled, Requeued};
-use crate::queue::{MAX_BATCH, PushSummary, Pushed, Queue};
-use crate::rate::Rate;
-use crate::registry::{WorkerInfo, merged};
-use crate::reserve::ReserveOptions;
-use crate::settle::Settlement;
-use crate::several::{QueueWeight, Selection, reserve_several};
-use crate::time::{Millis, When};
+use crate::operate::{
+    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, NameLimits, Requeued, State, WorkerInfo,
+    merged,
+};
+use crate::process::host;
+use crate::queue::{
+    Client, Job, MAX_BATCH, NewJob, PushSummary, Pushed, Queue, QueueWeight, ReserveOptions, Selection, Settlement,
+    reserve_several,
+};
+use crate::script::crc16;
+use crate::value::data::Data;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+use crate::value::rate::Rate;
+use crate::value::time::{Millis, When};
 
 /// The most parts that a queue may have.
 pub const MAX_PARTITIONS: u16 = 256;

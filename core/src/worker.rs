@@ -45,11 +45,9 @@ pub use handler::{Context, Failure, Job};
 pub use middleware::Middleware;
 pub use run::Worker;
 
-use crate::client::Client;
-use crate::error::Error;
-use crate::lease::{DEFAULT_LEASE, check_lease};
-use crate::name;
-use crate::several::{MAX_WEIGHT, Selection};
+use crate::queue::{Client, DEFAULT_LEASE, MAX_WEIGHT, Selection, check_lease};
+use crate::value::error::Error;
+use crate::value::name;
 
 /// How long running handlers may go on after a stop unless the worker says otherwise.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);

@@ -4,20 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, Interrupt, Job, Queue};
-use crate::audit::{AuditOptions, AuditReport};
-use crate::data::Data;
-use crate::error::{Error, ErrorKind};
-use crate::inspect::{Counts, Found, JobView, State};
-use crate::job::Job as AsyncJob;
-use crate::limits::Limits;
-use crate::new_job::NewJob;
-use crate::operate::{Cancelled, Requeued};
-use crate::queue::{MAX_BATCH, PushSummary, Pushed};
-use crate::registry::WorkerInfo;
-use crate::reserve::ReserveOptions;
-use crate::runtime::{PerProcess, block_on};
-use crate::settle::Settlement;
-use crate::time::{Millis, When};
+use crate::operate::{
+    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, State, WorkerInfo,
+};
+use crate::process::runtime::{PerProcess, block_on};
+use crate::queue::{Job as AsyncJob, MAX_BATCH, NewJob, PushSummary, Pushed, ReserveOptions, Settlement};
+use crate::value::data::Data;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::time::{Millis, When};
 
 /// A blocking queue in parts; see [`crate::Partitions`] for what that costs.
 #[derive(Clone)]
@@ -25,14 +19,14 @@ pub struct Partitions {
     client: Client,
     name: Arc<str>,
     parts: Arc<[Queue]>,
-    made: Arc<PerProcess<crate::Partitions>>,
+    made: Arc<PerProcess<crate::partitions::Partitions>>,
 }
 
 impl Client {
     /// See [`crate::Client::partitioned_queue`]. Errors: `InvalidArgument`.
     pub fn partitioned_queue(&self, name: &str, count: u16) -> Result<Partitions, Error> {
         let checked = self.inner()?.partitioned_queue(name, count)?;
-        let part = |part: &crate::Queue| Queue::new(self, part.name());
+        let part = |part: &crate::queue::Queue| Queue::new(self, part.name());
         Ok(Partitions {
             client: self.clone(),
             name: name.into(),
@@ -53,7 +47,7 @@ impl Partitions {
         &self.parts
     }
 
-    fn inner(&self) -> Result<Arc<crate::Partitions>, Error> {
+    fn inner(&self) -> Result<Arc<crate::partitions::Partitions>, Error> {
         let count = u16::try_from(self.parts.len()).unwrap_or(u16::MAX);
         self.made.get(|| self.client.inner()?.partitioned_queue(&self.name, count))
     }

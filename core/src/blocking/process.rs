@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Engine, Uninterrupted};
-pub use crate::runtime::without_signals;
+pub use crate::process::runtime::without_signals;
 
 /// Ends the connections of clients that this thread has dropped: else they end with its next call.
 pub fn end_what_is_gone() {
-    crate::runtime::end_what_is_gone();
+    crate::process::runtime::end_what_is_gone();
 }
 
 /// Signals that a worker may ask for have smaller numbers.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Client, Interrupt, Job, Queue};
-use crate::error::Error;
-use crate::retry::Next;
-use crate::time::LONGEST_WAIT;
+use crate::value::error::Error;
+use crate::value::retry::Next;
+use crate::value::time::LONGEST_WAIT;
 use crate::worker::{self, Ended, FailedJob, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
 
 /// How often a waiting call asks whether it was interrupted.

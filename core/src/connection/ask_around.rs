@@ -46,7 +46,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Error, ErrorKind};
+    use crate::value::error::{Error, ErrorKind};
 
     fn dead(name: &'static str) -> Trouble {
         Trouble::no_connection(Error::new(ErrorKind::Unreachable, name))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host;
+use crate::process::host;
 
 const SHORTEST: Duration = Duration::from_millis(50);
 /// So that who waits for a server goes on within a second of its return.

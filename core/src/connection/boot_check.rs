@@ -5,7 +5,7 @@ use redis::Value;
 use super::address::Address;
 use super::classify;
 use super::trouble::Trouble;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// What the sections `server`, `memory` and `replication` of INFO said. Empty when INFO is not permitted: a user
 /// with few rights must be able to work, so everything unknown passes.

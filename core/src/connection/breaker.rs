@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// The pause between two probes, from the end of one to the beginning of the next.
 const REST: Duration = Duration::from_secs(1);

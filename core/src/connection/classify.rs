@@ -6,7 +6,7 @@ use redis::{RedisError, ServerError};
 
 use super::address::Address;
 use super::trouble::{Next, Trouble};
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// The server's own words, shortened, as the source of an error.
 #[derive(Debug, Clone)]

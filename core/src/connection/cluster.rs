@@ -14,7 +14,7 @@ use super::server::Server;
 use super::single_flight::SingleFlight;
 use super::topology::KnownServers;
 use super::trouble::Trouble;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 const SLOTS: usize = 16_384;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::whole_ms;
+use crate::value::time::whole_ms;
 
 /// What [`crate::Durability`] asks of the server, with the time that it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

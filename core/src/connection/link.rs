@@ -20,8 +20,8 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::error::{Error, ErrorKind};
 use crate::script::{Call, RENEW_FLAG};
+use crate::value::error::{Error, ErrorKind};
 
 /// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
 const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");

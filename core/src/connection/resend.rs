@@ -18,8 +18,8 @@ use super::link::{Dialer, Patience, Request};
 use super::server::Server;
 use super::topology::Topology;
 use super::trouble::{Next, Trouble};
-use crate::error::{Error, ErrorKind};
-use crate::time::whole_ms;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::time::whole_ms;
 
 /// An answer that comes byte by byte is waited for by a worker for so long: the largest one, over a very slow line.
 const LONGEST_ANSWER: Duration = Duration::from_secs(120);

@@ -15,8 +15,8 @@ use super::server::Server;
 use super::single_flight::SingleFlight;
 use super::topology::KnownServers;
 use super::trouble::Trouble;
-use crate::error::{Error, ErrorKind};
-use crate::runtime::spawn_steady;
+use crate::process::runtime::spawn_steady;
+use crate::value::error::{Error, ErrorKind};
 
 pub(super) struct Sentinels {
     addresses: Vec<Address>,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::secret::{Credentials, Secret};
 use super::url::ParsedUrl;
-use crate::error::Error;
-use crate::keys;
+use crate::script::permissions_key;
+use crate::value::error::Error;
 
 /// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/once.lua`); a copy that is sent later
 /// would be executed again.
@@ -60,7 +60,7 @@ impl Settings {
             patient: false,
             fail_fast: None,
             allow_eviction: false,
-            permissions_key: keys::permissions_key("duly:"),
+            permissions_key: permissions_key("duly:"),
             client_name: "duly".to_owned(),
         }
     }

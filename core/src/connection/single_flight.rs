@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::trouble::Trouble;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// When a shared connection breaks, every caller on it notices at once. Without this they would all dial, and the
 /// server that is just coming back would be met by a stampede.

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::address::Address;
 use super::trouble::Trouble;
 use super::{tls, wrong_kind};
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// Bytes to and from a server.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfi
 use super::address::Address;
 use super::trouble::Trouble;
 use super::url::ParsedUrl;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// What connections are secured with. Certificates are renewed while programs run: where a file is another one by now, the
 /// next connection reads it.

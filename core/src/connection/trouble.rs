@@ -1,7 +1,7 @@
 //! What one failed attempt means: the error to report if it was the last one, and what to do before the next.
 
 use super::address::Address;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// One failed attempt.
 #[derive(Clone, Debug)]

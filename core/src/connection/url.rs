@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::address::Address;
 use super::secret::{Credentials, Secret};
-use crate::error::Error;
+use crate::value::error::Error;
 
 const FORMS: &str = "accepted forms: redis://[user[:password]@]host[:port][/db], rediss://... (TLS), \
      unix:///path/to.sock[?db=n], redis+sentinel://host:port,host:port/master-name[/db], \

@@ -12,7 +12,7 @@ use super::resend::Shared;
 use super::server::Server;
 use super::trouble::{Next, Trouble};
 use super::wake_line::{Waited, WakeLine};
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// How long a link may have no room for a word before its server counts as one that does not answer.
 const CALLED_BACK: Duration = Duration::from_secs(1);

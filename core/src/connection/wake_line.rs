@@ -17,7 +17,7 @@ use super::link::{Dialer, Purpose};
 use super::stream::{self, ByteStream};
 use super::trouble::Trouble;
 use super::wake::no_line;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// How long a wait that was called back may take to say so before the line is not worth keeping.
 const SETTLE: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 use super::address::Address;
 use super::trouble::Trouble;
 use super::{stream, tls};
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// How long a look may take: whoever answers at all answers such a greeting at once.
 const LOOK: Duration = Duration::from_secs(1);

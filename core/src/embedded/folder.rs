@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{failed, refused};
-use crate::error::Error;
+use crate::value::error::Error;
 
 /// `sun_path` holds 108 bytes on Linux (104 elsewhere) with the closing NUL.
 const LONGEST_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{failed, refused};
-use crate::error::Error;
+use crate::value::error::Error;
 
 /// How often a contended lock is tried again. `flock` has no deadline of its own, and an alarm is the host's.
 const TRY_AGAIN: Duration = Duration::from_millis(5);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::folder::Folder;
 use super::{failed, lock, refused};
-use crate::error::Error;
+use crate::value::error::Error;
 
 const PROGRAMS: [&str; 2] = ["valkey-server", "redis-server"];
 /// Where packages put it, for hosts with a poor PATH (php-fpm, launchd).

@@ -432,7 +432,7 @@ fn a_new_folder_is_ours_also_while_somebody_else_begins_to_use_it() {
 #[tokio::test]
 async fn a_first_caller_that_is_not_polled_while_the_server_starts_holds_nobody_up() {
     let scratch = Scratch::new();
-    let client = crate::Client::builder().url(&format!("embedded:{}", scratch.0.display())).build().unwrap();
+    let client = crate::queue::Client::builder().url(&format!("embedded:{}", scratch.0.display())).build().unwrap();
     let mut first = Box::pin(client.ping());
     // As `select!` does with the branch that is not ready.
     std::future::poll_fn(|context| {

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::declare::script;
 use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// Looks at ids. Items: (id, member of `delayed`, key) each; none to look at the queue as a whole.

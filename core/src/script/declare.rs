@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::call::{ByteStrings, Call, RENEW_FLAG, Script};
-use crate::keys::{Key, Levels, QueueKeys};
+use crate::script::keys::{Key, Levels, QueueKeys};
 
 /// Which clock the scripts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -323,7 +323,7 @@ macro_rules! script {
             const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
                 name: $file,
                 body: include_str!(concat!("../../lua/", $file, ".lua")),
-                keys: &[$($crate::keys::Key::$key),*],
+                keys: &[$($crate::script::keys::Key::$key),*],
                 arguments: &[$((stringify!($argument), <$type as $crate::script::declare::Argument>::IS_NUMBER)),*],
             };
 

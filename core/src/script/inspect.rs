@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::declare::{JobKeys, script};
 use super::reply::{array, bytes, lossy, next, number, unexpected, utf8};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// How many jobs are where.

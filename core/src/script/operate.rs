@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::declare::{Digits, Renewal, script};
 use super::reply::{text, two_numbers, unexpected};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// Removes jobs. Items: ids, or keys.
@@ -56,7 +56,7 @@ script! {
 }
 
 script! {
-    /// The limits of the queue, as [`crate::limits::Limits::written`]. Items: (name, the most) each.
+    /// The limits of the queue, as [`crate::operate::Limits::written`]. Items: (name, the most) each.
     Limit = "limit",
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
     arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, limits: String }

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::declare::{Digits, JobKeys, script};
 use super::reply::{array, utf8};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// Notes it of one run. Items: the job's id.

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::declare::{Digits, Due, Renewal, script};
 use super::reply::{text, unexpected};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// Stores new jobs that have new ids and no keys, in one level, with one due time. Items: (id, record) each.

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use crate::error::{Error, ErrorKind};
-use crate::keys::Levels;
+use crate::script::keys::Levels;
+use crate::value::error::{Error, ErrorKind};
 
 /// A script's answer when it was called for nothing but a part of what must be done first.
 const AGAIN: &[u8] = b"again";

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::declare::{Digits, JobKeys, Renewal, script};
 use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// Leases up to `want` jobs. Items: outcomes, see [`super::settle::Outcomes`].

@@ -3,8 +3,8 @@
 use super::call::ByteStrings;
 use super::declare::{Digits, JobKeys, Renewal, script};
 use super::reply::unexpected;
-use crate::data::Data;
-use crate::error::Error;
+use crate::value::data::Data;
+use crate::value::error::Error;
 
 script! {
     /// Settles outcomes. Items: [`Outcomes`].

@@ -5,7 +5,7 @@ use redis::Value;
 use super::declare::script;
 use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
 use super::reserve::GrantedJob;
-use crate::error::Error;
+use crate::value::error::Error;
 
 script! {
     /// A worker is alive, or leaves.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::reserve::MAX_RESERVE_BYTES;
+use crate::queue::MAX_RESERVE_BYTES;
 
 /// What is asked for first: a moment's work for every line that is fit for a queue.
 const FIRST: usize = 256 * 1024;

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::WorkerSettings;
 use super::desk::Desk;
-use crate::error::Error;
-use crate::host;
-use crate::id::IdGenerator;
+use crate::operate::{MOST_RUNNING, WorkerInfo};
+use crate::process::host;
 use crate::queue::Queue;
-use crate::registry::{MOST_RUNNING, WorkerInfo};
-use crate::time::whole_ms;
+use crate::value::error::Error;
+use crate::value::id::IdGenerator;
+use crate::value::time::whole_ms;
 
 /// As often as others look for dead workers, which is as long as a lease, but no busier and no lazier than this.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -143,7 +143,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::client::Client;
+    use crate::queue::Client;
 
     #[tokio::test]
     async fn a_silent_node_does_not_keep_the_others_from_hearing_of_the_worker() {

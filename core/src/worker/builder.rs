@@ -13,9 +13,8 @@ use super::handler::{Context, Failure, Handler, Job, boxed};
 use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
 use super::{WorkerReport, WorkerSettings};
-use crate::client::Client;
-use crate::error::Error;
-use crate::several::Selection;
+use crate::queue::{Client, Selection};
+use crate::value::error::Error;
 
 /// Settings of a [`Worker`].
 #[must_use]

@@ -44,7 +44,7 @@ use super::event::WorkerEvent;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
-use crate::job::Job;
+use crate::queue::Job;
 
 pub(super) struct Desk {
     state: Mutex<State>,

@@ -14,9 +14,9 @@ use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
 use super::{WorkerReport, WorkerSettings, renew, timer};
-use crate::client::Client;
-use crate::error::{Error, ErrorKind};
-use crate::runtime::without_signals;
+use crate::process::runtime::without_signals;
+use crate::queue::Client;
+use crate::value::error::{Error, ErrorKind};
 
 /// A running engine. Dropping it abandons what runs: the leases end by themselves.
 ///

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::job::Job;
-use crate::settle::NOT_KEPT;
-use crate::time::Millis;
+use crate::queue::{Job, NOT_KEPT};
+use crate::value::error::Error;
+use crate::value::time::Millis;
 
 /// What the scripts write as the error of a job whose lease ended.
 const LEASE_ENDED: [&str; 2] =

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 use super::desk::{Desk, Run, Taken};
 use super::event::Interruption;
-use crate::data::Data;
-use crate::envelope::Envelope;
-use crate::error::Error;
-use crate::retry::{Next, Outcome};
+use crate::format::envelope::Envelope;
+use crate::value::data::Data;
+use crate::value::error::Error;
+use crate::value::retry::{Next, Outcome};
 
 /// Takes runs from the worker's engine, one at a time, and says how they ended.
 pub struct Executor {

@@ -11,16 +11,11 @@ use super::appetite::{self, Appetite};
 use super::desk::{Batch, Desk, Outage, Step, Want};
 use super::past::Past;
 use super::wakes::Wakes;
-use crate::alarm;
-use crate::client::Client;
-use crate::error::{Error, ErrorKind};
-use crate::host;
-use crate::keys::Key;
-use crate::queue::Queue;
-use crate::reserve::ReserveCall;
+use crate::process::alarm;
+use crate::process::host;
+use crate::queue::{Client, Queue, ReserveCall, Selection, Trust, weighted_order};
 use crate::script::{self, ReserveReply, ReserveStatus};
-use crate::several::{Selection, weighted_order};
-use crate::waiting::Trust;
+use crate::value::error::{Error, ErrorKind};
 
 /// Every waiter looks again after this long at the latest, whatever it was told, because wake-ups are hints that can get
 /// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.
@@ -526,11 +521,8 @@ fn is_unfinished(reply: &ReserveReply) -> bool {
 
 /// A wake-up that came while no executor is free is for another worker.
 async fn pass_on(queue: Queue) {
-    let keys = &queue.shared.keys;
-    let mut cmd = redis::cmd("LPUSH");
-    cmd.arg(keys.spell(Key::Wake)).arg("1");
     // If it fails, all waiters still look again by themselves.
-    let _ = queue.client.command("reserve", keys.slot(), cmd).await;
+    let _ = queue.wake_another().await;
 }
 
 #[cfg(test)]

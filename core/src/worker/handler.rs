@@ -12,22 +12,22 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::data::Data;
-use crate::retry::Outcome;
-use crate::time::Millis;
+use crate::value::data::Data;
+use crate::value::retry::Outcome;
+use crate::value::time::Millis;
 
 /// A job with its data decoded; everything else of the reserved [`duly::Job`](crate::Job) is behind it.
 #[derive(Debug, Clone)]
 pub struct Job<T> {
     /// What the producer pushed.
     pub data: T,
-    reserved: Arc<crate::Job>,
+    reserved: Arc<crate::queue::Job>,
 }
 
 impl<T> Deref for Job<T> {
-    type Target = crate::Job;
+    type Target = crate::queue::Job;
 
-    fn deref(&self) -> &crate::Job {
+    fn deref(&self) -> &crate::queue::Job {
         &self.reserved
     }
 }
@@ -90,12 +90,12 @@ impl Failure {
 }
 
 fn millis(span: Duration) -> Millis {
-    Millis::from_duration(span).unwrap_or(crate::time::MAX_DELAY)
+    Millis::from_duration(span).unwrap_or(crate::value::time::MAX_DELAY)
 }
 
 /// Gives the job's result, if the producer wants it.
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Option<Data>, Failure>> + Send>>;
-pub(super) type Handler = Arc<dyn Fn(Arc<crate::Job>, Context) -> Running + Send + Sync>;
+pub(super) type Handler = Arc<dyn Fn(Arc<crate::queue::Job>, Context) -> Running + Send + Sync>;
 
 pub(super) fn boxed<T, F, R, O, E>(handler: F) -> Handler
 where
@@ -118,7 +118,11 @@ where
 }
 
 /// Runs a handler; a panic ends there and is a failure.
-pub(super) async fn run(handler: &Handler, job: Arc<crate::Job>, context: Context) -> Result<Option<Data>, Failure> {
+pub(super) async fn run(
+    handler: &Handler,
+    job: Arc<crate::queue::Job>,
+    context: Context,
+) -> Result<Option<Data>, Failure> {
     let mut running = Dropped(Some(guarded(|| handler(job, context))?));
     let Some(running) = &mut running.0 else { return Ok(None) };
     caught(running).await.unwrap_or_else(Err)

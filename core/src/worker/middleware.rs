@@ -1,8 +1,8 @@
 //! Code that runs around every handler.
 
 use super::handler::Failure;
-use crate::envelope::Envelope;
-use crate::job::Job;
+use crate::format::envelope::Envelope;
+use crate::queue::Job;
 
 /// Hooks around the runs of a worker. All do nothing by default.
 ///

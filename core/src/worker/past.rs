@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 #[derive(Default)]
 pub(super) struct Past {

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::desk::{Desk, Outage};
 use super::past::is_of_the_server;
-use crate::error::Error;
 use crate::queue::{MAX_BATCH, Queue};
+use crate::value::error::Error;
 
 /// Never ends. Kept and lost leases are told to the desk, and outages too: while all handlers are busy, nobody else calls.
 pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration) -> Infallible {

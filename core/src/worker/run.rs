@@ -17,10 +17,9 @@ use super::executor::{Ended, Executor};
 use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
 use super::{WorkerBuilder, WorkerReport, WorkerSettings, span};
-use crate::client::Client;
-use crate::error::{Error, ErrorKind};
-use crate::job::Job;
-use crate::retry::Next;
+use crate::queue::{Client, Job};
+use crate::value::error::{Error, ErrorKind};
+use crate::value::retry::Next;
 
 pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 

@@ -3,7 +3,7 @@
 use tracing::Span;
 
 use super::handler::Failure;
-use crate::job::Job;
+use crate::queue::Job;
 
 #[cfg(not(feature = "opentelemetry"))]
 pub(super) fn of_run(job: &Job) -> Span {
@@ -32,7 +32,7 @@ pub(super) fn of_run(job: &Job) -> Span {
         name = job.envelope.name.as_deref(),
         attempt = job.attempt()
     );
-    if let Some(parent) = crate::telemetry::parent(&job.envelope.headers) {
+    if let Some(parent) = crate::queue::parent(&job.envelope.headers) {
         // Refused only for a span that has begun.
         let _ = span.set_parent(parent);
     }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::future::pending;
 
 use super::desk::Desk;
-use crate::alarm;
+use crate::process::alarm;
 
 /// Never ends.
 pub(super) async fn watch(desk: &Desk) -> Infallible {

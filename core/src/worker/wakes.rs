@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use super::desk::{Desk, Outage};
 use super::past::Past;
 use crate::connection::{Backoff, Enough, Woken};
-use crate::error::Error;
-use crate::keys::Key;
 use crate::queue::Queue;
+use crate::script::Key;
+use crate::value::error::Error;
 
 /// How long one wait for a wake-up lasts before it is begun anew.
 const WAKE_WAIT: Duration = Duration::from_secs(60);
@@ -170,7 +170,7 @@ async fn wait_for_wake(waited: Vec<(Queue, Arc<Past>)>, desk: Arc<Desk>, enough:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
+    use crate::queue::Client;
     use crate::worker::WorkerSettings;
 
     /// The indexes of the waits under way, those that are ending aside.

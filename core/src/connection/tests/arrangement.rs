@@ -7,7 +7,7 @@ use super::fixture::{
     AT_ONCE, TestServer, bulk, cli, cluster_port, connect, connect_briefly, connect_patiently, eventually, free_port,
     run_set_once, run_text, slot_of,
 };
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 struct Replicated {
     primary: TestServer,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fixture::{TestServer, bulk, run_set_once, run_text};
 use crate::connection::{Connection, Settings};
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 fn for_requests(url: &str, fail_fast: Option<bool>) -> Connection {
     let mut settings = Settings::new(url);

@@ -11,8 +11,8 @@ use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::connection::{Connection, Settings};
-use crate::error::Error;
 use crate::script::{ByteStrings, Call, Script};
+use crate::value::error::Error;
 
 /// A port that nobody listens on just now, below those that the kernel hands out and not given twice: a server that was killed
 /// finds its own free.
@@ -186,7 +186,7 @@ pub(super) fn set_once() -> Script {
 
 pub(super) fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
-    crate::crc16::crc16(tag.as_bytes()) % 16_384
+    crate::script::crc16(tag.as_bytes()) % 16_384
 }
 
 pub(super) async fn run_set_once(connection: &Connection, key: &str, value: &str) -> Result<Value, Error> {

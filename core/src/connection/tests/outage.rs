@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::fixture::{AT_ONCE, LossyProxy, TestServer, bulk, connect, connect_briefly, run_set_once, run_text};
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 #[tokio::test]
 async fn forgotten_scripts_are_sent_again_as_text() {

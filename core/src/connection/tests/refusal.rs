@@ -6,7 +6,7 @@ use super::fixture::{
     AT_ONCE, TestServer, bulk, connect, eventually, free_port, run_set_once, run_text, set_once, set_once_call,
 };
 use crate::connection::{Connection, Durability, Settings};
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 #[tokio::test]
 async fn refused_port_and_unknown_host_are_reported_at_once() {

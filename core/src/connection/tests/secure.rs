@@ -2,7 +2,7 @@
 
 use super::fixture::{AT_ONCE, Certificates, TestServer, bulk, connect, eventually, free_port, run_set_once};
 use crate::connection::{Connection, Settings};
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 pub(super) fn tls_server(certificates: &Certificates, ask_client: &str) -> (TestServer, u16) {
     let port = free_port();

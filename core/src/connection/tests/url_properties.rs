@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::connection::{Secret, Settings};
-use crate::error::ErrorKind;
 use crate::properties::{damaged, holds, note, soup};
+use crate::value::error::ErrorKind;
 
 const SECRET: &str = "s3cr3t";
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::connection::address::Address;
 use crate::connection::url::{Layout, ParsedUrl};
 use crate::connection::{Connection, Secret, Settings};
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 fn tcp(host: &str, port: u16) -> Address {
     Address::Tcp { host: host.to_owned(), port }

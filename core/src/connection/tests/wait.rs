@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::fixture::{TestServer, connect, eventually, free_port};
-use crate::error::ErrorKind;
+use crate::value::error::ErrorKind;
 
 const LONG: Duration = Duration::from_secs(60);
 

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::fixture::{AT_ONCE, Certificates, TestServer, cluster_port, connect_patiently, run_set_once};
 use super::secure::tls_server;
-use crate::error::{Error, ErrorKind};
+use crate::value::error::{Error, ErrorKind};
 
 /// What a new client hears, which must be soon and must not show its password.
 async fn refusal(url: &str) -> Error {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::outcomes::{Batch, Noted, OUTCOMES_A_CALL};
 use super::starts::Start;
 use super::{Desk, Leased, Phase, State};
-use crate::job::Job;
+use crate::queue::Job;
 use crate::script::Verb;
 
 /// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.

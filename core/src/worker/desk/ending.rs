@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::{Batch, Noted, failure, give_back};
 use super::{Desk, Leased, Phase, State};
-use crate::retry::Next;
 use crate::script::Verb;
-use crate::time::{LONGEST_WAIT, Millis};
+use crate::value::retry::Next;
+use crate::value::time::{LONGEST_WAIT, Millis};
 use crate::worker::event::{AboutJob, Interruption, WorkerEvent, timeout_error};
 
 /// Jobs that waited this long while all executors are busy are given back.

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Desk, Phase, State};
-use crate::error::Error;
-use crate::time::LONGEST_WAIT;
+use crate::value::error::Error;
+use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::WorkerEvent;
 
 /// Events that nobody reads are dropped, the oldest first.
@@ -129,7 +129,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::value::error::ErrorKind;
     use crate::worker::WorkerSettings;
 
     fn reported(desk: &Desk) -> Vec<String> {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::{Batch, Desk, Leased};
-use crate::registry::RunningJob;
-use crate::time::Millis;
+use crate::operate::RunningJob;
+use crate::value::time::Millis;
 use crate::worker::event::Interruption;
 
 impl Desk {
@@ -84,10 +84,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::client::Client;
-    use crate::data::Data;
-    use crate::envelope::Envelope;
-    use crate::job::Job;
+    use crate::format::envelope::Envelope;
+    use crate::queue::{Client, Job};
+    use crate::value::data::Data;
     use crate::worker::WorkerSettings;
     use crate::worker::desk::Taken;
     use crate::worker::executor::{Ended, ExecutorShared};

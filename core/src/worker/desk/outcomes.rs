@@ -4,13 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Desk, State};
-use crate::error::Error;
-use crate::job::Job;
-use crate::queue::MAX_BATCH;
-use crate::retry::{Next, Outcome};
+use crate::queue::{Decided, Job, MAX_BATCH, Settlement};
 use crate::script::{Outcomes, Verb};
-use crate::settle::{Decided, Settlement};
-use crate::time::Millis;
+use crate::value::error::Error;
+use crate::value::retry::{Next, Outcome};
+use crate::value::time::Millis;
 use crate::worker::event::{AboutJob, WorkerEvent};
 
 /// Outcomes that leave whether or not a fetch is due.

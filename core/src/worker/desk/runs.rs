@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use super::outcomes::failure;
 use super::starts::{Start, Turn};
 use super::{Desk, Phase, Running, State};
-use crate::error::Error;
-use crate::job::Job;
-use crate::retry::Next;
-use crate::settle::{Decided, Settlement};
-use crate::time::LONGEST_WAIT;
+use crate::queue::{Decided, Job, Settlement};
+use crate::value::error::Error;
+use crate::value::retry::Next;
+use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, WorkerEvent};
 use crate::worker::executor::{Ended, ExecutorShared};
 

@@ -137,12 +137,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
-    use crate::data::Data;
-    use crate::envelope::Envelope;
-    use crate::error::{Error, ErrorKind};
-    use crate::job::Job;
-    use crate::queue::Queue;
+    use crate::format::envelope::Envelope;
+    use crate::queue::{Client, Job, Queue};
+    use crate::value::data::Data;
+    use crate::value::error::{Error, ErrorKind};
     use crate::worker::WorkerSettings;
     use crate::worker::desk::{Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};

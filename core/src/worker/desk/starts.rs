@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::Noted;
 use super::{Desk, Leased, State};
-use crate::job::Job;
+use crate::queue::Job;
 use crate::script::Verb;
 
 /// A suspect that runs for as long as this lets the next one start beside it, or long runs would wait for each other.
@@ -285,11 +285,10 @@ impl Leased {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
-    use crate::data::Data;
-    use crate::envelope::Envelope;
-    use crate::error::{Error, ErrorKind};
-    use crate::queue::Queue;
+    use crate::format::envelope::Envelope;
+    use crate::queue::{Client, Queue};
+    use crate::value::data::Data;
+    use crate::value::error::{Error, ErrorKind};
     use crate::worker::WorkerSettings;
     use crate::worker::desk::{Batch, Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{Desk, Phase, State};
-use crate::queue::Queue;
+use crate::queue::{Claim, Queue};
 use crate::script::{BeatReply, HearReply};
-use crate::unheard::Claim;
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// So many of a queue are its owner's to hear of at once.

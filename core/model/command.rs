@@ -1,0 +1,270 @@
+//! The calls of the scripts as data, and the way from such a call to a step of the model.
+
+use crate::queue::Claim;
+use crate::script::{
+    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels, PageReply, Renewal,
+    ReserveReply, Verb,
+};
+
+use super::limits::Limits;
+use super::state::{Record, Returned, State};
+
+/// The answer to a call that its client has given up, once that client went on.
+const GIVEN_UP: &str = "superseded";
+
+/// Who calls, and under which number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CallId {
+    pub(super) client: String,
+    pub(super) slot: usize,
+    pub(super) number: u64,
+    pub(super) renewal: Renewal,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Became {
+    /// With what it leaves.
+    Done(Option<String>),
+    Back {
+        verb: Verb,
+        delay_ms: u64,
+        error: String,
+        rewritten: Option<(u64, Record)>,
+    },
+}
+
+/// What became of a reserved job.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    pub(super) id: String,
+    pub(super) token: u64,
+    pub(super) key: Option<String>,
+    pub(super) became: Became,
+}
+
+impl Outcome {
+    /// Does its caller say that somebody may wait for the result? In these tests, of every job that failed for good with a text.
+    pub(super) fn is_awaited(&self) -> bool {
+        matches!(&self.became, Became::Back { verb: Verb::Failed | Verb::Unheard, error, .. } if !error.is_empty())
+    }
+
+    /// It ends nothing.
+    pub(super) fn is_start(&self) -> bool {
+        matches!(self.became, Became::Back { verb: Verb::Start, .. })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ReserveCall {
+    pub(super) call: CallId,
+    pub(super) want: usize,
+    pub(super) lease_ms: u64,
+    pub(super) wait_ms: u64,
+    pub(super) max_bytes: usize,
+    pub(super) promise: u64,
+    pub(super) ahead: bool,
+    /// Acks first.
+    pub(super) outcomes: Vec<Outcome>,
+}
+
+/// An id, its record, when it is due, and what an import says of its earlier runs.
+pub(super) type UniqueItem = (String, Record, Due, Option<Returned>);
+
+#[derive(Debug, Clone)]
+pub(super) enum Command {
+    Push { call: CallId, level: u8, due: Due, items: Vec<(String, Record)> },
+    PushUnique { call: CallId, if_duplicate: IfDuplicate, items: Vec<UniqueItem> },
+    Reserve(ReserveCall),
+    Settle { call: CallId, outcomes: Vec<Outcome> },
+    Extend { lease_ms: u64, leases: Vec<(String, u64)> },
+    Cancel { call: CallId, by: By, names: Vec<String> },
+    Reschedule { call: CallId, by: By, name: String, due: Due },
+    Requeue { call: CallId, ids: Vec<String> },
+    Purge { call: CallId, state: &'static str, cap: usize },
+    Promote { cap: usize },
+    Reclaim { cap: usize },
+    Pause { call: CallId, pause: bool },
+    Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
+    Limit { call: CallId, limits: Option<Limits>, names: Vec<(String, Limits)> },
+    Counts,
+    Peek { state: &'static str, offset: usize, limit: usize },
+    Find { by: By, name: String },
+    Awaited { id: String },
+    WakeWaiters { ids: Vec<String> },
+    Beat { worker: String, life_ms: u64, info: String },
+    Hear { claim_ms: u64, most: usize, max_bytes: usize, claims: Vec<Claim> },
+    Alive,
+    Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
+    ProgressOf { ids: Vec<String> },
+}
+
+impl Command {
+    pub(super) fn call(&self) -> Option<&CallId> {
+        match self {
+            Self::Push { call, .. }
+            | Self::PushUnique { call, .. }
+            | Self::Settle { call, .. }
+            | Self::Cancel { call, .. }
+            | Self::Reschedule { call, .. }
+            | Self::Requeue { call, .. }
+            | Self::Purge { call, .. }
+            | Self::Pause { call, .. }
+            | Self::Configure { call, .. }
+            | Self::Limit { call, .. } => Some(call),
+            Self::Reserve(reserve) => Some(&reserve.call),
+            _ => None,
+        }
+    }
+
+    pub(super) fn call_mut(&mut self) -> Option<&mut CallId> {
+        match self {
+            Self::Push { call, .. }
+            | Self::PushUnique { call, .. }
+            | Self::Settle { call, .. }
+            | Self::Cancel { call, .. }
+            | Self::Reschedule { call, .. }
+            | Self::Requeue { call, .. }
+            | Self::Purge { call, .. }
+            | Self::Pause { call, .. }
+            | Self::Configure { call, .. }
+            | Self::Limit { call, .. } => Some(call),
+            Self::Reserve(reserve) => Some(&mut reserve.call),
+            _ => None,
+        }
+    }
+
+    pub(super) fn outcomes(&self) -> &[Outcome] {
+        match self {
+            Self::Reserve(reserve) => &reserve.outcomes,
+            Self::Settle { outcomes, .. } => outcomes,
+            _ => &[],
+        }
+    }
+}
+
+/// A command as it goes over the wire: with the levels that its sender knows of.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) command: Command,
+    pub(super) levels: Levels,
+}
+
+/// What a script answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    Text(String),
+    Count(u64),
+    Reserved(ReserveReply),
+    Beat(BeatReply),
+    Heard(HearReply),
+    Counts(CountsReply),
+    Page(PageReply),
+    Found(Option<FoundReply>),
+    Awaited(AwaitedReply),
+    Alive(Vec<(String, Vec<u8>)>),
+    Progress(Vec<String>),
+}
+
+impl Answer {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            _ => "",
+        }
+    }
+}
+
+/// A call that was not let in: the answer to give instead.
+pub(super) type Refused = String;
+
+impl State {
+    /// What a script does.
+    pub(super) fn step(&mut self, sent: &Sent) -> Answer {
+        let levels = sent.levels;
+        if let Some(call) = sent.command.call().filter(|call| call.renewal != Renewal::No) {
+            // Also when it was executed before.
+            let is_known = self.earlier(call) != Ok(None);
+            if let Some(calls) = self.calls.get_mut(&call.client).filter(|_| is_known) {
+                calls.is_fresh = true;
+            }
+        }
+        let result = match &sent.command {
+            Command::Push { call, level, due, items } => self.push(levels, call, *level, *due, items),
+            Command::PushUnique { call, if_duplicate, items } => self.push_unique(levels, call, *if_duplicate, items),
+            Command::Reserve(reserve) => self.reserve(levels, reserve),
+            Command::Settle { call, outcomes } => self.settle(levels, call, outcomes),
+            Command::Extend { lease_ms, leases } => self.extend(*lease_ms, leases),
+            Command::Cancel { call, by, names } => self.cancel(levels, call, *by, names),
+            Command::Reschedule { call, by, name, due } => self.reschedule(levels, call, *by, name, *due),
+            Command::Requeue { call, ids } => self.requeue(levels, call, ids),
+            Command::Purge { call, state, cap } => self.purge(levels, call, state, *cap),
+            Command::Promote { cap } => self.promote(levels, *cap),
+            Command::Reclaim { cap } => self.reclaim(levels, *cap),
+            Command::Pause { call, pause } => self.pause(levels, call, *pause),
+            Command::Configure { call, failed_max, failed_age_ms } => {
+                self.configure(levels, call, *failed_max, *failed_age_ms)
+            }
+            Command::Limit { call, limits, names } => self.limit(levels, call, *limits, names),
+            Command::Counts => Ok(Answer::Counts(self.counts())),
+            Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
+            Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
+            Command::Beat { worker, life_ms, info } => self.beat(worker, *life_ms, info),
+            Command::Progress { id, token, fraction, text } => self.note_progress(id, *token, fraction, text),
+            Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
+            Command::Hear { claim_ms, most, max_bytes, claims } => self.hear(*claim_ms, *most, *max_bytes, claims),
+            Command::Alive => Ok(Answer::Alive(self.alive())),
+            Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
+            Command::WakeWaiters { ids } => self.wake_waiters(ids),
+        };
+        result.unwrap_or_else(Answer::Text)
+    }
+
+    /// The answer that this call has had already, if its slot remembers it; a call that came too late is refused.
+    pub(super) fn earlier(&self, call: &CallId) -> Result<Option<String>, Refused> {
+        let Some((number, answer)) = self.calls.get(&call.client).and_then(|calls| calls.slots.get(&call.slot)) else {
+            return Ok(None);
+        };
+        match call.number.cmp(number) {
+            std::cmp::Ordering::Equal if answer == GIVEN_UP => Err(GIVEN_UP.to_owned()),
+            std::cmp::Ordering::Equal => Ok(Some(answer.clone())),
+            std::cmp::Ordering::Less => Err(GIVEN_UP.to_owned()),
+            std::cmp::Ordering::Greater => Ok(None),
+        }
+    }
+
+    /// Keeps the answer for the case that the call is sent again.
+    pub(super) fn remember(&mut self, call: &CallId, text: String) -> Answer {
+        let calls = self.calls.entry(call.client.clone()).or_default();
+        let is_new = calls.slots.insert(call.slot, (call.number, text.clone())).is_none();
+        calls.is_fresh |= is_new || call.renewal != Renewal::No;
+        if let Renewal::Asked(given_up) = &call.renewal {
+            for &(slot, number) in given_up {
+                let last = calls.slots.entry(slot).or_default();
+                if last.0 < number {
+                    *last = (number, GIVEN_UP.to_owned());
+                }
+            }
+        }
+        Answer::Text(text)
+    }
+
+    /// Refuses a queue in a newer format, and callers that do not know of all levels in use; gives the levels in use.
+    pub(super) fn admit(&self, passed: Levels) -> Result<Levels, Refused> {
+        self.admit_format()?;
+        // A queue that lost its `meta` may have jobs in any level.
+        let unknown = if self.records.is_empty() { passed } else { Levels::ALL };
+        let used = self.meta.levels.unwrap_or(unknown);
+        if used.iter().all(|level| passed.iter().any(|known| known == level)) {
+            Ok(used)
+        } else {
+            Err(format!("levels {used}"))
+        }
+    }
+
+    pub(super) fn admit_format(&self) -> Result<(), Refused> {
+        match self.meta.format {
+            Some(format) if format > 1 => Err(format!("format {format}")),
+            _ => Ok(()),
+        }
+    }
+}

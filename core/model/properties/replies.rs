@@ -1,0 +1,329 @@
+//! Replies of a server that is not what it should be: each reader gives an error or a value, and never panics.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use redis::{PushKind, Value, VerbatimFormat};
+
+use super::{Seen, holds, note, soup};
+use crate::operate::{all_names_held_back, held_back, name_held_back};
+use crate::queue::decode;
+use crate::script::{
+    AwaitedReply, CancelReply, CountsReply, FoundReply, LimitsReply, PageReply, PurgeReply, PushReply, ReclaimReply,
+    RequeueReply, RescheduleReply, ReserveReply, WholeReply, alive, byte_strings, count, flags, is_refusal, looks,
+    mended, noted, scanned, text, wanted_levels,
+};
+use crate::value::error::{Error, ErrorKind};
+
+/// Of replies, and of what `meta` and records hold.
+const WORDS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "5",
+    "-1",
+    ";",
+    ":",
+    " ",
+    "\n",
+    "1;2;3",
+    "0;2;1000000",
+    "1;1:2:1000000;mail",
+    "mail",
+    "ok",
+    "created",
+    "absent",
+    "awaited ",
+    "duplicate ",
+    "kept ",
+    "replaced ",
+    "moved ",
+    "requeued",
+    "later",
+    "delayed",
+    "ready",
+    "failed",
+    "done",
+    "changed",
+    "live",
+    "gone",
+    "jobs",
+    "none",
+    "paused",
+    "superseded",
+    "format 2",
+    "levels 05",
+    "a",
+    "1.5",
+    "1e3",
+    "inf",
+    "nan",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "1e18",
+    "170141183460469231731687303715884105727",
+    "-170141183460469231731687303715884105728",
+    "{\"data\":1}",
+    "\u{8ba2}",
+    "01",
+];
+
+fn bulk(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+fn list<const N: usize>(texts: [&str; N]) -> Value {
+    Value::Array(texts.map(bulk).into())
+}
+
+fn leaf() -> BoxedStrategy<Value> {
+    prop_oneof![
+        6 => select(WORDS).prop_map(bulk),
+        3 => soup(WORDS, 5).prop_map(Value::BulkString),
+        1 => vec(any::<u8>(), 0..8).prop_map(Value::BulkString),
+        2 => select(&[0, 1, -1, 2, i64::MAX, i64::MIN, 1 << 53][..]).prop_map(Value::Int),
+        1 => any::<i64>().prop_map(Value::Int),
+        1 => Just(Value::Nil),
+        1 => Just(Value::Okay),
+        1 => select(WORDS).prop_map(|word| Value::SimpleString(word.to_owned())),
+        1 => any::<f64>().prop_map(Value::Double),
+        1 => any::<bool>().prop_map(Value::Boolean),
+        1 => select(WORDS)
+            .prop_map(|word| Value::VerbatimString { format: VerbatimFormat::Text, text: word.to_owned() }),
+        1 => Just(redis::parse_redis_value(b"-ERR no\r\n").unwrap_or(Value::Nil)),
+    ]
+    .boxed()
+}
+
+fn tree() -> BoxedStrategy<Value> {
+    leaf()
+        .prop_recursive(3, 24, 6, |inner| {
+            prop_oneof![
+                6 => vec(inner.clone(), 0..8).prop_map(Value::Array),
+                1 => vec(inner.clone(), 0..4).prop_map(Value::Set),
+                1 => vec((inner.clone(), inner.clone()), 0..3).prop_map(Value::Map),
+                1 => vec(inner.clone(), 0..3).prop_map(|data| Value::Push { kind: PushKind::Message, data }),
+                1 => (inner.clone(), inner).prop_map(|(data, other)| Value::Attribute {
+                    data: Box::new(data),
+                    attributes: vec![(Value::Nil, other)],
+                }),
+            ]
+        })
+        .boxed()
+}
+
+/// Replies as the scripts give them.
+fn real() -> Vec<Value> {
+    let found = [
+        "a",
+        "reserved",
+        "1.79e12",
+        "{\"data\":1}",
+        "1;1;x",
+        "7",
+        "1790000000000",
+        "0",
+        "1;2;1000000",
+        "1790000000000000;1999999",
+    ];
+    let found = found.into_iter().chain(["1", "7;1:2:1000000;mail", "7;1", "1790000000000000;1999999"]);
+    let found = found.map(bulk).collect();
+    let counts = ["1790000000000", "1", "2", "3", "4", "1790000000500", "-1", "0", "1"];
+    let counts = counts.into_iter().map(bulk).chain([
+        Value::Array(vec![Value::Int(1), Value::Int(2)]),
+        list(["a", "{\"data\":1}"]),
+        list(["pushed", "5"]),
+        bulk("0;2;1000000"),
+        bulk("1790000000000000;1999999"),
+        bulk("7;0:2:1000000;mail\n8;1;bill"),
+        Value::Array(vec![Value::Int(1), Value::Int(1)]),
+        list(["1790000000000000;1999999", ""]),
+    ]);
+    let jobs = [list(["a", "b"]), list(["{\"data\":1}", "5;5;1;0;k{\"data\":2}"]), list(["1;1;x", ""])];
+    let jobs = ["jobs", "10", "7", "1500", "0", "1"].map(bulk).into_iter().chain(jobs);
+    let whole = list(["05", "1", "1", "5"]);
+    let look = Value::Array(vec![list(["1", "", "", "", "", "", "", "", "", "", "", "", "", "", "0"])]);
+    let scan = Value::Array(vec![bulk("0"), list(["a", "b"])]);
+    let page = list(["1", "a", "1790000000000", "{\"data\":1}", "", "b", "", "x", "1;1;y"]);
+    let lines = [
+        "created",
+        "created\nduplicate a\nkept b\nreplaced c\nawaited d",
+        "awaited ready a\nabsent",
+        "2 3\na\nb",
+        "moved a",
+        "failed a",
+        "absent",
+        "requeued\nlater\nduplicate a",
+        "done",
+        "10",
+        "superseded",
+        "format 2",
+        "levels 05",
+        "again",
+    ];
+    let (jobs, counts, found) = (Value::Array(jobs.collect()), Value::Array(counts.collect()), Value::Array(found));
+    let long = [jobs, counts, found, page];
+    // As often as all that is short.
+    let mut all: Vec<Value> = std::iter::repeat_n(long, 6).flatten().collect();
+    all.extend([whole, look, scan]);
+    all.extend([
+        list(["live"]),
+        list(["failed", "1;1;x"]),
+        list(["done", "[1]"]),
+        list(["gone"]),
+        list([]),
+        Value::Int(3),
+    ]);
+    all.extend(lines.map(bulk));
+    all
+}
+
+/// Puts another value in the spot that the path leads to, or takes it away, or adds one there.
+fn change(value: &mut Value, path: &[Index], how: u8, other: Value) {
+    let Value::Array(items) = value else {
+        *value = other;
+        return;
+    };
+    let Some((first, rest)) = path.split_first() else {
+        *value = other;
+        return;
+    };
+    let spot = first.index(items.len() + 1);
+    match (how, rest.is_empty() || spot == items.len()) {
+        (0, true) => items.truncate(spot),
+        (1, true) => items.insert(spot, other),
+        (2, true) if spot < items.len() => drop(items.remove(spot)),
+        _ if spot < items.len() => change(&mut items[spot], rest, how, other),
+        _ => items.push(other),
+    }
+}
+
+fn reply() -> BoxedStrategy<Value> {
+    let edit = (vec(any::<Index>(), 0..4), 0..6_u8, prop_oneof![4 => leaf(), 1 => tree()]);
+    let edits = prop_oneof![1 => Just(Vec::new()), 4 => vec(edit.clone(), 1), 1 => vec(edit, 2..4)];
+    let nearly = (select(real()), edits).prop_map(|(mut value, edits)| {
+        for (path, how, other) in edits {
+            change(&mut value, &path, how, other);
+        }
+        value
+    });
+    prop_oneof![4 => nearly, 1 => tree()].boxed()
+}
+
+/// Notes that it was read; a refusal is one of those that callers know.
+fn sound<T>(read: Result<T, Error>, what: &'static str, seen: &mut Seen) -> Result<Option<T>, TestCaseError> {
+    match read {
+        Ok(value) => {
+            note(seen, what);
+            Ok(Some(value))
+        }
+        Err(error) => {
+            let known = matches!(error.kind(), ErrorKind::Protocol | ErrorKind::Timeout | ErrorKind::FormatTooNew);
+            prop_assert!(known, "{}: {:?}", what, error);
+            Ok(None)
+        }
+    }
+}
+
+#[test]
+fn no_reply_makes_a_reader_panic() {
+    let sometimes = [
+        "reserve",
+        "counts",
+        "find",
+        "peek",
+        "result",
+        "push",
+        "push_unique",
+        "cancel",
+        "purge",
+        "reclaim",
+        "reschedule",
+        "requeue",
+        "notes",
+        "workers",
+        "looks",
+        "texts",
+        "mended",
+        "page",
+        "whole",
+        "text",
+        "count",
+        "flags",
+        "levels",
+        "a refusal",
+        "held back",
+        "a name held back",
+        "a job was decoded",
+    ];
+    holds(&reply(), &sometimes, |reply, seen| {
+        if let Some(read) = sound(ReserveReply::decode(reply.clone()), "reserve", seen)? {
+            sound(flags(&read.settled, 2), "flags", seen)?;
+            for job in read.jobs {
+                if decode(&job.id, &job.record, &job.came_back).is_ok() {
+                    note(seen, "a job was decoded");
+                }
+            }
+        }
+        if let Some(read) = sound(CountsReply::decode(reply.clone()), "counts", seen)? {
+            if held_back(&read.limits, read.reserved, read.now).is_some() {
+                note(seen, "held back");
+            }
+            all_names_held_back(&read);
+        }
+        if let Some(Some(read)) = sound(FoundReply::decode(reply.clone()), "find", seen)? {
+            held_back(&read.limits, read.reserved, read.now);
+            if name_held_back(&read).is_some() {
+                note(seen, "a name held back");
+            }
+        }
+        sound(PageReply::decode(reply.clone()), "peek", seen)?;
+        sound(AwaitedReply::decode(reply.clone()), "result", seen)?;
+        sound(PushReply::decode_all(reply.clone(), 2), "push", seen)?;
+        sound(PushReply::decode_each(reply.clone(), 4), "push_unique", seen)?;
+        sound(CancelReply::decode(reply.clone()), "cancel", seen)?;
+        sound(PurgeReply::decode(reply.clone()), "purge", seen)?;
+        sound(ReclaimReply::decode(reply.clone()), "reclaim", seen)?;
+        sound(RescheduleReply::decode(reply.clone()), "reschedule", seen)?;
+        sound(RequeueReply::decode(reply.clone()), "requeue", seen)?;
+        sound(noted(reply.clone()), "notes", seen)?;
+        sound(alive(reply.clone()), "workers", seen)?;
+        sound(looks(reply.clone()), "looks", seen)?;
+        sound(byte_strings(reply.clone()), "texts", seen)?;
+        sound(mended(reply.clone()), "mended", seen)?;
+        sound(scanned(reply.clone()), "page", seen)?;
+        sound(WholeReply::decode(reply.clone()), "whole", seen)?;
+        sound(count(reply.clone()), "count", seen)?;
+        if wanted_levels(&reply).is_some() {
+            note(seen, "levels");
+        }
+        // What is a refusal is no answer: `levels` alone is text to a reader.
+        if is_refusal(&reply) && sound(text(reply.clone()), "text", seen)?.is_none() {
+            note(seen, "a refusal");
+        }
+        sound(text(reply), "text", seen)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn no_limit_that_meta_holds_makes_a_reader_panic() {
+    let number = prop_oneof![
+        3 => (0..4_i128).prop_map(|number| number.to_string()),
+        1 => any::<i64>().prop_map(|number| number.to_string()),
+        1 => any::<i128>().prop_map(|number| number.to_string()),
+        1 => select(&["1000000", "9007199254740992", "1790000000000000", "18446744073709551615", "", "x", "1.5"][..])
+            .prop_map(str::to_owned),
+        1 => select(&[i128::MAX, i128::MIN]).prop_map(|number| number.to_string()),
+    ];
+    let numbers = |most| vec(number.clone(), 0..=most).prop_map(|numbers| numbers.join(";"));
+    let moment = prop_oneof![Just(1_790_000_000_000), select(&[0, -1, i64::MAX, i64::MIN]), any::<i64>()];
+    let texts = (numbers(4), numbers(3), any::<i64>(), moment);
+    holds(&texts, &["it holds jobs back"], |(limits, rate_at, reserved, now), seen| {
+        if held_back(&LimitsReply { limits, rate_at }, reserved, now).is_some() {
+            note(seen, "it holds jobs back");
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,110 @@
+//! `hear`: failed jobs of which no hook has heard.
+
+use crate::queue::Claim;
+use crate::script::{GrantedJob, HearReply};
+
+use super::command::{Answer, Command, Refused, Sent};
+use super::state::State;
+
+impl State {
+    /// A worker says what it has heard of, and is told of more.
+    pub(super) fn hear(
+        &mut self,
+        claim_ms: u64,
+        most: usize,
+        max_bytes: usize,
+        claims: &[Claim],
+    ) -> Result<Answer, Refused> {
+        self.admit_format()?;
+        let claimed_until = self.clock + claim_ms;
+        for claim in claims {
+            let id = String::from_utf8(claim.id.clone()).unwrap();
+            match self.unheard.get_mut(&id) {
+                Some(until) if *until != claim.until => {}
+                Some(_) if claim.is_heard => drop(self.unheard.remove(&id)),
+                Some(until) => *until = claimed_until,
+                None => {}
+            }
+        }
+        if let Some(last) = self.meta.unheard_last {
+            let from = self.meta.heard_to.unwrap_or(0);
+            let to = last.min(from + 100);
+            for number in from + 1..=to {
+                if let Some(id) = self.meta.unheard.remove(&number) {
+                    self.unheard.insert(id, self.clock);
+                }
+            }
+            let is_empty = to == last;
+            self.meta.unheard_last = Some(last).filter(|_| !is_empty);
+            self.meta.heard_to = Some(to).filter(|_| !is_empty);
+        }
+        let mut free: Vec<_> = self.unheard.iter().filter(|&(_, &at)| at <= self.clock).collect();
+        free.sort_by_key(|&(id, at)| (*at, id.clone()));
+        let free: Vec<String> = free.into_iter().take(most).map(|(id, _)| id.clone()).collect();
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        for id in free {
+            let Some(record) = self.records.get(&id).filter(|_| self.failed.contains_key(&id)) else {
+                self.unheard.remove(&id);
+                continue;
+            };
+            let record = record.bytes();
+            bytes += record.len();
+            if bytes > max_bytes && !jobs.is_empty() {
+                break;
+            }
+            let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
+            self.unheard.insert(id.clone(), claimed_until);
+            jobs.push(GrantedJob { id, foreign_id: None, record, came_back });
+        }
+        let left = self.unheard.values().filter(|&&at| at <= self.clock).count();
+        let more = (left + self.meta.unheard.len()) as u64;
+        Ok(Answer::Heard(HearReply { claimed_until, more, jobs }))
+    }
+}
+
+/// The claims of this kind that a step picked among all that were ever made, so also old ones.
+pub(super) fn picked(claims: &[Claim], heard: &[usize], kept: &[usize]) -> Vec<Claim> {
+    let pick = |at: &usize, is_heard| {
+        let claim = claims.len().checked_sub(1 + at).map(|index| claims[index].clone());
+        claim.map(|claim| Claim { is_heard, ..claim })
+    };
+    let kept = kept.iter().filter_map(|at| pick(at, false));
+    heard.iter().filter_map(|at| pick(at, true)).chain(kept).collect()
+}
+
+/// What an answer claims.
+pub(super) fn claims(answer: &Answer) -> Vec<Claim> {
+    let Answer::Heard(reply) = answer else { return Vec::new() };
+    let claim =
+        |job: &GrantedJob| Claim { id: job.id.clone().into_bytes(), until: reply.claimed_until, is_heard: false };
+    reply.jobs.iter().map(claim).collect()
+}
+
+/// What is worth seeing.
+pub(super) fn events(before: &State, after: &State, sent: &Sent, answer: &Answer) -> Vec<(&'static str, bool)> {
+    match (&sent.command, answer) {
+        (Command::Hear { claims, .. }, Answer::Heard(reply)) => {
+            let until = |claim: &Claim| before.unheard.get(std::str::from_utf8(&claim.id).unwrap()).copied();
+            let is_claimed = |claim: &Claim| until(claim) == Some(claim.until);
+            let is_others = |claim: &Claim| until(claim).is_some_and(|until| until != claim.until);
+            let is_gone = |id: &String| !after.unheard.contains_key(id) && !after.failed.contains_key(id);
+            vec![
+                ("a failed job was handed out", !reply.jobs.is_empty()),
+                ("more failed jobs were left than handed out", reply.more > 0),
+                ("a job was heard of", claims.iter().any(|claim| claim.is_heard && is_claimed(claim))),
+                ("a claim was made anew", claims.iter().any(|claim| !claim.is_heard && is_claimed(claim))),
+                ("a claim that another worker has was refused", claims.iter().any(is_others)),
+                ("an unheard job had left failed", before.unheard.keys().any(is_gone)),
+            ]
+        }
+        (Command::Beat { worker, .. }, Answer::Beat(reply)) => {
+            let mut left = before.workers.keys().filter(|known| !after.workers.contains_key(*known));
+            vec![
+                ("a dead worker was forgotten", left.any(|known| known != worker)),
+                ("a worker was told of unheard jobs", reply.unheard > 0),
+                ("a worker was told of trimmed jobs", reply.trimmed > 0),
+            ]
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,756 @@
+//! Clients, workers and operators around a queue: makes commands of steps, sends them to the model and to the server, and
+//! compares.
+
+use std::collections::BTreeMap;
+
+use crate::queue::{CallNumber, Claim, Session};
+use crate::script::{AwaitedReply, By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, ReserveReply, ReserveStatus};
+
+use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
+use super::dump::{self, difference};
+use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
+use super::invariants::History;
+use super::limits::Limits;
+use super::names::{NameLimit, Names as NameLimits};
+use super::orders::Orders;
+use super::server::{QUEUE, Server, queue_keys};
+use super::state::{Meta, RESULT_TTL, Record, Returned, State};
+use super::step_reserve::promote_cap;
+use super::unheard;
+
+const CLIENTS: [&str; 2] = ["c0", "c1"];
+const USERS_IDS: [&str; 3] = ["a", "b", "c"];
+/// As many digits as a real one: numbers of this size are written as text by Lua.
+const START: u64 = 1_790_000_000_000;
+
+/// So many calls wait for their answers while others are made.
+const MOST_SLOW: usize = 2;
+
+/// How often something worth seeing was seen.
+pub(super) type Seen = BTreeMap<&'static str, u64>;
+
+struct Granted {
+    client: usize,
+    id: String,
+    token: u64,
+    record: Record,
+}
+
+impl Token {
+    fn of(self, granted: u64) -> u64 {
+        match self {
+            Self::Granted => granted,
+            // The job has had this one already, or never has it.
+            Self::Smaller => granted - 1,
+            // Far beyond all that a run grants, and not above 2^53.
+            Self::Larger => granted + (1 << 52),
+        }
+    }
+}
+
+struct InFlight<'a> {
+    client: usize,
+    number: CallNumber<'a>,
+    fate: Fate,
+    is_executed: bool,
+}
+
+pub(super) struct World<'a> {
+    server: &'a mut Server,
+    keys: QueueKeys,
+    state: State,
+    history: History,
+    seen: &'a mut Seen,
+    sent: Vec<Sent>,
+    granted: Vec<Granted>,
+    claims: Vec<Claim>,
+    last_batch: usize,
+    last_pushed: Vec<String>,
+    learnt: [Levels; 2],
+    promises: [u64; 2],
+    /// The engine's own, one a client: they choose slots and numbers.
+    sessions: &'a [Session; 2],
+    in_flight: Vec<InFlight<'a>>,
+    orders: Orders,
+    next_id: u64,
+    latest: u64,
+}
+
+/// Runs steps from an empty queue on; the first difference or broken invariant is the error.
+pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step]) -> Result<(), String> {
+    let keys = queue_keys(case);
+    let state = State { clock: START, ..State::default() };
+    server.set_clock(&keys, START);
+    let sessions = [session()?, session()?];
+    let mut world = World {
+        server,
+        keys,
+        state,
+        history: History::default(),
+        seen,
+        sent: Vec::new(),
+        granted: Vec::new(),
+        claims: Vec::new(),
+        last_batch: 0,
+        last_pushed: Vec::new(),
+        learnt: [Levels::one(5); 2],
+        promises: [0; 2],
+        sessions: &sessions,
+        in_flight: Vec::new(),
+        orders: Orders::default(),
+        next_id: 0,
+        latest: START,
+    };
+    let mut result = Ok(());
+    for (index, step) in steps.iter().enumerate() {
+        result = world.apply(step).map_err(|why| format!("step {index}, {step:?}: {why}"));
+        if result.is_err() {
+            break;
+        }
+    }
+    world.forget_keys();
+    result
+}
+
+/// One that has renewed its answers lately, so that steps decide which calls do.
+fn session() -> Result<Session, String> {
+    let session = Session::new().map_err(|error| error.to_string())?;
+    session.next_call(QUEUE).was_answered();
+    Ok(session)
+}
+
+impl World<'_> {
+    fn apply(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Advance(ms) => self.set_clock_us(self.state.now_us() + ms * 1000),
+            Step::AdvanceMicros(us) => self.set_clock_us(self.state.now_us() + us),
+            Step::SetBack(ms) => self.set_clock_us(self.state.now_us() - ms * 1000),
+            Step::TakeWakes => {
+                self.state.wakes = 0;
+                self.server.command(&["DEL", &self.keys.spell(Key::Wake)]);
+            }
+            Step::AgeCalls { client } => {
+                let key = format!("{}:{}", self.keys.spell(Key::Call), CLIENTS[*client]);
+                self.server.command(&["PEXPIRE", &key, &dump::AGED_MS.to_string()]);
+                if let Some(calls) = self.state.calls.get_mut(CLIENTS[*client]) {
+                    calls.is_fresh = false;
+                }
+            }
+            Step::Crash { client } => {
+                self.granted.retain(|granted| granted.client != *client);
+                self.last_batch = 0;
+            }
+            Step::LoseMeta => self.lose_meta(),
+            Step::NewerFormat { who } => return self.use_newer_format(*who),
+            Step::Resend { back } => {
+                let Some(index) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let sent = self.sent[index].clone();
+                self.see("a call was sent again");
+                self.send(&sent)?;
+            }
+            Step::ResendGivenUp => {
+                let given_up = |sent: &&Sent| sent.command.call().is_some_and(|call| self.orders.is_given_up(call));
+                let Some(sent) = self.sent.iter().rev().find(given_up).cloned() else { return Ok(()) };
+                self.see("a call that was given up came late");
+                self.send(&sent)?;
+            }
+            Step::Repeat { back, who } => {
+                let Some(index) = self.sent.len().checked_sub(1 + back) else { return Ok(()) };
+                let mut command = self.sent[index].command.clone();
+                // The ids of `push` are new in every call.
+                if !matches!(command, Command::Push { .. }) {
+                    if let Some(call) = command.call_mut() {
+                        *call = self.next_call(*who);
+                    }
+                    return self.call(*who, command);
+                }
+            }
+            step => {
+                let (who, command) = self.command_of(step);
+                return self.call(who, command);
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_lines)] // one arm a step
+    fn command_of(&mut self, step: &Step) -> (Who, Command) {
+        let nobody = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::All };
+        match step {
+            Step::Push { who, count, record, when } => {
+                let record = NewRecord { key: None, ..record.clone() };
+                let items: Vec<_> = (0..*count).map(|_| (self.fresh_id(), self.record(&record))).collect();
+                self.last_pushed = items.iter().map(|(id, _)| id.clone()).collect();
+                let call = self.next_call(*who);
+                (*who, Command::Push { call, level: record.level, due: self.due(*when), items })
+            }
+            Step::PushUnique { who, if_duplicate, items } => {
+                let mut list = Vec::new();
+                for (pick, record, when) in items {
+                    let id = USERS_IDS.get(*pick).map_or_else(|| self.fresh_id(), |id| (*id).to_owned());
+                    let note = record.failures.map(|attempts| Returned {
+                        attempts,
+                        returns: attempts + 1,
+                        error: "7;odd".to_owned(),
+                        ..Returned::default()
+                    });
+                    list.push((id, self.record(record), self.due(*when), note));
+                }
+                (*who, Command::PushUnique { call: self.next_call(*who), if_duplicate: *if_duplicate, items: list })
+            }
+            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, endings } => {
+                let promise = if *keeps_promise { self.promises[who.client] } else { 0 };
+                let outcomes = self.outcomes(endings);
+                let reserve = ReserveCall {
+                    call: self.next_call(*who),
+                    want: *want,
+                    lease_ms: *lease_ms,
+                    wait_ms: *wait_ms,
+                    max_bytes: *max_bytes,
+                    promise,
+                    ahead: *ahead,
+                    outcomes,
+                };
+                (*who, Command::Reserve(reserve))
+            }
+            Step::Settle { who, endings } => {
+                (*who, Command::Settle { call: self.next_call(*who), outcomes: self.outcomes(endings) })
+            }
+            Step::Extend { lease_ms, leases } => {
+                let leases = leases.iter().map(|&(lease, which)| {
+                    let (id, token, _) = self.lease(lease);
+                    (id, which.of(token))
+                });
+                (nobody, Command::Extend { lease_ms: *lease_ms, leases: leases.collect() })
+            }
+            Step::Cancel { who, names } => {
+                let (by, names) = match names {
+                    Names::Ids(picks) => (By::Id, picks.iter().map(|&pick| self.pick(pick)).collect()),
+                    Names::Keys(keys) => (By::Key, keys.iter().map(|&key| key.to_owned()).collect()),
+                    Names::LastPushed if self.last_pushed.is_empty() => (By::Id, vec!["a".to_owned()]),
+                    Names::LastPushed => (By::Id, self.last_pushed.clone()),
+                };
+                (*who, Command::Cancel { call: self.next_call(*who), by, names })
+            }
+            Step::Reschedule { who, by_key, pick, when } => {
+                let (by, name) = self.name(*by_key, *pick);
+                (*who, Command::Reschedule { call: self.next_call(*who), by, name, due: self.due(*when) })
+            }
+            Step::Requeue { who, picks, all_failed } => {
+                let mut ids: Vec<_> = picks.iter().map(|&pick| self.pick(pick)).collect();
+                if *all_failed {
+                    ids.extend(self.state.failed.keys().cloned());
+                }
+                (*who, Command::Requeue { call: self.next_call(*who), ids })
+            }
+            Step::Purge { who, state, cap } => (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap }),
+            Step::Promote { who, cap } => (*who, Command::Promote { cap: *cap }),
+            Step::Reclaim { who, cap } => (*who, Command::Reclaim { cap: *cap }),
+            Step::Pause { who, pause } => (*who, Command::Pause { call: self.next_call(*who), pause: *pause }),
+            Step::Configure { who, failed_max, failed_age_ms } => {
+                let (failed_max, failed_age_ms) = (*failed_max, *failed_age_ms);
+                (*who, Command::Configure { call: self.next_call(*who), failed_max, failed_age_ms })
+            }
+            Step::Limit { who, limits, names } => {
+                let names = names.iter().map(|&(name, limits)| (name.to_owned(), limits)).collect();
+                (*who, Command::Limit { call: self.next_call(*who), limits: *limits, names })
+            }
+            Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
+            Step::Find { by_key, pick } => {
+                let (by, name) = self.name(*by_key, *pick);
+                (nobody, Command::Find { by, name })
+            }
+            Step::Beat { .. } | Step::Hear { .. } => (nobody, self.command_of_worker(step)),
+            Step::Progress { lease, token, fraction, text } => {
+                let (id, granted, _) = self.lease(*lease);
+                (nobody, Command::Progress { id, token: token.of(granted), fraction, text })
+            }
+            Step::ProgressOf { leases } => {
+                (nobody, Command::ProgressOf { ids: leases.iter().map(|&lease| self.lease(lease).0).collect() })
+            }
+            Step::Alive => (nobody, Command::Alive),
+            Step::Await { pick } => (nobody, Command::Awaited { id: self.pick(*pick) }),
+            Step::WakeWaiters { pick } => (nobody, Command::WakeWaiters { ids: vec![self.pick(*pick)] }),
+            _ => (nobody, Command::Counts),
+        }
+    }
+
+    /// What a worker's engine says beside its jobs.
+    fn command_of_worker(&mut self, step: &Step) -> Command {
+        match step {
+            Step::Hear { most, max_bytes, heard, kept } => {
+                let claims = unheard::picked(&self.claims, heard, kept);
+                Command::Hear { claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
+            }
+            Step::Beat { worker, life_ms } => {
+                self.next_id += 1;
+                let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
+                Command::Beat { worker, life_ms: *life_ms, info }
+            }
+            _ => Command::Alive,
+        }
+    }
+
+    /// As a client does: passes the levels that it knows of, learns of others and then calls again under the same number.
+    fn call(&mut self, who: Who, command: Command) -> Result<(), String> {
+        let number = command.call().map(|call| call.number);
+        let is_answered = self.call_until_admitted(who, command)?;
+        if let Some(number) = number {
+            self.end(who, number, is_answered);
+        }
+        Ok(())
+    }
+
+    /// Gives whether it was executed.
+    fn call_until_admitted(&mut self, who: Who, command: Command) -> Result<bool, String> {
+        let needed = match &command {
+            Command::Push { level, .. } => Levels::one(*level),
+            Command::PushUnique { items, .. } => {
+                items.iter().fold(Levels::from_bits(0), |levels, (_, r, _, _)| levels.with(Levels::one(r.level)))
+            }
+            _ => Levels::one(5),
+        };
+        let only_looks =
+            matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. } | Command::Awaited { .. });
+        let levels = match who.knows {
+            _ if only_looks => Levels::ALL,
+            Knows::Learnt => self.learnt[who.client].with(needed),
+            Knows::All => Levels::ALL,
+            Knows::Little => needed,
+        };
+        let mut sent = Sent { command, levels };
+        for _ in 0..3 {
+            if !only_looks {
+                self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
+            }
+            self.sent.push(sent.clone());
+            if who.fate == Fate::LostRequest {
+                return Ok(false);
+            }
+            let answer = self.send(&sent)?;
+            let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else {
+                return Ok(!answer.text().starts_with("format ") && answer.text() != "superseded");
+            };
+            self.see("a caller was told of levels");
+            sent.levels = sent.levels.with(more);
+        }
+        Err("the script asks for levels again and again".to_owned())
+    }
+
+    /// The client has its answer, or gives up, or waits a while.
+    fn end(&mut self, who: Who, number: u64, is_executed: bool) {
+        let is_it = |one: &&mut InFlight<'_>| one.client == who.client && one.number.number == number;
+        if let Some(one) = self.in_flight.iter_mut().find(is_it) {
+            one.is_executed = is_executed;
+        }
+        let slow = self.in_flight.iter().filter(|one| one.fate == Fate::Slow).count();
+        let index = match who.fate {
+            Fate::Slow if slow <= MOST_SLOW => None,
+            Fate::Slow => self.in_flight.iter().position(|one| one.fate == Fate::Slow),
+            _ => self.in_flight.iter().position(|one| one.client == who.client && one.number.number == number),
+        };
+        let Some(one) = index.map(|index| self.in_flight.remove(index)) else { return };
+        let is_answered = one.is_executed && matches!(one.fate, Fate::Answered | Fate::Slow);
+        if is_answered {
+            one.number.was_answered();
+        }
+        self.orders.ended(CLIENTS[one.client], one.number.number, is_answered);
+    }
+
+    /// Sends it to both and compares all that can be seen.
+    fn send(&mut self, sent: &Sent) -> Result<Answer, String> {
+        let before = self.state.clone();
+        let answer = self.state.step(sent);
+        let real = self.server.answer(&self.keys, sent);
+        if real.as_ref() != Ok(&answer) {
+            return Err(format!("{sent:?}\n model answers: {answer:?}\nserver answers: {real:?}"));
+        }
+        let (expected, found) = (self.state.dump(), dump::read(self.server, &self.keys, &CLIENTS));
+        if expected != found {
+            return Err(format!("{sent:?}\nanswer: {answer:?}\n{}", difference(&expected, &found)));
+        }
+        if let Some(call) = sent.command.call() {
+            let text = answer.text();
+            let is_refused = ["superseded", "format ", "levels "].iter().any(|word| text.starts_with(word));
+            let is_executed = !is_refused && before.earlier(call) == Ok(None);
+            self.orders.check(call, is_executed, text == "superseded").map_err(|why| format!("{sent:?}: {why}"))?;
+        }
+        self.history.check(&before, sent, &answer, &self.state).map_err(|why| format!("{sent:?}: {why}"))?;
+        self.note(&before, sent, &answer);
+        Ok(answer)
+    }
+
+    fn note(&mut self, before: &State, sent: &Sent, answer: &Answer) {
+        self.see_events(before, sent, answer);
+        let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) else { return };
+        let client = CLIENTS.iter().position(|name| *name == reserve.call.client).unwrap();
+        if reply.promised > 0 {
+            self.promises[client] = reply.promised;
+        }
+        if !reply.jobs.is_empty() {
+            self.last_batch = reply.jobs.len();
+        }
+        for job in &reply.jobs {
+            let record = self.state.records[&job.id].clone();
+            self.granted.push(Granted { client, id: job.id.clone(), token: reply.token, record });
+        }
+    }
+
+    #[allow(clippy::too_many_lines)] // one line an event
+    fn see_events(&mut self, before: &State, sent: &Sent, answer: &Answer) {
+        let after = &self.state;
+        let grew = |name| after.stats.get(name) > before.stats.get(name);
+        let is_earlier = |call: &CallId| before.earlier(call).ok().flatten().is_some();
+        let was_answered = sent.command.call().is_some_and(is_earlier);
+        let stale = |state: &State| state.stale_entries().values().sum::<usize>();
+        let text = answer.text();
+        let mut events = vec![
+            ("a call was superseded", text == "superseded"),
+            ("an answer was given again", was_answered),
+            ("a duplicate was refused", text.contains("duplicate")),
+            ("a duplicate was kept", text.contains("kept")),
+            ("a job was replaced", text.contains("replaced")),
+            ("a job was requeued", text.contains("requeued")),
+            ("a job was rescheduled", text.contains("moved")),
+            ("a job failed by reclaim", grew("failed") && grew("reclaimed")),
+            ("a failed job was trimmed", grew("trimmed")),
+            ("stale entries were passed", stale(after) < stale(before)),
+            ("a job was purged", grew("purged")),
+            ("a limit of a name was forgotten", before.known_names().len() > after.known_names().len()),
+            ("a job was parked", after.parked.keys().any(|id| !before.parked.contains_key(id))),
+            ("a job came back before parked ones", after.parked.values().any(|parked| parked.turn < 0)),
+            ("running jobs were counted", text == "ok" && after.places.len() > before.places.len()),
+            ("a parked job was cancelled", !text.is_empty() && after.parked.len() < before.parked.len()),
+            ("a lease was extended", matches!(sent.command, Command::Extend { .. }) && text.contains('1')),
+        ];
+        let settled = match answer {
+            Answer::Reserved(reply) => reply.settled.as_str(),
+            _ => text,
+        };
+        let acks = sent.command.outcomes().iter().zip(settled.chars());
+        let stale_ack = acks.clone().any(|(outcome, flag)| flag == '0' && matches!(outcome.became, Became::Done(_)));
+        events.push(("a stale ack was refused", stale_ack));
+        events.extend(events_of_starts(before, sent, settled, after));
+        let gives = |outcome: &Outcome| matches!(outcome.became, Became::Done(Some(_)));
+        events.push(("a result was kept", !was_answered && after.results != before.results));
+        events.extend(woken_waiters(sent, text, settled, was_answered));
+        events.push(("a lost lease left no result", acks.clone().any(|(o, flag)| flag == '0' && gives(o))));
+        events.extend(unheard::events(before, after, sent, answer));
+        self.claims.extend(unheard::claims(answer));
+        let is_progress = matches!(sent.command, Command::Progress { .. });
+        events.push(("progress was noted", is_progress && text == "1"));
+        events.push(("progress of a lost lease was refused", is_progress && text == "0"));
+        if let (Command::ProgressOf { ids }, Answer::Progress(noted)) = (&sent.command, answer) {
+            let old = |(id, noted): (&String, &String)| {
+                noted.is_empty() && after.progress.contains_key(id) && after.leases.contains_key(id)
+            };
+            events.push(("progress was shown", noted.iter().any(|noted| !noted.is_empty())));
+            events.push(("progress of an earlier lease was not shown", ids.iter().zip(noted).any(old)));
+        }
+        if let Answer::Alive(alive) = answer {
+            events.push(("a dead worker was left out", alive.len() < after.workers.len()));
+        }
+        if let Answer::Awaited(reply) = answer {
+            events.push(("a waiter found a result", matches!(reply, AwaitedReply::Done(_))));
+            events.push(("a waiter was told of a failure", matches!(reply, AwaitedReply::Failed(_))));
+            let id = matches!(&sent.command, Command::Awaited { id } if after.results.contains_key(id));
+            events.push(("a waiter waits for a job whose id left a result before", id && *reply == AwaitedReply::Live));
+        }
+        events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
+        if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {
+            let some_ready = after.ready.values().any(|list| !list.is_empty());
+            let gave_nothing =
+                !was_answered && reserve.want > 0 && reply.jobs.is_empty() && some_ready && !after.meta.paused;
+            if !was_answered {
+                events.extend(events_of_name_rates(before, reserve, reply, after));
+                events.extend(events_of_rounds(before, sent, reserve));
+            }
+            events.extend([
+                ("a replay returned jobs", was_answered && !reply.jobs.is_empty()),
+                ("a replay left out a job that was lost", was_answered && reply.token > 0 && reply.jobs.is_empty()),
+                ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
+                ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
+                ("a waiter promised to come back", reply.promised > 0),
+                ("a parked job ran", reply.jobs.iter().any(|job| before.parked.contains_key(&job.id))),
+                ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
+                (
+                    "what lost limits parked was found",
+                    before.names() == Some(NameLimits::Lost)
+                        && after.known_names().iter().any(|limit| limit.limits.is_none()),
+                ),
+                ("a place was missing", gave_nothing && after.room().places == Some(0)),
+                ("the rate held a job back", gave_nothing && after.room().starts == Some(0)),
+                (
+                    "a waiter promised to come back for the rate",
+                    gave_nothing && reply.promised > 0 && after.room().places != Some(0),
+                ),
+                ("the rate let several start at once", reply.jobs.len() > 1 && before.room().starts.is_some()),
+                ("a waiter broke its promise", before.meta.timer.is_some() && after.meta.timer.is_none()),
+                ("a reserve left jobs behind", !reply.jobs.is_empty() && after.indexed().len() > after.leases.len()),
+            ]);
+        }
+        for (event, happened) in events {
+            if happened {
+                self.see(event);
+            }
+        }
+    }
+
+    fn see(&mut self, event: &'static str) {
+        *self.seen.entry(event).or_default() += 1;
+    }
+
+    fn set_clock(&mut self, now: u64) {
+        self.set_clock_us(now * 1000);
+    }
+
+    fn set_clock_us(&mut self, now_us: u64) {
+        (self.state.clock, self.state.clock_rest) = (now_us / 1000, now_us % 1000);
+        self.latest = self.latest.max(self.state.clock);
+        self.server.command(&["HSET", &self.keys.spell(Key::Meta), "clock", &self.state.clock_text()]);
+    }
+
+    /// Only where no stale entries are counted: how many there are is known from `meta` alone.
+    fn lose_meta(&mut self) {
+        if self.state.stale_entries().is_empty() {
+            self.server.command(&["DEL", &self.keys.spell(Key::Meta)]);
+            self.state.meta = Meta::default();
+            // Tokens follow the clock then, so it must not stand still.
+            self.set_clock(self.latest + 1000);
+            self.see("meta was lost");
+        }
+    }
+
+    /// Everything that could write is refused, and nothing is written.
+    fn use_newer_format(&mut self, who: Who) -> Result<(), String> {
+        let meta = self.keys.spell(Key::Meta);
+        let old = self.state.meta.format;
+        self.state.meta.format = Some(2);
+        self.server.command(&["HSET", &meta, "format", "2"]);
+        let plain = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
+        let last = || Endings::OfLastBatch(Deed::Ack);
+        let steps = [
+            Step::Push { who, count: 1, record: plain.clone(), when: When::Now },
+            Step::PushUnique { who, if_duplicate: IfDuplicate::Replace, items: vec![(0, plain, When::After(5))] },
+            Step::Reserve {
+                who,
+                want: 1,
+                lease_ms: 10,
+                wait_ms: 0,
+                max_bytes: 1,
+                keeps_promise: false,
+                ahead: false,
+                endings: last(),
+            },
+            Step::Settle { who, endings: last() },
+            Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] },
+            Step::Cancel { who, names: Names::Ids(vec![0, 1, 2]) },
+            Step::Reschedule { who, by_key: None, pick: 0, when: When::After(5) },
+            Step::Requeue { who, picks: vec![0], all_failed: true },
+            Step::Purge { who, state: "ready", cap: 10 },
+            Step::Promote { who, cap: 10 },
+            Step::Reclaim { who, cap: 10 },
+            Step::Pause { who, pause: true },
+            Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
+            Step::Limit { who, limits: None, names: vec![("mail", Limits { concurrency: 1, ..Limits::default() })] },
+            Step::Beat { worker: 0, life_ms: 10 },
+            Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1] },
+            Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
+        ];
+        for step in &steps {
+            self.apply(step)?;
+        }
+        self.see("a newer format was refused");
+        self.state.meta.format = old;
+        match old {
+            Some(format) => self.server.command(&["HSET", &meta, "format", &format.to_string()]),
+            None => self.server.command(&["HDEL", &meta, "format"]),
+        };
+        Ok(())
+    }
+
+    fn next_call(&mut self, who: Who) -> CallId {
+        let number = self.sessions[who.client].next_call(QUEUE);
+        let renewal = match number.renewal() {
+            Renewal::No if who.renew => Renewal::Asked(Vec::new()),
+            renewal => renewal,
+        };
+        if matches!(&renewal, Renewal::Asked(given_up) if !given_up.is_empty()) {
+            self.see("a call named what was given up in other slots");
+        }
+        let call = CallId { client: CLIENTS[who.client].to_owned(), slot: number.slot, number: number.number, renewal };
+        self.orders.begun(&call);
+        self.in_flight.push(InFlight { client: who.client, number, fate: who.fate, is_executed: false });
+        call
+    }
+
+    fn fresh_id(&mut self) -> String {
+        self.next_id += 1;
+        format!("f{:04}", self.next_id)
+    }
+
+    fn record(&mut self, new: &NewRecord) -> Record {
+        self.next_id += 1;
+        let end = if self.next_id.is_multiple_of(3) { RESULT_TTL } else { "}" };
+        let body = format!("{{\"n\":{}{}{end}", self.next_id, " ".repeat(new.padding));
+        Record {
+            level: new.level,
+            max_retries: new.max_retries,
+            key: new.key.map(str::to_owned),
+            name: new.name.map(str::to_owned),
+            body,
+        }
+    }
+
+    fn due(&self, when: When) -> Due {
+        match when {
+            When::Now => Due::Now,
+            When::After(ms) => Due::After(ms),
+            When::At(ms) => Due::At(self.state.clock.saturating_add_signed(ms)),
+        }
+    }
+
+    fn pick(&self, pick: Pick) -> String {
+        let ids = self.state.ids();
+        let latest = ids.iter().rev().take(5).copied();
+        let known: Vec<&str> = USERS_IDS.into_iter().chain(latest).collect();
+        known[pick % known.len()].to_owned()
+    }
+
+    fn name(&self, by_key: Option<&str>, pick: Pick) -> (By, String) {
+        by_key.map_or_else(|| (By::Id, self.pick(pick)), |key| (By::Key, key.to_owned()))
+    }
+
+    /// The lease that was granted so many grants ago.
+    fn lease(&self, back: usize) -> (String, u64, Option<Record>) {
+        let index = self.granted.len().checked_sub(1 + back);
+        index.map_or(("a".to_owned(), 1, None), |index| {
+            let granted = &self.granted[index];
+            (granted.id.clone(), granted.token, Some(granted.record.clone()))
+        })
+    }
+
+    fn outcomes(&mut self, endings: &Endings) -> Vec<Outcome> {
+        let endings = match endings {
+            Endings::Some(endings) => endings.clone(),
+            Endings::OfLastBatch(deed) => {
+                let all = 0..self.last_batch.min(self.granted.len());
+                all.map(|lease| Ending { lease, token: Token::Granted, deed: deed.clone() }).collect()
+            }
+        };
+        let mut outcomes: Vec<_> = endings.iter().map(|ending| self.outcome(ending)).collect();
+        outcomes.sort_by_key(|outcome| !matches!(outcome.became, Became::Done(_)));
+        outcomes
+    }
+
+    fn outcome(&mut self, ending: &Ending) -> Outcome {
+        let (id, token, record) = self.lease(ending.lease);
+        let became = match &ending.deed {
+            Deed::Ack => Became::Done(None),
+            Deed::AckWith(result) => Became::Done(Some((*result).to_owned())),
+            Deed::Back { verb, delay_ms, error, rewrite } => {
+                // A failure hook changes what it may: not the level, not the key.
+                let rewritten = record.clone().filter(|_| *rewrite).map(|record| {
+                    self.next_id += 1;
+                    (
+                        self.next_id % 3,
+                        Record { body: format!("{{\"new\":{}}}", self.next_id), max_retries: 1, ..record },
+                    )
+                });
+                Became::Back { verb: *verb, delay_ms: *delay_ms, error: (*error).to_owned(), rewritten }
+            }
+        };
+        Outcome { id, token: ending.token.of(token), key: record.and_then(|record| record.key), became }
+    }
+
+    fn forget_keys(&mut self) {
+        let ready = Levels::ALL.iter().map(|level| self.keys.spell_ready(level));
+        let calls = CLIENTS.iter().map(|client| format!("{}:{client}", self.keys.spell(Key::Call)));
+        let all: Vec<String> = Key::FIXED.iter().map(|&key| self.keys.spell(key)).chain(ready).chain(calls).collect();
+        let mut words = vec!["UNLINK"];
+        words.extend(all.iter().map(String::as_str));
+        self.server.command(&words);
+    }
+}
+
+/// What a reserve that was executed did before it took jobs.
+fn events_of_rounds(before: &State, sent: &Sent, reserve: &ReserveCall) -> [(&'static str, bool); 3] {
+    let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
+    let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
+    let used = before.admit(sent.levels).unwrap_or(sent.levels);
+    let is_too_long = before.too_long_by() > 0 && !before.leases.is_empty();
+    [
+        ("a reserve reached its reclaim cap", ended > 100),
+        ("a reserve reached its promote cap", due > promote_cap(used, reserve.want)),
+        ("leases were shortened when the clock was set back", is_too_long),
+    ]
+}
+
+/// What was said of starts, and who paid for leases that ended.
+fn events_of_starts(before: &State, sent: &Sent, flags: &str, after: &State) -> [(&'static str, bool); 4] {
+    let starts = || sent.command.outcomes().iter().zip(flags.chars()).filter(|(outcome, _)| outcome.is_start());
+    let is_over = |outcome: &Outcome| {
+        let lease = before.leases.get(&outcome.id);
+        lease.is_some_and(|lease| lease.token == outcome.token && lease.ends <= before.clock)
+    };
+    let paid = |id: &String| {
+        let note = |state: &State| state.returned.get(id).map(|note| (note.attempts, note.is_suspect));
+        Some((note(before).unwrap_or_default(), note(after)?))
+    };
+    let reclaimed = after.stats.get("reclaimed") > before.stats.get("reclaimed");
+    let ended = || after.returned.keys().filter(|_| reclaimed).filter_map(paid);
+    [
+        ("a start was noted", starts().any(|(_, flag)| flag == '1')),
+        ("a start under an old lease was refused", starts().any(|(outcome, flag)| flag == '0' && is_over(outcome))),
+        ("a lease that ended was not charged", ended().any(|(old, new)| old.0 == new.0 && !old.1 && new.1)),
+        ("a suspect was charged", ended().any(|(old, new)| old.1 && old.0 < new.0)),
+    ]
+}
+
+/// What rates of names did to a reserve that was executed.
+fn events_of_name_rates(
+    before: &State,
+    reserve: &ReserveCall,
+    reply: &ReserveReply,
+    after: &State,
+) -> [(&'static str, bool); 4] {
+    let next_start = after.next_start_us().map(|at| at.div_ceil(1000));
+    let waits_for_name = reserve.want > 0 && reply.jobs.is_empty() && next_start.is_some();
+    let promised_for_name = reply.promised > 0 && Some(reply.promised) == next_start;
+    let is_rated = |id: &str| {
+        let number = after.number_of(id);
+        number.is_some_and(|number| after.meta.name_rates.contains_key(&number))
+    };
+    let started_rated = reply.jobs.iter().filter(|job| is_rated(&job.id)).count();
+    let is_met_twice = |limit: &NameLimit| {
+        let running = after.places_of(limit.number);
+        let seen = after.meta.name_rates.get(&limit.number).copied();
+        let rate = limit.limits.rate(seen, after.now_us());
+        limit.limits.concurrency > 0
+            && running == limit.limits.concurrency
+            && rate.is_some_and(|rate| rate.starts() == 0)
+    };
+    [
+        ("the rate of a name held a job back", waits_for_name),
+        ("a waiter promised to come back for the rate of a name", waits_for_name && promised_for_name),
+        (
+            "the rate of a name let several start at once",
+            after.meta.name_rates != before.meta.name_rates && started_rated > 1,
+        ),
+        ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
+    ]
+}
+
+/// Whom the ends of jobs without a result wake.
+fn woken_waiters(sent: &Sent, text: &str, settled: &str, was_answered: bool) -> [(&'static str, bool); 4] {
+    let outcomes = sent.command.outcomes().iter().zip(settled.chars());
+    let awaited = |wanted: char| outcomes.clone().any(|(outcome, flag)| flag == wanted && outcome.is_awaited());
+    let is_cancel = matches!(sent.command, Command::Cancel { .. });
+    let is_purge = matches!(sent.command, Command::Purge { .. });
+    [
+        ("who waited for a failed job was woken", !was_answered && awaited('1')),
+        ("a lost lease woke no waiter", awaited('0')),
+        ("somebody may have waited for a cancelled job", is_cancel && text.contains("awaited ")),
+        ("somebody may have waited for a purged job", is_purge && text.contains('\n')),
+    ]
+}

@@ -1,0 +1,152 @@
+//! Connections: from a URL to an answered call, whatever happens on the way.
+//!
+//! Own code and not the crate's `ConnectionManager` or cluster client, because those never leave a demoted primary or
+//! a half-open socket, resend by themselves, and answer an unknown script by loading it on every server. Ours is
+//! simple because a queue is one slot: one shared link per server, a map from slot to server, and one loop with one
+//! deadline.
+
+mod address;
+mod ask_around;
+mod backoff;
+mod boot_check;
+mod breaker;
+mod classify;
+mod cluster;
+mod durability;
+mod link;
+mod resend;
+mod secret;
+mod sentinel;
+mod sentinel_watch;
+mod server;
+mod settings;
+mod single_flight;
+mod spares;
+mod stream;
+mod tls;
+mod topology;
+mod trouble;
+mod url;
+mod wake;
+mod wake_line;
+mod wrong_kind;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+pub(crate) use backoff::Backoff;
+pub(crate) use durability::Durability;
+pub(crate) use secret::Secret;
+pub(crate) use settings::Settings;
+pub(crate) use wake::{Enough, Woken};
+
+use self::link::{Dialer, Request};
+use self::resend::Shared;
+use self::topology::Topology;
+use self::wake_line::Waited;
+use crate::script::Call;
+use crate::value::error::Error;
+
+/// The way to the servers of one client. Clones share everything; dropping the last one closes the connections.
+///
+/// Belongs to the tokio runtime of its first call: after a fork, or on another runtime, make a new one.
+#[derive(Clone)]
+pub(crate) struct Connection(Arc<Shared>);
+
+impl Connection {
+    /// Reads the settings and the certificate files. Nothing is sent: the first call connects.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub(crate) fn new(mut settings: Settings) -> Result<Self, Error> {
+        let target = settings.resolve()?;
+        settings.cap_timeouts();
+        let tls = tls::Tls::new(&target)?;
+        Ok(Self(Arc::new(Shared {
+            dialer: Arc::new(Dialer {
+                settings,
+                tls,
+                credentials: target.credentials,
+                sentinel_credentials: target.sentinel_credentials,
+                db: target.db,
+                allow_eviction: target.allow_eviction,
+            }),
+            topology: Topology::new(target.layout),
+            has_worked: AtomicBool::new(false),
+            lost_waits: AtomicU32::new(0),
+        })))
+    }
+
+    /// Closes all connections, calls under way aside.
+    pub(crate) fn close(&self) {
+        self.0.topology.leave();
+    }
+
+    /// Sends the call until it is answered or the deadline is over.
+    ///
+    /// Errors: `Unreachable` when nothing was ever sent, `Timeout` when an attempt may have been executed, else what
+    /// the server said.
+    pub(crate) async fn run(&self, operation: &'static str, call: &Call<'_>) -> Result<Value, Error> {
+        let sent = self.0.send(call.slot, Request::Script(call)).await;
+        sent.map_err(|error| error.during(operation).in_queue(call.queue))
+    }
+
+    /// Like [`Connection::run`], and then waits on the same connection until replicas or the disk have it. (On
+    /// another connection `WAIT` would confirm nothing: it answers for the writes of its own connection.)
+    ///
+    /// Errors, besides those of `run`: `NotDurable` (the job is in), `Unsupported` (nothing was pushed).
+    pub(crate) async fn run_durably(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        durability: Durability,
+    ) -> Result<Value, Error> {
+        let sent = self.0.send(call.slot, Request::Durable { call, durability, again: false }).await;
+        sent.map_err(|error| error.during(operation).in_queue(call.queue))
+    }
+
+    /// Waits until one of these lists has an element, and takes it, or until `wait` is over, or it is `enough`.
+    ///
+    /// Runs on a connection of its own, and its timer is ours: the server looks at its own only every 100 ms. A wait
+    /// that ends without an element is called back from the server, so it takes nothing that comes later; a future
+    /// that is dropped closes its connection and gives back what had already come. Keep it and poll on, or say that it is
+    /// enough, rather than drop it and wait again: that saves the connection.
+    ///
+    /// More than one list only where [`Connection::waits_together`] says so. Errors: those of `run`, with `wait` as the deadline.
+    pub(crate) async fn wait_for_wakes(
+        &self,
+        slot: u16,
+        wake_keys: &[&[u8]],
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
+        let waited = self.0.wait_for(slot, Waited::Take(wake_keys), wait, enough).await;
+        waited.map_err(|error| error.during("reserve"))
+    }
+
+    /// The same for one list.
+    #[cfg(test)]
+    pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
+        self.wait_for_wakes(slot, &[wake_key], wait, None).await
+    }
+
+    /// May one wait be for lists of several queues? Not in a cluster, where they are in several slots.
+    pub(crate) fn waits_together(&self) -> bool {
+        self.0.topology.as_cluster().is_none()
+    }
+
+    /// Waits for a list whose element stays where it is, so that everybody who waits sees it.
+    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<Woken, Error> {
+        self.0.wait_for(slot, Waited::See(key), wait, None).await.map_err(|error| error.during("wait_result"))
+    }
+
+    /// Sends a plain command. It may be sent more than once, so it must be one that only reads.
+    pub(crate) async fn command(&self, operation: &'static str, slot: u16, cmd: Cmd) -> Result<Value, Error> {
+        self.0.send(slot, Request::Plain(&cmd)).await.map_err(|error| error.during(operation))
+    }
+}

@@ -1,0 +1,72 @@
+//! The layers of the crate, each a module with its folder: a layer uses itself and those before it, and nothing else.
+
+use std::fs;
+use std::path::Path;
+
+const LAYERS: [&str; 11] = [
+    "value",
+    "format",
+    "process",
+    "script",
+    "connection",
+    "embedded",
+    "queue",
+    "operate",
+    "partitions",
+    "worker",
+    "blocking",
+];
+/// They alone speak with the `redis` package.
+const SPEAK_REDIS: [&str; 2] = ["script", "connection"];
+/// Modules of tests, which may look at everything.
+const OF_TESTS: [&str; 3] = ["lib", "layers", "every_order"];
+
+/// Each use of a layer in `code` that a file of `layer` may not make.
+fn forbidden(layer: &str, code: &str) -> Vec<String> {
+    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let lines = lines.join("\n");
+    let rank = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    let ours = rank(layer).unwrap_or_else(|| panic!("{layer} is no layer: add it to the list where it belongs"));
+    let used = lines.split("crate::").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        &rest[..end]
+    });
+    let mut found: Vec<String> =
+        used.filter(|name| rank(name).is_none_or(|theirs| theirs > ours)).map(str::to_owned).collect();
+    if !SPEAK_REDIS.contains(&layer) && lines.contains("redis::") {
+        found.push("redis".to_owned());
+    }
+    found
+}
+
+fn look(folder: &Path, layer: Option<&str>, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let layer = layer.unwrap_or(&name);
+        if OF_TESTS.contains(&layer) || name == "tests" {
+            continue;
+        }
+        if path.is_dir() {
+            look(&path, Some(layer), found);
+        } else {
+            let bad = forbidden(layer, &fs::read_to_string(&path).unwrap());
+            found.extend(bad.into_iter().map(|used| format!("{} uses {used}", path.display())));
+        }
+    }
+}
+
+#[test]
+fn imports_go_down_only() {
+    let mut found = Vec::new();
+    look(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), None, &mut found);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn an_import_that_goes_up_is_found() {
+    let code = "use crate::value::time::Millis;\nuse crate::worker::Worker;\n// crate::blocking\nuse redis::Value;\nuse crate::Error;";
+    assert_eq!(forbidden("queue", code), ["worker", "Error", "redis"]);
+    assert_eq!(forbidden("connection", "use crate::{worker, value};"), [""]);
+}

@@ -1,0 +1,318 @@
+//! Looking at a queue without touching it.
+
+use crate::format::envelope::Envelope;
+use crate::format::record::CameBack;
+use crate::operate::limits;
+use crate::operate::name_limits;
+use crate::queue::{MAX_BATCH, Progress, Queue, decode};
+use crate::script::{
+    By, ByteStrings, Counts as CountsScript, CountsReply, Find, FoundReply, JobKeys, Levels, PageReply, Peek,
+    PeekedReply, ProgressOf, Reply, noted,
+};
+use crate::value::data::Data;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+use crate::value::time::Millis;
+
+/// The states of a job. Done and cancelled jobs leave none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Waits for its due time.
+    Delayed,
+    /// May be reserved now.
+    Ready,
+    /// A worker has it, until its lease ends.
+    Reserved,
+    /// Without retries left, or not decodable; kept for inspection.
+    Failed,
+}
+
+impl State {
+    /// `delayed`, `ready`, `reserved` or `failed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Delayed => "delayed",
+            Self::Ready => "ready",
+            Self::Reserved => "reserved",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The state of this name. Errors: `InvalidArgument`.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        [Self::Delayed, Self::Ready, Self::Reserved, Self::Failed]
+            .into_iter()
+            .find(|state| state.as_str() == name)
+            .ok_or_else(|| Error::invalid("a state is delayed, ready, reserved or failed"))
+    }
+}
+
+/// How many jobs are where, and what comes next.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Jobs that wait for their due time.
+    pub delayed: u64,
+    /// Jobs that may be reserved now.
+    pub ready: u64,
+    /// Jobs that a worker has.
+    pub reserved: u64,
+    /// Jobs that failed for good.
+    pub failed: u64,
+    /// Does the queue hand out jobs?
+    pub paused: bool,
+    /// How long ago the oldest ready job was pushed, in milliseconds; by the pushing host's clock, and its delay counts.
+    pub oldest_ready_age: Option<Millis>,
+    /// How long until the next delayed job is due; zero if it is overdue.
+    pub next_due_in: Option<Millis>,
+    /// How long until the next lease ends; zero if it is over.
+    pub next_lease_end_in: Option<Millis>,
+    /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
+    /// `requeued`, `purged`, `trimmed`. For information only.
+    pub totals: Vec<(String, u64)>,
+    /// Which limit holds jobs back just now, as a sentence: that of the queue, or those of names; nothing while none does.
+    pub held: Option<String>,
+}
+
+impl Counts {
+    /// How many jobs are in this state.
+    pub fn of(&self, state: State) -> u64 {
+        match state {
+            State::Delayed => self.delayed,
+            State::Ready => self.ready,
+            State::Reserved => self.reserved,
+            State::Failed => self.failed,
+        }
+    }
+
+    /// Both together, for parts of one queue.
+    pub(crate) fn add(&mut self, other: Self) {
+        let sooner = |one: Option<Millis>, other: Option<Millis>| one.into_iter().chain(other).min();
+        self.delayed += other.delayed;
+        self.ready += other.ready;
+        self.reserved += other.reserved;
+        self.failed += other.failed;
+        self.paused &= other.paused;
+        self.held = self.held.take().and(other.held);
+        self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
+        self.next_due_in = sooner(self.next_due_in, other.next_due_in);
+        self.next_lease_end_in = sooner(self.next_lease_end_in, other.next_lease_end_in);
+        for (name, total) in other.totals {
+            match self.totals.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += total,
+                None => self.totals.push((name, total)),
+            }
+        }
+    }
+}
+
+/// A job as [`Queue::peek`](crate::Queue::peek) shows it.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct JobView {
+    /// The complete package.
+    pub envelope: Envelope,
+    /// Where it is.
+    pub state: State,
+    /// Due time, end of the lease, or time of failure, by the server's clock; nothing for a ready job.
+    pub at: Option<Millis>,
+    /// How often it came back from a worker.
+    pub returns: u32,
+    /// Why the record could not be decoded, if so; the envelope's data is then `null`, and its bytes are the [`JobView::package`].
+    pub undecodable: Option<String>,
+    record: Option<Vec<u8>>,
+    /// How far its run has come, if it is reserved and its handler has reported that
+    /// ([`Job::progress`](crate::Job::progress)).
+    pub progress: Option<Progress>,
+}
+
+/// Where one job is and why it is not running.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The job.
+    pub job: JobView,
+    /// The token of its lease, when it is reserved.
+    pub token: Option<u64>,
+    /// The server's time of this answer.
+    pub now: Millis,
+    /// One sentence: why it waits, or which worker has it.
+    pub why: String,
+}
+
+impl Queue {
+    /// How many jobs are in each state, and what comes next.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        let reply = self.counts_now("counts").await?;
+        let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
+        let now = u64::try_from(reply.now).unwrap_or(0);
+        let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
+        let oldest = oldest.map(|(envelope, _)| envelope.time).filter(|&time| time > 0).min();
+        Ok(Counts {
+            delayed: count(reply.delayed),
+            ready: count(reply.ready),
+            reserved: count(reply.reserved),
+            failed: count(reply.failed),
+            paused: reply.paused,
+            oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed.saturating_mul(1000)))),
+            next_due_in: reply.next_due.map(until),
+            next_lease_end_in: reply.next_lease_end.map(until),
+            held: limits::held_back(&reply.limits, reply.reserved, reply.now)
+                .or_else(|| name_limits::all_held_back(&reply)),
+            totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
+        })
+    }
+
+    pub(crate) async fn counts_now(&self, operation: &'static str) -> Result<CountsReply, Error> {
+        let reply = self.run_all_levels(operation, CountsScript {}, &[]).await?;
+        CountsReply::decode(reply).map_err(|error| error.during(operation).in_queue(self.name()))
+    }
+
+    /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
+    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
+    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled.
+    pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
+        let in_peek = |error: Error| error.during("peek").in_queue(self.name());
+        if limit == 0 || limit > MAX_BATCH {
+            return Err(in_peek(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
+        }
+        let mut jobs = Vec::new();
+        let mut seen = 0;
+        loop {
+            let rest = Peek { state: state.as_str(), offset: offset.saturating_add(seen), limit: limit - seen };
+            let page = PageReply::decode(self.run_all_levels("peek", rest, &[]).await?).map_err(in_peek)?;
+            jobs.extend(page.jobs.iter().map(|job| JobView::new(state, job)));
+            // A call reads so many bytes of records at the most.
+            seen = seen.saturating_add(page.ends_at.unwrap_or(limit));
+            if seen >= limit {
+                break;
+            }
+        }
+        self.add_progress("peek", &mut jobs).await?;
+        Ok(jobs)
+    }
+
+    /// Where the job with this id is and why it is not running; `None` if there is no such job.
+    pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
+        name::check_id(id).map_err(|error| error.during("find").in_queue(self.name()))?;
+        self.find_by(By::Id, id).await
+    }
+
+    /// Where the live job that has this business key is; `None` if no job has it.
+    pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
+        name::check_key(key).map_err(|error| error.during("find").in_queue(self.name()))?;
+        self.find_by(By::Key, key).await
+    }
+
+    async fn find_by(&self, by: By, value: &str) -> Result<Option<Found>, Error> {
+        let in_find = |error: Error| error.during("find").in_queue(self.name());
+        let reply = self.run_all_levels("find", Find { by: by.as_str() }, &[value]).await?;
+        let Some(found) = FoundReply::decode(reply).map_err(in_find)? else { return Ok(None) };
+        let state =
+            State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
+        let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
+        let mut job = JobView::new(state, &found.job);
+        self.add_progress("find", std::slice::from_mut(&mut job)).await?;
+        let by_name = || name_limits::held_back(&found);
+        let held_back = || limits::held_back(&found.limits, found.reserved, found.now).or_else(by_name);
+        let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
+        let why = why(&job, now, held);
+        Ok(Some(Found { job, token: found.token, now, why }))
+    }
+
+    /// Adds to jobs that run how far they have come.
+    async fn add_progress(&self, operation: &'static str, jobs: &mut [JobView]) -> Result<(), Error> {
+        let mut running: Vec<_> = jobs.iter_mut().filter(|job| job.state == State::Reserved).collect();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let mut ids = ByteStrings::default();
+        for job in &running {
+            ids.push(job.envelope.id.as_bytes());
+        }
+        let look = ProgressOf { progress_count: JobKeys(ids.clone()) };
+        let reply = self.run_plain(operation, look, |out| out.extend(&ids)).await?;
+        let notes = noted(reply).map_err(|error| error.during(operation).in_queue(self.name()))?;
+        for (job, note) in running.iter_mut().zip(notes) {
+            job.progress = Progress::read(&note);
+        }
+        Ok(())
+    }
+
+    /// Read-only scripts get the lists of all levels: they change nothing and so are not told which there are.
+    pub(crate) async fn run_all_levels<D: crate::script::Declared>(
+        &self,
+        operation: &'static str,
+        declared: D,
+        items: &[&str],
+    ) -> Result<Reply, Error> {
+        let queue = self.with_levels(Levels::ALL);
+        queue.run_plain(operation, declared, |out| items.iter().for_each(|item| out.push(item.as_bytes()))).await
+    }
+}
+
+impl JobView {
+    fn new(state: State, job: &PeekedReply) -> Self {
+        let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
+        match decode(&job.id, &job.record, &job.came_back) {
+            Ok((envelope, returns)) => {
+                Self { envelope, state, at, returns, undecodable: None, record: None, progress: None }
+            }
+            Err(error) => Self {
+                envelope: undecodable(&job.id, &job.came_back),
+                state,
+                at,
+                returns: 0,
+                undecodable: Some(error.to_string()),
+                record: Some(job.record.clone()),
+                progress: None,
+            },
+        }
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it; what is stored, byte for byte, if that could not
+    /// be decoded.
+    pub fn package(&self) -> Vec<u8> {
+        self.record.clone().unwrap_or_else(|| self.envelope.encode_complete())
+    }
+}
+
+/// What can still be said of a job whose record cannot be decoded.
+fn undecodable(id: &str, came_back: &[u8]) -> Envelope {
+    let mut envelope = Envelope::new(id, Data::trusted("null"));
+    if let Ok(came_back) = CameBack::decode(came_back) {
+        envelope.attempts = came_back.attempts;
+        envelope.error = came_back.error;
+    }
+    envelope
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn why(job: &JobView, now: Millis, held: Option<String>) -> String {
+    let at = job.at.unwrap_or(Millis::ZERO);
+    let held = held.map_or(String::new(), |held| format!("; {held}"));
+    match job.state {
+        State::Delayed if at > now => {
+            let cause = if job.envelope.attempts > 0 { "waits to be retried" } else { "waits for its due time" };
+            format!("{cause}, in {} s{held}", at.saturating_sub(now))
+        }
+        State::Delayed => {
+            format!("is due since {} s and goes to a worker at the next reserve{held}", now.saturating_sub(at))
+        }
+        State::Ready => format!("is ready and waits for a worker{held}"),
+        State::Reserved if at > now => {
+            format!("a worker has it; its lease ends in {} s unless it is extended", at.saturating_sub(now))
+        }
+        State::Reserved => {
+            format!("its lease is over since {} s; the next reserve takes it back{held}", now.saturating_sub(at))
+        }
+        State::Failed => format!(
+            "failed {} s ago after {} failures: requeue or cancel it",
+            now.saturating_sub(at),
+            job.envelope.attempts
+        ),
+    }
+}

@@ -1,0 +1,86 @@
+//! Who works on a queue: what each worker says of itself every few seconds, and never anything of a job's data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::queue::Queue;
+use crate::script::{Alive, Beat, BeatReply, alive};
+use crate::value::error::Error;
+use crate::value::time::Millis;
+
+/// The most runs that a worker tells of.
+pub(crate) const MOST_RUNNING: usize = 20;
+
+/// A worker that is alive. All times are of its host's clock.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerInfo {
+    /// The worker's own id, new at each start.
+    #[serde(skip)]
+    pub id: String,
+    /// The host on which it runs, and its process there.
+    pub host: String,
+    /// See `host`.
+    pub pid: u32,
+    /// `rust`, `python` or `php`.
+    pub language: String,
+    /// The version of duly.
+    pub version: String,
+    /// The name given to the worker.
+    pub name: Option<String>,
+    /// All queues that it serves.
+    pub queues: Vec<String>,
+    /// How many handlers it runs at once.
+    pub concurrency: usize,
+    /// When it started.
+    pub started_at: Millis,
+    /// The jobs of this queue that it runs, at most 20, as of its last report, up to 10 s ago.
+    pub running: Vec<RunningJob>,
+}
+
+/// A job that a worker runs.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunningJob {
+    /// The job's id.
+    pub id: String,
+    /// Its handler's name.
+    pub name: Option<String>,
+    /// When this run began.
+    pub started_at: Millis,
+}
+
+impl Queue {
+    /// The workers that are alive, 1,000 at most. A worker that died disappears after three of its periods without a report,
+    /// usually 30 s; one that stops disappears at once.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let reply = self.run_plain("workers", Alive {}, |_| ()).await?;
+        let workers = alive(reply).map_err(|error| error.during("workers").in_queue(self.name()))?;
+        // What cannot be read, another version's perhaps, is alive all the same.
+        let read =
+            |(id, info): (String, Vec<u8>)| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };
+        Ok(workers.into_iter().map(read).collect())
+    }
+
+    /// Tells that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
+    pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
+        let info = serde_json::to_string(worker).unwrap_or_default();
+        self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ())
+            .await
+            .and_then(|reply| BeatReply::decode(reply).map_err(|error| error.during("beat").in_queue(self.name())))
+    }
+}
+
+/// The workers of several parts of one queue: who serves several is one worker.
+pub(crate) fn merged(all: &mut Vec<WorkerInfo>, more: Vec<WorkerInfo>) {
+    for worker in more {
+        match all.iter_mut().find(|known| known.id == worker.id) {
+            Some(known) => {
+                known.running.extend(worker.running);
+                known.running.truncate(MOST_RUNNING);
+            }
+            None => all.push(worker),
+        }
+    }
+}

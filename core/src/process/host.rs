@@ -1,0 +1,17 @@
+//! What the host gives: its clock, and chance. Nothing about a queue is decided by either.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::value::time::Millis;
+
+/// The host's clock, for what only informs: parts of ids and envelopes, the worker registry.
+pub(crate) fn now() -> Millis {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
+}
+
+/// From 0 to 1, to spread waits, so that processes that were started together do not act together. A machine without
+/// randomness still gets a middling wait.
+pub(crate) fn random_fraction() -> f64 {
+    getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
+}

@@ -1,0 +1,83 @@
+//! How long a reserved job belongs to its worker.
+
+use std::time::Duration;
+
+use crate::queue::job::Job;
+use crate::queue::{MAX_BATCH, Queue};
+use crate::script::{self, ByteStrings, Extend};
+use crate::value::error::{Error, ErrorKind};
+use crate::value::time::{Millis, whole_ms};
+
+/// How long a lease is unless the worker says otherwise.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
+/// The longest lease: longer ones would only hide dead workers. A worker extends its leases while it runs.
+pub const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+
+/// A lease given in seconds, rounded up to milliseconds.
+///
+/// Errors: `InvalidArgument` for what is not 1 ms to 24 h ([`MAX_LEASE`]).
+pub fn lease_from_seconds(seconds: f64) -> Result<Duration, Error> {
+    if seconds > 0.0 && seconds <= MAX_LEASE.as_secs_f64() {
+        return Millis::from_seconds(seconds).map(Millis::to_duration);
+    }
+    Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {seconds} s")))
+}
+
+pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
+    if lease < Duration::from_millis(1) || lease > MAX_LEASE {
+        return Err(Error::invalid(format!("a lease lasts 1 ms to 24 h, not {} s", lease.as_secs_f64())));
+    }
+    Ok(())
+}
+
+impl Queue {
+    /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
+    pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
+        let leases: Vec<_> = jobs.iter().map(|job| (job.id().to_owned(), job.token())).collect();
+        self.extend_leases(&leases, lease).await
+    }
+
+    /// The same for leases given as (id, token).
+    async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
+        self.extend_leases_until(leases, lease, &|_| false).await
+    }
+
+    /// The same, with the call made again, behind a pause, after the errors of which `keep_trying` says so.
+    pub(crate) async fn extend_leases_until(
+        &self,
+        leases: &[(String, u64)],
+        lease: Duration,
+        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+    ) -> Result<Vec<bool>, Error> {
+        check_lease(lease).map_err(|error| error.during("extend").in_queue(self.name()))?;
+        let mut held = Vec::with_capacity(leases.len());
+        for batch in leases.chunks(MAX_BATCH) {
+            let items = |out: &mut ByteStrings| {
+                for (id, token) in batch {
+                    out.push(id.as_bytes());
+                    out.push_display(token);
+                }
+            };
+            let declared = Extend { lease_ms: whole_ms(lease) };
+            let reply = self.run_plain_until("extend", declared, items, keep_trying).await?;
+            let flags = script::text(reply).and_then(|text| script::flags(&text, batch.len()));
+            held.extend(flags.map_err(|error| error.during("extend").in_queue(self.name()))?);
+        }
+        Ok(held)
+    }
+
+    pub(crate) async fn extend_one(&self, job: &Job, lease: Duration) -> Result<(), Error> {
+        let held = self.extend_all(std::slice::from_ref(job), lease).await?;
+        if held.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("extend", job)) }
+    }
+
+    pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
+        Error::new(
+            ErrorKind::LeaseLost,
+            "the lease is over: this job was settled already or cancelled, or the lease ended and another worker may run it; stop working on it, or use a longer lease or extend it in time",
+        )
+        .during(operation)
+        .in_queue(self.name())
+        .of_job(job.id())
+    }
+}

@@ -1,0 +1,279 @@
+//! Push: one job, a batch, or any number of jobs.
+
+use crate::process::host;
+use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
+use crate::queue::session::CallNumber;
+use crate::queue::{MAX_BATCH, Queue};
+use crate::script::{self, ByteStrings, Digits, IfDuplicate, Levels, Push, PushReply, PushUnique};
+use crate::value::durability::Durability;
+use crate::value::error::{Error, ErrorKind};
+
+/// A batch ends earlier when its records are larger than this, so that the server reads no call of a gigabyte.
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// A record above this is large: a hundred of them are more than one reserve may read. `LARGE` of the scripts.
+const LARGE_RECORD: usize = 41_943;
+
+/// What became of a pushed job.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pushed {
+    /// The job is stored under this id.
+    Created {
+        /// Its id.
+        id: String,
+    },
+    /// Another job had the id or key, and stays ([`OnDuplicate::Keep`]).
+    Kept {
+        /// The id of the job that was there.
+        id: String,
+    },
+    /// The job is stored, and the job that had its id or key was cancelled ([`OnDuplicate::Replace`]).
+    Replaced {
+        /// Its id.
+        id: String,
+        /// The id of the job that made place.
+        replaced: String,
+    },
+    /// The job is not stored: another job has the id or key ([`OnDuplicate::Refuse`]). Only [`Queue::push_batch`] returns
+    /// this; `push` returns an error.
+    Duplicate {
+        /// The id of the job that is there.
+        id: String,
+    },
+}
+
+impl Pushed {
+    /// The id of the job that is in the queue now.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Created { id } | Self::Kept { id } | Self::Replaced { id, .. } | Self::Duplicate { id } => id,
+        }
+    }
+}
+
+/// How a long push went.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PushSummary {
+    /// Jobs that are new in the queue.
+    pub created: u64,
+    /// Jobs that were not pushed, because another job has their id or key and was kept.
+    pub kept: u64,
+    /// Jobs that replaced another job.
+    pub replaced: u64,
+    /// Jobs that were refused because another has their id or key.
+    pub duplicates: u64,
+}
+
+impl Queue {
+    /// Pushes a job.
+    ///
+    /// Moves: nothing to `delayed`, or to `ready` when it is due now. Errors: `InvalidArgument`, `TooLarge` (nothing was
+    /// sent); `Duplicate` with the id of the other job; `StorageFull` (nothing was stored); `NotDurable` (the job is stored,
+    /// but not as safely as requested); `Timeout` (it may be stored); `Unreachable` (it is not stored).
+    ///
+    /// Concurrent pushes of many tasks through clones of one queue are sent together.
+    pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+        let prepared = self.prepare(job).map_err(|error| error.during("push").in_queue(self.name()))?;
+        let queue = self.clone();
+        let send = move |jobs: Vec<Prepared>| {
+            let queue = queue.clone();
+            async move { Ok(queue.push_prepared(&jobs).await) }
+        };
+        // Who waits for a disk must not hold up who does not.
+        let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
+        let company = if plain { &self.shared.pushes } else { &self.shared.durable_pushes };
+        match company.call(prepared, send).await?? {
+            Pushed::Duplicate { id } => Err(Error::new(
+                ErrorKind::Duplicate,
+                "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first",
+            )
+            .during("push")
+            .in_queue(self.name())
+            .of_job(&id)),
+            pushed => Ok(pushed),
+        }
+    }
+
+    /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
+    /// together; returns one outcome for each job, in order.
+    ///
+    /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
+    pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+        let in_push = |error: Error| error.during("push").in_queue(self.name());
+        if jobs.len() > MAX_BATCH {
+            return Err(in_push(Error::new(
+                ErrorKind::TooLarge,
+                format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
+            )));
+        }
+        let prepare = |(index, job)| self.prepare(job).map_err(|error| error.at_index(index));
+        let prepared: Vec<_> = jobs.into_iter().enumerate().map(prepare).collect::<Result<_, _>>().map_err(in_push)?;
+        self.push_prepared(&prepared).await.into_iter().collect()
+    }
+
+    fn prepare(&self, job: NewJob) -> Result<Prepared, Error> {
+        let client = &self.client.shared;
+        let now = host::now();
+        let made_id = client.ids.next(now)?;
+        job.prepare(made_id.as_str(), now, client.max_data_bytes)
+    }
+
+    /// One outcome a job; a call that fails does not keep the next from being tried.
+    async fn push_prepared(&self, jobs: &[Prepared]) -> Vec<Result<Pushed, Error>> {
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for run in runs(jobs) {
+            match self.push_run(run).await {
+                Ok(pushed) => outcomes.extend(pushed.into_iter().map(Ok)),
+                Err(error) => outcomes.extend(run.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        outcomes
+    }
+
+    /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
+    ///
+    /// If a batch fails, those before it are stored; the error says how many jobs.
+    pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
+    where
+        I: IntoIterator<Item = NewJob>,
+    {
+        let mut summary = PushSummary::default();
+        let mut jobs = jobs.into_iter();
+        loop {
+            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(summary);
+            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
+            summary.add(&outcomes);
+            progress(&outcomes);
+        }
+    }
+
+    /// One script call: jobs that one call can take together.
+    async fn push_run(&self, run: &[Prepared]) -> Result<Vec<Pushed>, Error> {
+        let first = &run[0];
+        let durability = first.durability.unwrap_or(self.client.shared.durability);
+        for level in run.iter().map(|job| job.level) {
+            self.note_levels(Levels::one(level));
+        }
+        let alike = run
+            .iter()
+            .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due)
+            && run.iter().all(|job| job.record.len() <= LARGE_RECORD);
+        let replies = if alike {
+            let items = |out: &mut ByteStrings| {
+                for job in run {
+                    out.push(job.id.as_bytes());
+                    out.push(&job.record);
+                }
+            };
+            let declare = |call: &CallNumber<'_>| Push {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: call.renewal(),
+                level: Digits(first.level.into()),
+                due: first.due,
+            };
+            let reply = self.run_numbered("push", durability, declare, items).await?;
+            PushReply::decode_all(reply, run.len())
+        } else {
+            let unique = run.iter().find(|job| job.unique).unwrap_or(first);
+            let if_duplicate = match unique.on_duplicate {
+                OnDuplicate::Refuse => IfDuplicate::Refuse,
+                OnDuplicate::Keep => IfDuplicate::Keep,
+                OnDuplicate::Replace => IfDuplicate::Replace,
+            };
+            let items = |out: &mut ByteStrings| {
+                for job in run {
+                    out.push(job.id.as_bytes());
+                    out.push(&job.record);
+                    script::Argument::append(&job.due, out);
+                    out.push(&job.came_back);
+                }
+            };
+            let declare = |call: &CallNumber<'_>| PushUnique {
+                call_slot: call.slot,
+                call_number: Digits(call.number),
+                call_renew: call.renewal(),
+                if_duplicate: if_duplicate.as_str(),
+            };
+            let reply = self.run_numbered("push", durability, declare, items).await?;
+            match PushReply::decode_each(reply, run.len()) {
+                Ok((replies, awaited)) => {
+                    if !awaited.is_empty() {
+                        Box::pin(self.wake_waiters("push", &awaited)).await;
+                    }
+                    Ok(replies)
+                }
+                Err(error) => Err(error),
+            }
+        };
+        let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
+        Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())
+    }
+}
+
+impl PushSummary {
+    pub(crate) fn add(&mut self, outcomes: &[Pushed]) {
+        for outcome in outcomes {
+            match outcome {
+                Pushed::Created { .. } => self.created += 1,
+                Pushed::Kept { .. } => self.kept += 1,
+                Pushed::Replaced { .. } => self.replaced += 1,
+                Pushed::Duplicate { .. } => self.duplicates += 1,
+            }
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.created + self.kept + self.replaced + self.duplicates
+    }
+}
+
+impl Pushed {
+    fn from_reply(reply: PushReply, job: &Prepared) -> Self {
+        let id = &job.id;
+        match reply {
+            // An id that duly has made is nobody else's: this very call was executed before, and the server has forgotten it.
+            PushReply::Kept(holder) | PushReply::Duplicate(holder) | PushReply::Replaced(holder)
+                if !job.has_own_id && holder == *id =>
+            {
+                Self::Created { id: holder }
+            }
+            PushReply::Created => Self::Created { id: id.to_owned() },
+            PushReply::Kept(holder) => Self::Kept { id: holder },
+            PushReply::Duplicate(holder) => Self::Duplicate { id: holder },
+            PushReply::Replaced(replaced) => Self::Replaced { id: id.to_owned(), replaced },
+        }
+    }
+}
+
+/// Cuts prepared jobs where a call must end: where duplicates are to be treated in another way, where another durability is
+/// asked for, and at the size limit.
+fn runs(jobs: &[Prepared]) -> impl Iterator<Item = &[Prepared]> {
+    let mut rest = jobs;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let mut on_duplicate = None;
+        let together = rest.iter().take_while(|job| {
+            bytes += job.record.len();
+            let same_way = (!job.unique || *on_duplicate.get_or_insert(job.on_duplicate) == job.on_duplicate)
+                && job.durability == rest[0].durability;
+            same_way && (bytes <= MAX_BATCH_BYTES || bytes == job.record.len())
+        });
+        let (run, others) = rest.split_at(together.count());
+        rest = others;
+        (!run.is_empty()).then_some(run)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rust_and_lua_agree_on_what_a_large_record_is() {
+        let line = format!("local LARGE = {}\n", super::LARGE_RECORD);
+        assert!(include_str!("../../lua/lib/meta.lua").contains(&line));
+    }
+}

@@ -1,0 +1,47 @@
+//! Jobs that entered `failed` while no hook was there to be called: their worker died, their time was over, or whoever held them
+//! said so with the job's own verbs. Workers of the queue hear of them.
+
+use crate::queue::Queue;
+use crate::queue::reserve::{MAX_RESERVE_BYTES, decode};
+use crate::script::{GrantedJob, Hear, HearReply};
+use crate::value::error::Error;
+
+/// How long such a job is one worker's to tell of. Renewed with each beat, which is every eleven seconds at the latest.
+const CLAIM_MS: u64 = 30_000;
+/// A token that no lease has.
+const NO_LEASE: u64 = 0;
+
+/// What a worker says of a job that it hears of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The id as it is stored.
+    pub(crate) id: Vec<u8>,
+    pub(crate) until: u64,
+    /// Its hooks were called.
+    pub(crate) is_heard: bool,
+}
+
+impl Queue {
+    /// Takes back what was heard, keeps what is not yet, and claims up to `most` more.
+    pub(crate) async fn hear(&self, claims: &[Claim], most: usize) -> Result<HearReply, Error> {
+        let call = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
+        let items = |out: &mut crate::script::ByteStrings| {
+            for claim in claims {
+                out.push(&claim.id);
+                out.push_display(claim.until);
+                out.push(if claim.is_heard { b"1" } else { b"0" });
+            }
+        };
+        let reply = self.run_plain("hear", call, items).await?;
+        HearReply::decode(reply).map_err(|error| error.during("hear").in_queue(self.name()))
+    }
+}
+
+impl GrantedJob {
+    /// The failed job as its last run had it: its failures are those before that one. Nothing if it cannot be decoded.
+    pub(crate) fn failed_of_queue(&self, queue: &Queue) -> Option<crate::queue::job::Job> {
+        let (mut envelope, returns) = decode(&self.id, &self.record, &self.came_back).ok()?;
+        envelope.attempts = envelope.attempts.saturating_sub(1);
+        Some(crate::queue::job::Job::granted(envelope, returns, NO_LEASE, queue, false))
+    }
+}

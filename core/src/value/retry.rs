@@ -1,0 +1,501 @@
+//! What happens to a job after a run: done, again after a while, or failed. Pure: nothing here reads a clock or Redis.
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::error::Error;
+use crate::value::time::{MAX_DELAY, Millis};
+
+/// How many retries a job gets by default: 5, which makes 6 runs.
+pub const DEFAULT_MAX_RETRIES: u32 = 5;
+/// The step of the default policy: 5, 10, 15, 20, 25 seconds.
+pub(crate) const DEFAULT_STEP: Millis = Millis::from_secs(5);
+/// The most delays that a list may hold.
+pub(crate) const MAX_LISTED_DELAYS: usize = 100;
+/// So many failures are waited for as the policy says, however short that is.
+const QUICK_RETRIES: u32 = 10;
+/// After more failures a wait is no shorter: a job that always fails must not keep its workers busy for ever.
+const LEAST_PAUSE: Millis = Millis::from_secs(1);
+
+/// How long to wait before each retry. Spans are written as seconds on the wire: `{"linear":{"step":5}}`.
+///
+/// Whatever the policy says, from the 11th failure on a wait is 1 second at least.
+///
+/// ```
+/// use duly::{Decision, Millis, RetryPolicy, decide};
+///
+/// let policy = RetryPolicy::default();
+/// assert_eq!(decide(&policy, 1, 5, 0), Decision::RetryAfter(Millis::from_secs(5)));
+/// assert_eq!(decide(&policy, 5, 5, 0), Decision::RetryAfter(Millis::from_secs(25)));
+/// assert_eq!(decide(&policy, 6, 5, 0), Decision::Failed);
+/// assert_eq!(serde_json::to_string(&policy).unwrap(), r#"{"linear":{"step":5}}"#);
+/// ```
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryPolicy {
+    /// `step` after the first failure, twice that after the second, and so on.
+    Linear {
+        /// The wait after the first failure, and how much longer each further one is.
+        step: Millis,
+    },
+    /// The same wait after every failure.
+    Fixed {
+        /// The wait.
+        delay: Millis,
+    },
+    /// `base`, then `factor` times longer after every further failure, up to `cap`.
+    Exponential {
+        /// The wait after the first failure.
+        base: Millis,
+        /// How many times longer each further wait is, 1 to 1000; 2 if left out.
+        #[serde(default = "two", skip_serializing_if = "is_two")]
+        factor: f64,
+        /// The longest wait.
+        cap: Millis,
+        /// Full jitter: the wait is drawn evenly from zero up to the computed one, so that jobs which failed together
+        /// do not come back together (Brooker, "Exponential Backoff And Jitter", AWS 2015).
+        #[serde(default, skip_serializing_if = "is_false")]
+        jitter: bool,
+    },
+    /// An explicit list; the last one repeats.
+    List {
+        /// The waits after the first, second, ... failure: 1 to 100 of them.
+        delays: Vec<Millis>,
+    },
+}
+
+fn two() -> f64 {
+    2.0
+}
+
+#[expect(
+    clippy::float_cmp,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes references; only 2 itself is left out"
+)]
+fn is_two(factor: &f64) -> bool {
+    *factor == 2.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Default for RetryPolicy {
+    /// 5 seconds times the number of failures.
+    fn default() -> Self {
+        Self::Linear { step: DEFAULT_STEP }
+    }
+}
+
+impl RetryPolicy {
+    /// Refuses what makes no sense, as [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a wait of
+    /// more than 100 years, a factor outside 1 to 1000, a cap below the base, an empty or very long list.
+    pub fn check(&self) -> Result<(), Error> {
+        let longest = match self {
+            Self::Linear { step: span } | Self::Fixed { delay: span } => Some(span),
+            Self::Exponential { base, factor, cap, .. } => {
+                if !(1.0..=1000.0).contains(factor) {
+                    return Err(Error::invalid("the factor of an exponential retry policy must be 1 to 1000"));
+                }
+                if base > cap {
+                    return Err(Error::invalid("the cap of an exponential retry policy must not be below its base"));
+                }
+                Some(cap)
+            }
+            Self::List { delays } => {
+                if !(1..=MAX_LISTED_DELAYS).contains(&delays.len()) {
+                    return Err(Error::invalid("a list of retry delays must have 1 to 100 entries"));
+                }
+                delays.iter().max()
+            }
+        };
+        if longest.is_some_and(|&span| span > MAX_DELAY) {
+            return Err(Error::invalid("a retry delay must be at most 3153600000 seconds (100 years)"));
+        }
+        Ok(())
+    }
+
+    /// The wait after this many failures (1 or more; 0 counts as 1), never more than 100 years.
+    ///
+    /// The same `seed` gives the same jitter.
+    pub fn delay(&self, failures: u32, seed: u64) -> Millis {
+        let failures = failures.max(1);
+        let span = match self {
+            Self::Linear { step } => Millis::new(step.get().saturating_mul(u64::from(failures))),
+            Self::Fixed { delay } => *delay,
+            Self::Exponential { base, factor, cap, jitter } => {
+                let longest = grown(*base, *factor, *cap, failures);
+                if *jitter { drawn(longest, seed) } else { longest }
+            }
+            Self::List { delays } => {
+                let index = usize::try_from(failures - 1).unwrap_or(usize::MAX);
+                delays.get(index).or(delays.last()).copied().unwrap_or(DEFAULT_STEP)
+            }
+        };
+        span.clamp(least_pause(failures), MAX_DELAY)
+    }
+}
+
+/// The shortest wait after so many failures.
+fn least_pause(failures: u32) -> Millis {
+    if failures > QUICK_RETRIES { LEAST_PAUSE } else { Millis::ZERO }
+}
+
+/// `base * factor^(failures - 1)`, and at most `cap`. A power by squaring: 32 steps at most, whatever a record says, and only
+/// products, so that every platform computes the same.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "spans of at most 100 years are exact, and a float cast saturates"
+)]
+fn grown(base: Millis, factor: f64, cap: Millis, failures: u32) -> Millis {
+    // What others wrote may hold any factor; `max` gives 1 for what is no number.
+    let (mut growth, mut square, mut exponent) = (1.0, factor.max(1.0), failures - 1);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            growth *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    let ms = base.get() as f64 * growth;
+    // Not a number: nothing, however often it is multiplied.
+    if ms.is_nan() { Millis::ZERO.min(cap) } else { Millis::new(ms.ceil() as u64).min(cap) }
+}
+
+/// Evenly from 0 to `longest`, both included. The finalizer of splitmix64 (Steele, Lea, Flood 2014) spreads the seed.
+fn drawn(longest: Millis, seed: u64) -> Millis {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    Millis::new(((u128::from(z) * (u128::from(longest.get()) + 1)) >> 64) as u64)
+}
+
+/// What the policy says about a failed run.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Run it again after this long.
+    RetryAfter(Millis),
+    /// No retries are left: the job goes to `failed`.
+    Failed,
+}
+
+/// What to do after a failed run. `failures` counts this one too; `max_retries` retries are allowed, so a job runs at
+/// most `max_retries + 1` times. Pure: the same arguments give the same answer.
+pub fn decide(policy: &RetryPolicy, failures: u32, max_retries: u32, seed: u64) -> Decision {
+    if failures > max_retries { Decision::Failed } else { Decision::RetryAfter(policy.delay(failures, seed)) }
+}
+
+/// How a run ended, as the handler (or the worker, for a panic or a crash) says it.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It worked; the job leaves the queue.
+    Done,
+    /// It failed and wants another run.
+    Retry {
+        /// When; `None` leaves it to the policy.
+        after: Option<Millis>,
+        /// Does this failure count? If not, the job's failures stay as they are and it cannot run out of retries.
+        counted: bool,
+    },
+    /// It did not really run (the worker stops, a resource is taken): back to the queue, not counted.
+    Release {
+        /// When it may be reserved again; zero is at once.
+        after: Millis,
+    },
+    /// It failed and further runs are pointless: to `failed` now, whatever retries are left.
+    FailNow,
+}
+
+/// What becomes of the job.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The job is done and leaves the queue.
+    Ack,
+    /// The job waits this long and runs again; `attempts` is its new count of failures.
+    RetryAfter {
+        /// The wait.
+        after: Millis,
+        /// Failures so far, this one included if it counts.
+        attempts: u32,
+    },
+    /// The job goes to `failed`; `attempts` is its new count of failures.
+    Failed {
+        /// Failures so far, this one included.
+        attempts: u32,
+    },
+    /// The job goes back to the queue after this long; nothing is counted.
+    ReleaseAfter(Millis),
+}
+
+impl Outcome {
+    /// An ordinary failure: counted, and the policy decides.
+    pub const FAILURE: Self = Self::Retry { after: None, counted: true };
+
+    /// What becomes of a job that had `attempts` failures before this run. Pure: the same arguments give the same
+    /// answer.
+    ///
+    /// ```
+    /// use duly::{Millis, Next, Outcome, RetryPolicy};
+    ///
+    /// let policy = RetryPolicy::default();
+    /// let second = Outcome::FAILURE.next(&policy, 1, 5, 0);
+    /// assert_eq!(second, Next::RetryAfter { after: Millis::from_secs(10), attempts: 2 });
+    /// assert_eq!(Outcome::FAILURE.next(&policy, 5, 5, 0), Next::Failed { attempts: 6 });
+    /// ```
+    pub fn next(self, policy: &RetryPolicy, attempts: u32, max_retries: u32, seed: u64) -> Next {
+        let counted_up = attempts.saturating_add(1);
+        match self {
+            Self::Done => Next::Ack,
+            Self::Release { after } => Next::ReleaseAfter(after.min(MAX_DELAY)),
+            Self::FailNow => Next::Failed { attempts: counted_up },
+            Self::Retry { after, counted: false } => {
+                let after = after.unwrap_or_else(|| policy.delay(counted_up, seed)).min(MAX_DELAY);
+                Next::RetryAfter { after, attempts }
+            }
+            Self::Retry { after, counted: true } => match decide(policy, counted_up, max_retries, seed) {
+                Decision::Failed => Next::Failed { attempts: counted_up },
+                Decision::RetryAfter(by_policy) => {
+                    let after = after.unwrap_or(by_policy).clamp(least_pause(counted_up), MAX_DELAY);
+                    Next::RetryAfter { after, attempts: counted_up }
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seconds(list: &[u64]) -> Vec<Millis> {
+        list.iter().map(|&s| Millis::from_secs(s)).collect()
+    }
+
+    fn waits(policy: &RetryPolicy, count: u32) -> Vec<Millis> {
+        (1..=count).map(|failures| policy.delay(failures, 7)).collect()
+    }
+
+    #[test]
+    fn six_runs_by_default_after_5_10_15_20_25_seconds() {
+        let policy = RetryPolicy::default();
+        let mut runs = 1;
+        let mut waited = Vec::new();
+        while let Decision::RetryAfter(after) = decide(&policy, runs, DEFAULT_MAX_RETRIES, 0) {
+            waited.push(after);
+            runs += 1;
+        }
+        assert_eq!(runs, 6);
+        assert_eq!(waited, seconds(&[5, 10, 15, 20, 25]));
+    }
+
+    #[test]
+    fn each_policy_waits_as_it_says() {
+        let exponential = |base, factor, cap| RetryPolicy::Exponential {
+            base: Millis::from_secs(base),
+            factor,
+            cap: Millis::from_secs(cap),
+            jitter: false,
+        };
+        let list = RetryPolicy::List { delays: seconds(&[1, 60]) };
+        for (policy, expected) in [
+            (RetryPolicy::Fixed { delay: Millis::from_secs(3) }, [3, 3, 3, 3, 3]),
+            (RetryPolicy::Linear { step: Millis::ZERO }, [0, 0, 0, 0, 0]),
+            (exponential(1, 2.0, 10), [1, 2, 4, 8, 10]),
+            (exponential(2, 3.0, 1000), [2, 6, 18, 54, 162]),
+            (exponential(7, 1.0, 1000), [7, 7, 7, 7, 7]),
+            (exponential(0, 2.0, 10), [0, 0, 0, 0, 0]),
+            (list, [1, 60, 60, 60, 60]),
+        ] {
+            assert_eq!(waits(&policy, 5), seconds(&expected), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn no_retries_means_one_run() {
+        assert_eq!(decide(&RetryPolicy::default(), 1, 0, 0), Decision::Failed);
+    }
+
+    #[test]
+    fn huge_numbers_neither_overflow_nor_take_long() {
+        let policies = [
+            RetryPolicy::Linear { step: MAX_DELAY },
+            RetryPolicy::Exponential { base: Millis::new(1), factor: 1.0, cap: MAX_DELAY, jitter: true },
+            RetryPolicy::Exponential { base: Millis::new(1), factor: f64::NAN, cap: MAX_DELAY, jitter: false },
+            RetryPolicy::Exponential {
+                base: MAX_DELAY,
+                factor: f64::INFINITY,
+                cap: Millis::new(u64::MAX),
+                jitter: false,
+            },
+            RetryPolicy::List { delays: Vec::new() },
+        ];
+        for policy in policies {
+            assert!(policy.delay(u32::MAX, u64::MAX) <= MAX_DELAY, "{policy:?}");
+            assert!(policy.delay(0, 0) <= MAX_DELAY, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_takes_no_longer_to_compute_after_more_failures() {
+        // One product a failure would be four thousand million of them, each far below the cap.
+        let slow = RetryPolicy::Exponential {
+            base: Millis::new(1),
+            factor: 1.000_000_000_000_000_2,
+            cap: MAX_DELAY,
+            jitter: false,
+        };
+        assert!(slow.check().is_ok());
+        for _ in 0..10_000 {
+            assert_eq!(slow.delay(u32::MAX, 0), LEAST_PAUSE, "it has grown by a millionth");
+        }
+    }
+
+    #[test]
+    fn many_failures_are_not_retried_without_a_pause() {
+        let at_once = RetryPolicy::Fixed { delay: Millis::ZERO };
+        assert_eq!(waits(&at_once, 10), vec![Millis::ZERO; 10]);
+        assert_eq!(decide(&at_once, 11, u32::MAX, 0), Decision::RetryAfter(LEAST_PAUSE));
+        let asked = Outcome::Retry { after: Some(Millis::ZERO), counted: true };
+        let next = |attempts| asked.next(&RetryPolicy::default(), attempts, u32::MAX, 0);
+        assert_eq!(next(9), Next::RetryAfter { after: Millis::ZERO, attempts: 10 });
+        assert_eq!(next(10), Next::RetryAfter { after: LEAST_PAUSE, attempts: 11 });
+        let drawn = RetryPolicy::Exponential { base: Millis::new(1), factor: 1.0, cap: Millis::new(1), jitter: true };
+        assert_eq!(drawn.delay(11, 3), LEAST_PAUSE);
+    }
+
+    #[test]
+    fn handlers_overrule_the_policy() {
+        let policy = RetryPolicy::default();
+        let minute = Millis::from_secs(60);
+        let next = |outcome: Outcome, attempts| outcome.next(&policy, attempts, 5, 0);
+        assert_eq!(next(Outcome::Done, 3), Next::Ack);
+        assert_eq!(next(Outcome::FailNow, 0), Next::Failed { attempts: 1 });
+        assert_eq!(next(Outcome::Release { after: minute }, 9), Next::ReleaseAfter(minute));
+        let asked = Outcome::Retry { after: Some(minute), counted: true };
+        assert_eq!(next(asked, 4), Next::RetryAfter { after: minute, attempts: 5 });
+        assert_eq!(next(asked, 5), Next::Failed { attempts: 6 });
+        let uncounted = Outcome::Retry { after: None, counted: false };
+        assert_eq!(next(uncounted, 5), Next::RetryAfter { after: Millis::from_secs(30), attempts: 5 });
+        assert_eq!(next(Outcome::FAILURE, 0), Next::RetryAfter { after: Millis::from_secs(5), attempts: 1 });
+    }
+
+    #[test]
+    fn the_wire_form_is_short_and_comes_back() {
+        let half = Millis::new(500);
+        for (policy, wire) in [
+            (RetryPolicy::default(), r#"{"linear":{"step":5}}"#),
+            (RetryPolicy::Fixed { delay: half }, r#"{"fixed":{"delay":0.5}}"#),
+            (
+                RetryPolicy::Exponential { base: half, factor: 2.0, cap: Millis::from_secs(60), jitter: false },
+                r#"{"exponential":{"base":0.5,"cap":60}}"#,
+            ),
+            (
+                RetryPolicy::Exponential { base: half, factor: 1.5, cap: Millis::from_secs(60), jitter: true },
+                r#"{"exponential":{"base":0.5,"factor":1.5,"cap":60,"jitter":true}}"#,
+            ),
+            (RetryPolicy::List { delays: seconds(&[1, 60]) }, r#"{"list":{"delays":[1,60]}}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&policy).unwrap(), wire);
+            assert_eq!(serde_json::from_str::<RetryPolicy>(wire).unwrap(), policy);
+        }
+    }
+
+    #[test]
+    fn senseless_policies_are_refused() {
+        let second = Millis::from_secs(1);
+        let exponential = |base, factor, cap| RetryPolicy::Exponential { base, factor, cap, jitter: false };
+        for policy in [
+            RetryPolicy::List { delays: Vec::new() },
+            RetryPolicy::List { delays: vec![second; 101] },
+            RetryPolicy::Fixed { delay: Millis::new(MAX_DELAY.get() + 1) },
+            exponential(second, 0.5, second),
+            exponential(second, f64::NAN, second),
+            exponential(second, 2.0, Millis::ZERO),
+        ] {
+            assert!(policy.check().is_err(), "{policy:?}");
+        }
+        assert!(RetryPolicy::default().check().is_ok());
+    }
+
+    fn any_policy() -> impl Strategy<Value = RetryPolicy> {
+        let span = || (0..=MAX_DELAY.get()).prop_map(Millis::new);
+        prop_oneof![
+            span().prop_map(|step| RetryPolicy::Linear { step }),
+            span().prop_map(|delay| RetryPolicy::Fixed { delay }),
+            (span(), 1.0..1000.0_f64, span(), any::<bool>()).prop_map(|(a, factor, b, jitter)| {
+                RetryPolicy::Exponential { base: a.min(b), factor, cap: a.max(b), jitter }
+            }),
+            prop::collection::vec(span(), 1..5).prop_map(|delays| RetryPolicy::List { delays }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_wait_never_exceeds_its_cap(policy in any_policy(), failures: u32, seed: u64) {
+            prop_assert!(policy.check().is_ok());
+            let wait = policy.delay(failures, seed);
+            prop_assert!(wait <= MAX_DELAY);
+            if let RetryPolicy::Exponential { base, cap, jitter, .. } = policy {
+                prop_assert!(wait <= cap.max(least_pause(failures)));
+                prop_assert!(jitter || wait >= base);
+            }
+        }
+
+        #[test]
+        fn jitter_stays_within_the_plain_wait_and_repeats(
+            base in 0..100_000_u64, factor in 1.0..4.0_f64, failures in 1..50_u32, seed: u64,
+        ) {
+            let with = |jitter| RetryPolicy::Exponential {
+                base: Millis::new(base), factor, cap: Millis::from_secs(3600), jitter,
+            };
+            let drawn = with(true).delay(failures, seed);
+            prop_assert!(drawn <= with(false).delay(failures, seed));
+            prop_assert_eq!(drawn, with(true).delay(failures, seed));
+        }
+
+        #[test]
+        fn a_job_never_runs_more_often_than_allowed(policy in any_policy(), max_retries in 0..200_u32, seed: u64) {
+            let mut runs = 1;
+            while let Decision::RetryAfter(_) = decide(&policy, runs, max_retries, seed) {
+                runs += 1;
+            }
+            prop_assert_eq!(runs, max_retries + 1);
+        }
+
+        #[test]
+        fn the_wire_form_of_any_policy_comes_back(policy in any_policy()) {
+            let wire = serde_json::to_string(&policy).unwrap();
+            let back: RetryPolicy = serde_json::from_str(&wire).unwrap();
+            let exactly_equal = back == policy;
+            // serde_json reads the last bit of a long float only with `float_roundtrip`; factors are short in practice.
+            let nearly = matches!((&back, &policy), (RetryPolicy::Exponential { .. }, RetryPolicy::Exponential { .. }));
+            prop_assert!(exactly_equal || nearly);
+        }
+    }
+
+    #[test]
+    fn jitter_is_spread_evenly() {
+        let policy = RetryPolicy::Exponential {
+            base: Millis::from_secs(100),
+            factor: 2.0,
+            cap: Millis::from_secs(100),
+            jitter: true,
+        };
+        let mut buckets = [0_u32; 10];
+        for seed in 0..10_000 {
+            let index = usize::try_from(policy.delay(1, seed).get() * 10 / 100_001).unwrap();
+            buckets[index] += 1;
+        }
+        assert!(buckets.iter().all(|&count| (850..1150).contains(&count)), "{buckets:?}");
+    }
+}
