@@ -1084,6 +1084,14 @@ namespace Duly {
         {
         }
 
+        /**
+         * Returns whether this worker is to call the hooks of this failed job, which `events` returned. Ask just before
+         * that: when the engine ends, other workers get the jobs whose hooks were not begun.
+         */
+        public function mayCallHooks(Job $job): bool
+        {
+        }
+
         /** Starts no more jobs; the current run may finish within the grace. The second call ends the grace. */
         public function stop(): void
         {

@@ -319,6 +319,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a claim that is another worker's by now is taken away, or one that never was is made",
     ),
     ("hear", "if ARGV[at + 2] == '1' then", "do", "a job whose hook died is never told of"),
+    (
+        "hear",
+        "ARGV[at + 2] == '-' and now_text or until_text",
+        "until_text",
+        "a worker that ends keeps its claims for 30 s",
+    ),
     ("hear", "redis.call('ZSCORE', failed, id) and", "", "a job that was requeued is told of as failed"),
     ("hear", "if bytes > max_bytes and #reply > 2 then break end", "", "a hundred large records make one reply"),
     (

@@ -1,4 +1,5 @@
--- Removes the jobs whose hooks a worker has called, and hands out other unheard jobs of `failed`, each to one worker for `claim_ms`.
+-- Removes the jobs whose hooks a worker has called, takes back those whose hooks it will not call, and hands out other unheard jobs of
+-- `failed`, each to one worker for `claim_ms`.
 -- Moves:   nothing.
 -- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
@@ -10,8 +11,8 @@ redis.call('HLEN', returned)
 redis.call('ZCARD', unheard)
 --- include: clock, room_first
 
--- ARGV from first_item: (id, claimed until, `1` if it is heard or `0` if its hook still runs) each. Sent twice, or behind the end
--- of the claim: then the entry says another moment, and is another's.
+-- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
+-- twice, or behind the end of the claim: then the entry says another moment, and is another's.
 local until_text = string.format('%.0f', now + claim_ms)
 for at = first_item, #ARGV, 3 do
   local id = ARGV[at]
@@ -19,7 +20,7 @@ for at = first_item, #ARGV, 3 do
     if ARGV[at + 2] == '1' then
       redis.call('ZREM', unheard, id)
     else
-      redis.call('ZADD', unheard, until_text, id)
+      redis.call('ZADD', unheard, ARGV[at + 2] == '-' and now_text or until_text, id)
     end
   end
 end

@@ -193,12 +193,14 @@ pub(super) enum Step {
         worker: usize,
         life_ms: u64,
     },
-    /// Of the claims that were ever made, so also with old ones: which were heard of, which are kept.
+    /// Of the claims that were ever made, so also with old ones: which were heard of, which are kept, and which are
+    /// given back.
     Hear {
         most: usize,
         max_bytes: usize,
         heard: Vec<usize>,
         kept: Vec<usize>,
+        given_back: Vec<usize>,
     },
     Alive,
     Progress {
@@ -620,8 +622,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
         4 => (who(), limits(), names_limits()).prop_map(|(who, limits, names)| Step::Limit { who, limits, names }),
         4 => (who(), names_limits()).prop_map(|(who, names)| Step::Limit { who, limits: None, names }),
-        6 => (select(vec![0, 1, 2, 100]), select(vec![1, 4000]), picks(), picks())
-            .prop_map(|(most, max_bytes, heard, kept)| Step::Hear { most, max_bytes, heard, kept }),
+        6 => (select(vec![0, 1, 2, 100]), select(vec![1, 4000]), picks(), picks(), picks()).prop_map(
+            |(most, max_bytes, heard, kept, given_back)| Step::Hear { most, max_bytes, heard, kept, given_back }),
         4 => (0..3_usize, select(vec![0, 1, 50, 1000])).prop_map(|(worker, life_ms)| Step::Beat { worker, life_ms }),
     ];
     let looking = prop_oneof![

@@ -120,12 +120,19 @@ fn leases_end_in_time_when_the_clock_is_set_back() {
 fn an_old_claim_of_a_failed_job_changes_nothing() {
     let fail = Deed::Back { verb: Verb::Unheard, delay_ms: 0, error: "", rewrite: false };
     let settle = Step::Settle { who: ME, endings: Endings::Some(vec![ending(0, fail)]) };
-    let hear = |heard: Vec<usize>, kept: Vec<usize>| Step::Hear { most: 100, max_bytes: MANY_BYTES, heard, kept };
+    let say = |heard: Vec<usize>, kept: Vec<usize>, given_back: Vec<usize>| {
+        let (most, max_bytes) = (100, MANY_BYTES);
+        Step::Hear { most, max_bytes, heard, kept, given_back }
+    };
+    let hear = |heard: Vec<usize>, kept: Vec<usize>| say(heard, kept, vec![]);
     let claimed_twice =
         [push(1), reserve(1, MANY_BYTES), settle, hear(vec![], vec![]), Step::Advance(50), hear(vec![], vec![])];
     // The claims from the newest on: 0 is the second worker's, 1 the first one's.
     holds(&[&claimed_twice[..], &[hear(vec![1], vec![]), hear(vec![0], vec![])]].concat());
     holds(&[&claimed_twice[..], &[Step::Advance(10), hear(vec![], vec![1]), hear(vec![], vec![0])]].concat());
+    // Given back by the first one: nothing. By the second one: free at once, and once only.
+    holds(&[&claimed_twice[..], &[say(vec![], vec![], vec![1])]].concat());
+    holds(&[&claimed_twice[..], &[say(vec![], vec![], vec![0]), say(vec![], vec![], vec![1])]].concat());
 }
 
 /// One small job stands before large ones, of which a few fit into a reply.

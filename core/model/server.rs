@@ -254,7 +254,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                 for claim in claims {
                     out.push(&claim.id);
                     out.push_display(claim.until);
-                    out.push(if claim.is_heard { b"1" } else { b"0" });
+                    out.push(claim.standing.as_bytes());
                 }
             })
         }

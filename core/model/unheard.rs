@@ -1,6 +1,6 @@
 //! `hear`: failed jobs of which no hook has heard.
 
-use crate::queue::Claim;
+use crate::queue::{Claim, Standing};
 use crate::script::{GrantedJob, HearReply};
 
 use super::command::{Answer, Command, Refused, Sent};
@@ -21,9 +21,10 @@ impl State {
             let id = String::from_utf8(claim.id.clone()).unwrap();
             match self.unheard.get_mut(&id) {
                 Some(until) if *until != claim.until => {}
-                Some(_) if claim.is_heard => drop(self.unheard.remove(&id)),
-                Some(until) => *until = claimed_until,
                 None => {}
+                Some(_) if claim.standing == Standing::Heard => drop(self.unheard.remove(&id)),
+                Some(until) if claim.standing == Standing::GivenBack => *until = self.clock,
+                Some(until) => *until = claimed_until,
             }
         }
         if let Some(last) = self.meta.unheard_last {
@@ -63,20 +64,24 @@ impl State {
 }
 
 /// The claims of this kind that a step picked among all that were ever made, so also old ones.
-pub(super) fn picked(claims: &[Claim], heard: &[usize], kept: &[usize]) -> Vec<Claim> {
-    let pick = |at: &usize, is_heard| {
+pub(super) fn picked(claims: &[Claim], heard: &[usize], kept: &[usize], given_back: &[usize]) -> Vec<Claim> {
+    let pick = |at: &usize, standing| {
         let claim = claims.len().checked_sub(1 + at).map(|index| claims[index].clone());
-        claim.map(|claim| Claim { is_heard, ..claim })
+        claim.map(|claim| Claim { standing, ..claim })
     };
-    let kept = kept.iter().filter_map(|at| pick(at, false));
-    heard.iter().filter_map(|at| pick(at, true)).chain(kept).collect()
+    let heard = heard.iter().filter_map(|at| pick(at, Standing::Heard));
+    let kept = kept.iter().filter_map(|at| pick(at, Standing::Claimed));
+    heard.chain(kept).chain(given_back.iter().filter_map(|at| pick(at, Standing::GivenBack))).collect()
 }
 
 /// What an answer claims.
 pub(super) fn claims(answer: &Answer) -> Vec<Claim> {
     let Answer::Heard(reply) = answer else { return Vec::new() };
-    let claim =
-        |job: &GrantedJob| Claim { id: job.id.clone().into_bytes(), until: reply.claimed_until, is_heard: false };
+    let claim = |job: &GrantedJob| Claim {
+        id: job.id.clone().into_bytes(),
+        until: reply.claimed_until,
+        standing: Standing::Claimed,
+    };
     reply.jobs.iter().map(claim).collect()
 }
 
@@ -85,14 +90,15 @@ pub(super) fn events(before: &State, after: &State, sent: &Sent, answer: &Answer
     match (&sent.command, answer) {
         (Command::Hear { claims, .. }, Answer::Heard(reply)) => {
             let until = |claim: &Claim| before.unheard.get(std::str::from_utf8(&claim.id).unwrap()).copied();
-            let is_claimed = |claim: &Claim| until(claim) == Some(claim.until);
+            let is_ours = |claim: &Claim, standing| claim.standing == standing && until(claim) == Some(claim.until);
             let is_others = |claim: &Claim| until(claim).is_some_and(|until| until != claim.until);
             let is_gone = |id: &String| !after.unheard.contains_key(id) && !after.failed.contains_key(id);
             vec![
                 ("a failed job was handed out", !reply.jobs.is_empty()),
                 ("more failed jobs were left than handed out", reply.more > 0),
-                ("a job was heard of", claims.iter().any(|claim| claim.is_heard && is_claimed(claim))),
-                ("a claim was made anew", claims.iter().any(|claim| !claim.is_heard && is_claimed(claim))),
+                ("a job was heard of", claims.iter().any(|claim| is_ours(claim, Standing::Heard))),
+                ("a claim was made anew", claims.iter().any(|claim| is_ours(claim, Standing::Claimed))),
+                ("a claim was given back", claims.iter().any(|claim| is_ours(claim, Standing::GivenBack))),
                 ("a claim that another worker has was refused", claims.iter().any(is_others)),
                 ("an unheard job had left failed", before.unheard.keys().any(is_gone)),
             ]

@@ -278,8 +278,8 @@ impl World<'_> {
     /// What a worker's engine says beside its jobs.
     fn command_of_worker(&mut self, step: &Step) -> Command {
         match step {
-            Step::Hear { most, max_bytes, heard, kept } => {
-                let claims = unheard::picked(&self.claims, heard, kept);
+            Step::Hear { most, max_bytes, heard, kept, given_back } => {
+                let claims = unheard::picked(&self.claims, heard, kept, given_back);
                 Command::Hear { claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
             }
             Step::Beat { worker, life_ms } => {
@@ -554,7 +554,7 @@ impl World<'_> {
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
             Step::Limit { who, limits: None, names: vec![("mail", Limits { concurrency: 1, ..Limits::default() })] },
             Step::Beat { worker: 0, life_ms: 10 },
-            Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1] },
+            Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1], given_back: vec![0] },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
         for step in &steps {

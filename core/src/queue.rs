@@ -39,7 +39,7 @@ pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 pub(crate) use several::{reserve_several, weighted_order};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use telemetry::parent;
-pub(crate) use unheard::Claim;
+pub(crate) use unheard::{Claim, Standing};
 pub(crate) use waiting::Trust;
 
 use std::sync::atomic::{AtomicU16, Ordering};

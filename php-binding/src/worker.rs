@@ -308,14 +308,16 @@ impl WorkerEngine {
     /// The hooks of this failed job, of which `events` told, were called.
     pub fn heard(&self, job: &Job) {
         let Some(inner) = self.inner() else { return };
-        let reserved = job.job.reserved();
-        let is_it = |failed: &Arc<FailedJob>| {
-            failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
-        };
         let mut failed = inner.failed.borrow_mut();
-        if let Some(index) = failed.iter().position(is_it) {
+        if let Some(index) = failed.iter().position(|failed| is_of(failed, job)) {
             inner.engine.heard(&failed.swap_remove(index));
         }
+    }
+
+    /// To be asked just before the hooks of a failed job of which `events` told: false if another worker calls them.
+    pub fn may_call_hooks(&self, job: &Job) -> bool {
+        let Some(inner) = self.inner() else { return false };
+        inner.failed.borrow().iter().any(|failed| is_of(failed, job) && inner.engine.may_call_hooks(failed))
     }
 
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
@@ -386,6 +388,11 @@ impl duly::blocking::Interrupt for Until<'_> {
         }
         Ok(())
     }
+}
+
+fn is_of(failed: &FailedJob, job: &Job) -> bool {
+    let reserved = job.job.reserved();
+    failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
 }
 
 fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Text>) -> Result<WorkerSettings, Fault> {

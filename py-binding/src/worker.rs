@@ -126,9 +126,13 @@ impl WorkerEngine {
         Ok(event.map(|event| WorkerEvent::new(&event)))
     }
 
-    /// Return the failed job whose hooks have not been called yet, and its error; None for any other event.
+    /// Return the failed job whose hooks are to be called now, and its error.
+    ///
+    /// None for any other event, and if the engine has ended: then another worker calls them.
     fn failed(&self, py: Python<'_>, event: &WorkerEvent) -> PyResult<Option<(Py<Job>, String)>> {
-        let Some(failed) = &event.failed else { return Ok(None) };
+        let Some(failed) = event.failed.as_ref().filter(|failed| self.engine.may_call_hooks(failed)) else {
+            return Ok(None);
+        };
         let Some(job) = self.engine.failed_job(failed) else { return Ok(None) };
         let of_it = |(name, _): &&(String, Py<Queue>)| name == failed.job.queue().name();
         let Some((_, queue)) = self.queues.iter().find(of_it) else { return Ok(None) };

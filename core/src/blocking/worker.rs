@@ -109,6 +109,11 @@ impl Engine {
         Ok(event.flatten())
     }
 
+    /// See [`worker::Engine::may_call_hooks`].
+    pub fn may_call_hooks(&self, failed: &FailedJob) -> bool {
+        self.engine.may_call_hooks(failed)
+    }
+
     /// See [`worker::Engine::heard`].
     pub fn heard(&self, failed: &FailedJob) {
         self.engine.heard(failed);

@@ -17,19 +17,39 @@ pub(crate) struct Claim {
     /// The id as it is stored.
     pub(crate) id: Vec<u8>,
     pub(crate) until: u64,
-    /// Its hooks were called.
-    pub(crate) is_heard: bool,
+    pub(crate) standing: Standing,
+}
+
+/// How far a worker is with a job that it has claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its hooks are to be called, or run.
+    Claimed,
+    /// They were called.
+    Heard,
+    /// They will not be called here: another worker is to do that, at once.
+    GivenBack,
+}
+
+impl Standing {
+    pub(crate) fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Claimed => b"0",
+            Self::Heard => b"1",
+            Self::GivenBack => b"-",
+        }
+    }
 }
 
 impl Queue {
-    /// Takes back what was heard, keeps what is not yet, and claims up to `most` more.
+    /// Says how far this worker is with each of its claims, and claims up to `most` more.
     pub(crate) async fn hear(&self, claims: &[Claim], most: usize) -> Result<HearReply, Error> {
         let call = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
         let items = |out: &mut crate::script::ByteStrings| {
             for claim in claims {
                 out.push(&claim.id);
                 out.push_display(claim.until);
-                out.push(if claim.is_heard { b"1" } else { b"0" });
+                out.push(claim.standing.as_bytes());
             }
         };
         let reply = self.run_plain("hear", call, items).await?;

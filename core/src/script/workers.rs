@@ -15,8 +15,8 @@ script! {
 }
 
 script! {
-    /// Hears of jobs that failed while no hook was there to be called. Items: (id, claimed until, `1` if it is heard or `0` if it
-    /// is not yet) each.
+    /// Hears of jobs that failed while no hook was there to be called. Items: (id, claimed until, `1` if it is heard, `0` if it
+    /// is not yet, `-` if it is given back) each.
     Hear = "hear",
     keys: [Meta, Jobs, Failed, Returned, Unheard],
     arguments: { claim_ms: u64, most: usize, max_bytes: usize }

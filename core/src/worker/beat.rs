@@ -26,7 +26,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 /// Who has missed so many is dead.
 const PERIODS_OF_LIFE: u32 = 3;
-/// How long a worker that stops tries to say so. If it cannot, it is taken for dead a little later.
+/// How long a worker that stops tries to say so, and before that waits for hooks. If it cannot, it is taken for dead a little later.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) struct Presence {
@@ -59,28 +59,29 @@ impl Presence {
         Ok(Self { queues, queues_of_jobs, every: settings.lease.clamp(SHORTEST, LONGEST), worker })
     }
 
-    /// Never ends.
-    pub(super) async fn show(self: &Arc<Self>, desk: &Arc<Desk>) -> Infallible {
+    /// A task for each queue, until the worker is over.
+    pub(super) fn show(self: &Arc<Self>, desk: &Arc<Desk>) -> JoinSet<()> {
         let mut lanes = JoinSet::new();
         for lane in 0..self.queues.len() {
             lanes.spawn(Arc::clone(self).show_to(lane, Arc::clone(desk)));
         }
-        match lanes.join_next().await {
-            Some(Ok(never)) => match never {},
-            Some(Err(panicked)) => resume_unwind(panicked.into_panic()),
-            None => pending().await,
-        }
+        lanes
     }
 
-    async fn show_to(self: Arc<Self>, lane: usize, desk: Arc<Desk>) -> Infallible {
+    async fn show_to(self: Arc<Self>, lane: usize, desk: Arc<Desk>) {
+        let mut over = std::pin::pin!(desk.until_over());
         let life_ms = whole_ms(self.every * PERIODS_OF_LIFE);
         let mut next = Instant::now();
         let mut is_news = false;
         loop {
             if Instant::now() >= next {
                 let running = desk.running(lane, MOST_RUNNING, host::now());
+                let info = WorkerInfo { running, ..self.worker.clone() };
                 // An outage is told by the fetch loop, and the next beat comes by itself.
-                let reply = self.queues[lane].beat(&WorkerInfo { running, ..self.worker.clone() }, life_ms).await;
+                let reply = tokio::select! {
+                    reply = self.queues[lane].beat(&info, life_ms) => reply,
+                    () = &mut over => break,
+                };
                 next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
                 if let Ok(reply) = reply {
                     desk.beat_answered(&self.queues[lane], reply);
@@ -89,13 +90,23 @@ impl Presence {
                 }
             }
             if is_news {
-                self.hear(lane, &desk).await;
+                // To its end: what the server gives to this worker, no other one gets.
+                let too_late = async {
+                    desk.until_over().await;
+                    tokio::time::sleep(FAREWELL).await;
+                };
+                tokio::select! {
+                    () = self.hear(lane, &desk) => {}
+                    () = too_late => break,
+                }
             }
             is_news = tokio::select! {
                 () = tokio::time::sleep_until(next) => false,
                 () = desk.has_news(lane) => true,
+                () = &mut over => break,
             };
         }
+        self.leave(lane, &desk).await;
     }
 
     /// Says which failed jobs were heard of, and hears of more.
@@ -114,19 +125,36 @@ impl Presence {
     }
 
     /// The worker has stopped.
-    pub(super) async fn leave(self: Arc<Self>, desk: &Arc<Desk>) {
-        let mut leaving = JoinSet::new();
-        for lane in 0..self.queues.len() {
-            let (presence, desk) = (Arc::clone(&self), Arc::clone(desk));
-            leaving.spawn(async move {
-                if desk.has_claims(lane) {
-                    presence.hear(lane, &desk).await;
-                }
-                presence.queues[lane].beat(&presence.worker, 0).await
-            });
+    async fn leave(&self, lane: usize, desk: &Desk) {
+        let _ = tokio::time::timeout(FAREWELL, desk.all_heard(lane)).await;
+        desk.give_claims_back(lane);
+        let last_words = async {
+            if desk.has_claims(lane) {
+                self.hear(lane, desk).await;
+            }
+            self.queues[lane].beat(&self.worker, 0).await
+        };
+        let _ = tokio::time::timeout(FAREWELL, last_words).await;
+    }
+}
+
+/// Only if one of the tasks panics.
+pub(super) async fn never_ends(lanes: &mut JoinSet<()>) -> Infallible {
+    loop {
+        match lanes.join_next().await {
+            Some(Err(panicked)) => resume_unwind(panicked.into_panic()),
+            Some(Ok(())) => {}
+            None => pending().await,
         }
-        let all = async { while leaving.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, all).await;
+    }
+}
+
+/// Ready when all queues know that the worker has stopped, as far as they answer.
+pub(super) async fn all_left(mut lanes: JoinSet<()>) {
+    while let Some(left) = lanes.join_next().await {
+        if let Err(panicked) = left {
+            resume_unwind(panicked.into_panic());
+        }
     }
 }
 
@@ -157,8 +185,9 @@ mod tests {
         let queues = vec![queue(&silent, "a"), queue(&other, "b")];
         let presence = Arc::new(Presence::new(queues.clone(), queues, &settings).unwrap());
         let desk = Arc::new(Desk::new(&settings));
+        let mut shown = presence.show(&desk);
         tokio::select! {
-            never = presence.show(&desk) => match never {},
+            never = never_ends(&mut shown) => match never {},
             // Neither of them ever answers, and both are called at once, long before a call to the first is given up.
             both = tokio::time::timeout(Duration::from_secs(5), async { tokio::join!(silent.accept(), other.accept()) }) => {
                 both.unwrap().1.unwrap();

@@ -61,7 +61,10 @@ pub(super) struct Desk {
     job_there_async: Notify,
     event_there: Condvar,
     event_there_async: Notify,
+    /// Wakes those who wait for the end of the fetch loop, or of all.
     over: Notify,
+    /// Wakes who waits for the last hooks.
+    claim_settled: Notify,
 }
 
 struct State {
@@ -119,7 +122,16 @@ enum Phase {
         since: Instant,
         until: Instant,
     },
+    /// The fetch loop has said all that it had to say.
     Over,
+    /// So has the engine: there will be no event any more.
+    Ended,
+}
+
+impl Phase {
+    fn is_over(self) -> bool {
+        matches!(self, Self::Over | Self::Ended)
+    }
 }
 
 /// A job whose lease is ours.
@@ -189,6 +201,7 @@ impl Desk {
             event_there: Condvar::new(),
             event_there_async: Notify::new(),
             over: Notify::new(),
+            claim_settled: Notify::new(),
         }
     }
 

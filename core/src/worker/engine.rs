@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-use super::beat::Presence;
+use super::beat::{self, Presence};
 use super::desk::Desk;
 use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
@@ -41,7 +41,7 @@ struct Over(Arc<Desk>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.abandon();
+        self.0.has_ended();
     }
 }
 
@@ -65,14 +65,15 @@ impl Engine {
             let (lanes, desk) = (fetcher.queues(), of_thread);
             let _over = Over(Arc::clone(&desk));
             runtime.block_on(async {
+                let mut shown = presence.show(&desk);
                 let ended = tokio::select! {
                     ended = fetcher.run() => ended,
                     never = renew::leases(&desk, lanes, lease) => match never {},
-                    never = presence.show(&desk) => match never {},
+                    never = beat::never_ends(&mut shown) => match never {},
                     never = timer::watch(&desk) => match never {},
                 };
                 if ended.is_ok() {
-                    presence.leave(&desk).await;
+                    beat::all_left(shown).await;
                 }
                 ended
             })
@@ -113,15 +114,15 @@ impl Engine {
 
     /// Has it said all it had to say?
     pub(crate) fn is_over(&self) -> bool {
-        self.desk.over_within(Duration::ZERO)
+        self.desk.ended_within(Duration::ZERO)
     }
 
     /// Waits until the engine has ended after a stop, or by an error that waiting does not cure.
     ///
     /// Errors: `AuthenticationFailed`, `PermissionDenied`, `FormatTooNew`, `Corrupt`, ...
     pub async fn ended(&self) -> Result<WorkerReport, Error> {
-        self.desk.until_over().await;
-        // It says good-bye to the server yet, which is no reason to hold up the caller's thread.
+        self.desk.until_ended().await;
+        // It takes its runtime down yet, which is no reason to hold up the caller's thread.
         while self.is_thread_running() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -135,7 +136,7 @@ impl Engine {
 
     /// The same for a thread; nothing when it has not ended within the wait.
     pub fn ended_within(&self, wait: Duration) -> Option<Result<WorkerReport, Error>> {
-        self.desk.over_within(wait).then(|| self.join())
+        self.desk.ended_within(wait).then(|| self.join())
     }
 
     /// What it did so far.
@@ -166,6 +167,12 @@ impl Engine {
     /// The same for a task, which never gets one when there is none.
     pub async fn event(&self) -> WorkerEvent {
         self.desk.event().await
+    }
+
+    /// Are the hooks of a job of which [`WorkerEvent::Failed`] told still to be called here? To be asked just before that. An engine
+    /// that ends gives back the jobs whose hooks nobody has begun to call: then other workers call them.
+    pub fn may_call_hooks(&self, failed: &FailedJob) -> bool {
+        self.desk.begins_hooks(failed)
     }
 
     /// The hooks have run for a job of which [`WorkerEvent::Failed`] told: nobody else hears of it any more.

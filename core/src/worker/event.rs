@@ -67,7 +67,8 @@ pub enum WorkerEvent {
     /// A job is in `failed`, and no hook of a worker was called for it: a worker died with it, it ran longer than its timeout, its
     /// record cannot be read, or a direct call of `fail` ended it. It may have been another worker's.
     ///
-    /// Call [`Engine::heard`](super::Engine::heard) when the hooks have run: until then, and if this process dies before, it is
+    /// Ask [`Engine::may_call_hooks`](super::Engine::may_call_hooks) just before the hooks, and call
+    /// [`Engine::heard`](super::Engine::heard) when they have run: until then, and if this process dies before, it is
     /// reported again, here or elsewhere. So each is reported at least once, and as a rule once.
     Failed {
         /// Which job.

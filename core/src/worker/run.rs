@@ -140,6 +140,9 @@ impl Worker {
 impl Shared {
     fn tell(&self, engine: &Engine, event: &WorkerEvent) {
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
+            if !engine.may_call_hooks(failed) {
+                return; // another worker tells of it
+            }
             self.hooks("on_failed", |middleware| middleware.on_failed(&failed.job, failed.error()));
             engine.heard(failed);
         }

@@ -34,6 +34,8 @@ struct Shared {
     target: u16,
     /// `None` lets one call through.
     faults: Mutex<VecDeque<Option<Fault>>>,
+    /// Faults are for calls with these bytes; for all if there are none.
+    of_calls: Mutex<&'static [u8]>,
     happened: Notify,
     open: watch::Sender<bool>,
     deliver: watch::Sender<bool>,
@@ -52,6 +54,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target,
             faults: Mutex::default(),
+            of_calls: Mutex::default(),
             happened: Notify::new(),
             open: watch::Sender::new(true),
             deliver: watch::Sender::new(false),
@@ -92,6 +95,11 @@ impl Proxy {
         faults.push_back(Some(fault));
     }
 
+    /// From now on faults are for calls with these bytes.
+    pub fn only(&self, of_calls: &'static [u8]) {
+        *self.shared.of_calls.lock().unwrap() = of_calls;
+    }
+
     /// Returns when the fault has happened; for [`Fault::LoseReply`] the call has been executed by then.
     pub async fn happened(&self) {
         self.shared.happened.notified().await;
@@ -121,6 +129,11 @@ impl Proxy {
 }
 
 impl Shared {
+    fn is_for(&self, asked: &[u8]) -> bool {
+        let of_calls = *self.of_calls.lock().unwrap();
+        of_calls.is_empty() || asked.windows(of_calls.len()).any(|bytes| bytes == of_calls)
+    }
+
     fn draw(&self) -> Option<Fault> {
         if let Some(planned) = self.faults.lock().unwrap().pop_front() {
             return planned;
@@ -149,7 +162,7 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
-                if asked[..count].windows(6).any(|word| word == b"\nEVAL\r" || word == b"\nEVALS") && is_ours(&asked[..count]) {
+                if asked[..count].windows(6).any(|word| word == b"\nEVAL\r" || word == b"\nEVALS") && is_ours(&asked[..count]) && shared.is_for(&asked[..count]) {
                     fault = fault.or_else(|| shared.draw());
                 }
                 match fault {

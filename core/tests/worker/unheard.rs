@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
-use duly::worker::{Context, Engine, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
+use duly::worker::{Context, Engine, FailedJob, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
 use duly::{AuditOptions, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -147,6 +148,89 @@ async fn a_job_whose_hook_died_is_told_of_again() {
     assert_eq!(worker.told_of(&[&id]).await.len(), 1);
     nobody_waits(&server).await;
     worker.stop().await;
+}
+
+/// Fails a new job by hand.
+async fn fail_by_hand(queue: &Queue) -> String {
+    let id = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+    id
+}
+
+async fn failed_event(engine: &Engine) -> Arc<FailedJob> {
+    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is told");
+    match event {
+        WorkerEvent::Failed { failed: Some(failed), .. } => failed,
+        other => panic!("{other}"),
+    }
+}
+
+/// May any worker claim this job now?
+fn is_free(server: &Server, id: &str) -> bool {
+    let now: u64 = server.redis_cli(&["TIME"]).lines().next().unwrap().trim().parse().unwrap();
+    let claimed_until = server.redis_cli(&["ZSCORE", "duly:{orders}:unheard", id]);
+    claimed_until.trim().parse::<u64>().is_ok_and(|until| until < (now + 1) * 1000)
+}
+
+#[tokio::test]
+async fn what_a_worker_has_claimed_and_not_told_is_free_when_it_ends() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let (first, second) = (fail_by_hand(&queue).await, fail_by_hand(&queue).await);
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    // One is read, and its hooks are not begun; the other is not read.
+    let read = failed_event(&engine).await;
+    assert!(!is_free(&server, &first) && !is_free(&server, &second));
+    engine.stop();
+    engine.ended().await.unwrap();
+    assert!(is_free(&server, &first) && is_free(&server, &second));
+    assert!(!engine.may_call_hooks(&read), "another worker may have called them by now");
+    engine.heard(&read);
+
+    let worker = Working::start(&server);
+    assert_eq!(worker.told_of(&[&first, &second]).await.len(), 2);
+    nobody_waits(&server).await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn hooks_that_run_when_a_worker_ends_are_known_to_have_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    fail_by_hand(&queue).await;
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let failed = failed_event(&engine).await;
+    assert!(engine.may_call_hooks(&failed));
+    engine.stop();
+    engine.heard(&failed);
+    engine.ended().await.unwrap();
+    assert_eq!(line(&server), ("0".to_owned(), String::new()));
+}
+
+#[tokio::test]
+async fn what_a_stopping_worker_is_given_all_the_same_goes_back() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    fail_by_hand(&queue).await;
+    let second = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    let held = queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(600))).await.unwrap();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let failed = failed_event(&engine).await;
+    held[0].fail("by hand").await.unwrap();
+    // The call that says that the first one is heard claims the second one. Its answer comes when the worker stops.
+    proxy.only(b":returned\r\n$21\r\nduly:{orders}:unheard");
+    proxy.next_after(0, Fault::HoldReply);
+    engine.heard(&failed);
+    proxy.happened().await;
+    support::eventually("it is claimed", || async { line(&server) == ("1".to_owned(), String::new()) }).await;
+    engine.stop();
+    proxy.deliver().await;
+    engine.ended().await.unwrap();
+    let told = engine.event_within(Duration::ZERO);
+    assert!(told.is_none(), "{told:?}");
+    assert!(is_free(&server, &second));
 }
 
 #[tokio::test]

@@ -60,6 +60,8 @@ final class Worker
     private const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
     /** No wait is longer, so that `stop` is seen soon. */
     private const LONGEST_WAIT_S = 0.5;
+    /** The same while the engine ends. */
+    private const LAST_WAIT_S = 0.05;
     /** How long an interrupted handler may take to clean up. */
     private const PATIENCE_S = 5.0;
     /** How long the last words of a process that ends in a handler may take. */
@@ -323,9 +325,11 @@ final class Worker
             }
             do {
                 $this->arm();
-                $ended = $engine->ended(self::LONGEST_WAIT_S);
+                // The engine waits a moment for the hooks of failed jobs that it has told of.
                 $this->tell($engine);
+                $ended = $engine->ended(self::LAST_WAIT_S);
             } while (!$ended);
+            $this->tell($engine);
         } catch (\Throwable $error) {
             // A logger that throws, or the engine's own end.
             $this->leave($engine);
@@ -643,11 +647,14 @@ final class Worker
     private function tell(WorkerEngine $engine): void
     {
         foreach ($engine->events() as $event) {
+            // Its worker died, its time was over, or whoever held it said so.
+            $job = $event['failed'] ?? null;
+            if ($job instanceof Job && !$engine->mayCallHooks($job)) {
+                continue; // another worker tells of it
+            }
             $left = ['level' => 0, 'text' => 0, 'failed' => 0, 'error' => 0];
             ($this->log)($event['level'], $event['text'], array_diff_key($event, $left));
-            if (($event['failed'] ?? null) instanceof Job) {
-                // Its worker died, its time was over, or whoever held it said so.
-                $job = $event['failed'];
+            if ($job instanceof Job) {
                 $named = "{$job->queue->name} {$job->id}";
                 if (!isset($this->heard[$named])) {
                     $this->toldOf = $job;

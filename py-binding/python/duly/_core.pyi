@@ -867,7 +867,10 @@ class WorkerEngine:
         """Return the next event; None if there is none within the wait, or if the engine has ended."""
 
     def failed(self, event: WorkerEvent) -> tuple[Job, str] | None:
-        """Return the failed job whose hooks have not been called yet, and its error; None for any other event."""
+        """Return the failed job whose hooks are to be called now, and its error.
+
+        None for any other event, and if the engine has ended: then another worker calls them.
+        """
 
     def heard(self, event: WorkerEvent) -> None:
         """Confirm that the hooks of the job of this event were called."""

@@ -52,11 +52,11 @@ impl Desk {
         {
             state.interrupt_all(self);
             if !state.has_calls() && state.is_all_told() {
-                self.end(state);
+                self.end(state, Phase::Over);
                 return Step::Over;
             }
         }
-        if state.phase == Phase::Over {
+        if state.phase.is_over() {
             return Step::Over;
         }
         state.may_have_more = due;
@@ -106,7 +106,7 @@ impl Desk {
     pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize, lease: Option<Duration>) -> Arc<Batch> {
         let mut state = self.lock();
         // What was not told by the end is left to the end of the leases.
-        let is_over = state.phase == Phase::Over;
+        let is_over = state.phase.is_over();
         let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
         (batch.asked_at, batch.lease) = (Some(Instant::now()), lease);

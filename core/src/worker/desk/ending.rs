@@ -22,7 +22,7 @@ impl Desk {
         let mut state = self.lock();
         let until = now + grace;
         match &mut state.phase {
-            Phase::Over => return,
+            Phase::Over | Phase::Ended => return,
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
             phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
@@ -40,13 +40,23 @@ impl Desk {
     /// Is over at once: what was not told yet is left to the end of the leases.
     pub(in crate::worker) fn abandon(&self) {
         let mut state = self.lock();
+        if state.phase == Phase::Ended {
+            return;
+        }
         state.interrupt_all(self);
-        self.end(state);
+        self.end(state, Phase::Over);
         self.for_fetcher.notify_one();
     }
 
-    pub(super) fn end(&self, mut state: MutexGuard<'_, State>) {
-        state.phase = Phase::Over;
+    /// The engine has ended, also by an error or a panic: nobody may wait for more.
+    pub(in crate::worker) fn has_ended(&self) {
+        let mut state = self.lock();
+        state.interrupt_all(self);
+        self.end(state, Phase::Ended);
+    }
+
+    pub(super) fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+        state.phase = phase;
         drop(state);
         self.over.notify_waiters();
         self.tell_executors();
@@ -69,7 +79,7 @@ impl Desk {
                 let from = if state.running == 0 { last_run.min(until) } else { until };
                 (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell
             }
-            Phase::Over => true,
+            Phase::Over | Phase::Ended => true,
         }
     }
 
@@ -112,23 +122,32 @@ impl Desk {
         overdue.map(|leased| AboutJob::of(&leased.job)).collect()
     }
 
-    /// Ready when the worker has said all it had to say.
+    /// Ready when the fetch loop has said all that it had to say.
     pub(in crate::worker) async fn until_over(&self) {
+        self.until(|state| state.phase.is_over()).await;
+    }
+
+    /// Ready when the engine has.
+    pub(in crate::worker) async fn until_ended(&self) {
+        self.until(|state| state.phase == Phase::Ended).await;
+    }
+
+    async fn until(&self, is_it: impl Fn(&State) -> bool) {
         loop {
             let mut over = std::pin::pin!(self.over.notified());
             over.as_mut().enable();
-            if self.lock().phase == Phase::Over {
+            if is_it(&self.lock()) {
                 return;
             }
             over.await;
         }
     }
 
-    /// The same for a thread; false when the time is over before.
-    pub(in crate::worker) fn over_within(&self, wait: Duration) -> bool {
+    /// Has the engine ended? Waited for by a thread; false when the time is over before.
+    pub(in crate::worker) fn ended_within(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
-        while state.phase != Phase::Over {
+        while state.phase != Phase::Ended {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;

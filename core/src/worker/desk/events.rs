@@ -70,7 +70,7 @@ impl Drop for Outage<'_> {
         let mut state = self.desk.lock();
         state.in_trouble -= 1;
         if state.in_trouble == 0
-            && state.phase != Phase::Over
+            && !state.phase.is_over()
             && let Some(since) = state.trouble_since.take()
         {
             state.recovered_at = Some(Instant::now());
@@ -91,7 +91,7 @@ impl Desk {
         }
     }
 
-    /// The next event, waited for by a thread; none when the time is over, or when the worker is.
+    /// The next event, waited for by a thread; none when the time is over, or when the engine has ended.
     pub(in crate::worker) fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
         let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
@@ -100,7 +100,7 @@ impl Desk {
                 return Some(event);
             }
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || state.phase == Phase::Over {
+            if left.is_zero() || state.phase == Phase::Ended {
                 return None;
             }
             state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Desk, Phase, State};
-use crate::queue::{Claim, Queue};
+use crate::queue::{Claim, Queue, Standing};
 use crate::script::{BeatReply, HearReply};
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
@@ -14,10 +14,12 @@ const MOST_CLAIMED: usize = 100;
 pub(super) struct Claimed {
     lane: usize,
     claim: Claim,
+    /// Its owner is about to call its hooks, or does.
+    is_begun: bool,
 }
 
 impl Desk {
-    /// What to say of those that are claimed, and how many more may be.
+    /// What to say of those that are claimed, and how many more may be. A worker that stops claims no more.
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
         let claims: Vec<_> = state.claimed_of(lane).map(|one| one.claim.clone()).collect();
@@ -30,40 +32,82 @@ impl Desk {
         self.lock().claimed_of(lane).next().is_some()
     }
 
-    /// The answer to these claims. Tells of those that are new.
+    /// The answer to these claims. Tells of those that are new; what comes when the worker stops goes back.
     pub(in crate::worker) fn heard_of(&self, lane: usize, sent: &[Claim], queue: &Queue, reply: &HearReply) {
         let mut state = self.lock();
-        let is_done = |one: &Claimed| one.lane == lane && sent.iter().any(|sent| sent.is_heard && *sent == one.claim);
+        let is_done = |one: &Claimed| {
+            let is_said = |sent: &Claim| sent.standing != Standing::Claimed && *sent == one.claim;
+            one.lane == lane && sent.iter().any(is_said)
+        };
         state.claimed.retain(|one| !is_done(one));
         for one in state.claimed.iter_mut().filter(|one| one.lane == lane) {
             one.claim.until = reply.claimed_until;
         }
+        let stops = state.phase != Phase::Working;
         for job in &reply.jobs {
+            let mut claim =
+                Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
+            if stops {
+                claim.standing = Standing::GivenBack;
+                state.claimed.push(Claimed { lane, claim, is_begun: false });
+                continue;
+            }
             let failed = job.failed_of_queue(queue).map(|job| Arc::new(FailedJob { job: Arc::new(job), lane }));
             let about = match &failed {
                 Some(failed) => AboutJob::of(&failed.job),
                 None => AboutJob::unreadable(queue.name(), job.id.clone()),
             };
             // Of a record that cannot be read there is only this event.
-            let is_heard = failed.is_none();
-            if is_heard {
-                self.tell_news(lane);
+            if failed.is_none() {
+                claim.standing = Standing::Heard;
             }
-            let claim = Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, is_heard };
-            state.claimed.push(Claimed { lane, claim });
+            state.claimed.push(Claimed { lane, claim, is_begun: false });
             state.tell(WorkerEvent::Failed { job: about, failed }, self);
         }
+        if !reply.jobs.is_empty() && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
+            self.tell_news(lane);
+        }
+    }
+
+    /// The owner is about to call its hooks. False if it must not: they are another worker's to call.
+    pub(in crate::worker) fn begins_hooks(&self, failed: &FailedJob) -> bool {
+        let mut state = self.lock();
+        let Some(one) = state.claim_of(failed) else { return false };
+        one.is_begun = one.claim.standing == Standing::Claimed;
+        one.is_begun
     }
 
     /// The owner has called its hooks.
     pub(in crate::worker) fn heard(&self, failed: &FailedJob) {
         let mut state = self.lock();
-        let is_it = |one: &&mut Claimed| one.lane == failed.lane && one.claim.id == failed.job.id().as_bytes();
-        if let Some(one) = state.claimed.iter_mut().find(is_it) {
-            one.claim.is_heard = true;
+        if let Some(one) = state.claim_of(failed).filter(|one| one.claim.standing == Standing::Claimed) {
+            one.claim.standing = Standing::Heard;
         }
         drop(state);
+        self.claim_settled.notify_waiters();
         self.tell_news(failed.lane);
+    }
+
+    /// Ready when the owner has called the hooks of all that are claimed.
+    pub(in crate::worker) async fn all_heard(&self, lane: usize) {
+        loop {
+            let mut settled = std::pin::pin!(self.claim_settled.notified());
+            settled.as_mut().enable();
+            if !self.lock().claimed_of(lane).any(|one| one.claim.standing == Standing::Claimed) {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// The worker ends: another one is to call the hooks that its owner has not begun to call.
+    pub(in crate::worker) fn give_claims_back(&self, lane: usize) {
+        let mut state = self.lock();
+        for one in state.claimed.iter_mut().filter(|one| one.lane == lane && !one.is_begun) {
+            if one.claim.standing == Standing::Claimed {
+                one.claim.standing = Standing::GivenBack;
+            }
+        }
     }
 
     /// There may be something to hear before the next beat.
@@ -88,6 +132,11 @@ impl Desk {
 impl State {
     fn claimed_of(&self, lane: usize) -> impl Iterator<Item = &Claimed> {
         self.claimed.iter().filter(move |one| one.lane == lane)
+    }
+
+    fn claim_of(&mut self, failed: &FailedJob) -> Option<&mut Claimed> {
+        let is_it = |one: &&mut Claimed| one.lane == failed.lane && one.claim.id == failed.job.id().as_bytes();
+        self.claimed.iter_mut().find(is_it)
     }
 
     /// Nobody reads what this worker tells: another one is to hear of it.
