@@ -162,6 +162,13 @@ fn of_large_jobs_only_those_are_read_that_fit() {
 }
 
 #[test]
+fn a_token_is_smaller_only_where_the_last_one_was_lost_and_the_clock_was_set_back() {
+    let back = Endings::Some(vec![ending(0, Deed::Back { verb: Verb::Retry, delay_ms: 0, error: "", rewrite: false })]);
+    let settle = Step::Settle { who: ME, endings: back };
+    holds(&[push(2), reserve(2, MANY_BYTES), Step::LoseMeta, settle, Step::SetBack(5000), reserve(1, MANY_BYTES)]);
+}
+
+#[test]
 fn one_call_reads_four_mebibytes_of_failed_records() {
     let large = NewRecord { padding: 1_000_000, max_retries: 0, key: Some("k"), ..PLAIN };
     let keyless = NewRecord { key: None, ..large.clone() };

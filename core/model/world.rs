@@ -515,6 +515,7 @@ impl World<'_> {
         if self.state.stale_entries().is_empty() {
             self.server.command(&["DEL", &self.keys.spell(Key::Meta)]);
             self.state.meta = Meta::default();
+            self.history.lose_meta();
             // Tokens follow the clock then, so it must not stand still.
             self.set_clock(self.latest + 1000);
             self.see("meta was lost");
