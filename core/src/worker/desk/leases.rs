@@ -71,7 +71,8 @@ impl Desk {
         if lost + sure_again > 0 && state.wake_to_refill() {
             self.for_fetcher.notify_one();
         }
-        self.wake_executors(state, sure_again + lost);
+        let may_start = if sure_again + lost > 0 { state.fetched.len() } else { 0 };
+        self.wake_executors(state, may_start);
         if sure_again > 0 && sure_until <= now {
             self.for_renewal[lane].notify_one();
         }

@@ -103,7 +103,9 @@ impl Desk {
         if let Some(jobs) = lost.checked_sub(MOST_REPORTED_SINGLY).filter(|&jobs| jobs > 0) {
             state.tell(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
-        self.wake_executors(state, startable);
+        // Those behind it waited with it.
+        let may_start = if startable > 0 { state.fetched.len() } else { 0 };
+        self.wake_executors(state, may_start);
     }
 }
 

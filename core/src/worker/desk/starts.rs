@@ -480,4 +480,25 @@ mod tests {
         let run = tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it is woken").unwrap();
         assert_eq!(run.unwrap().job.id(), "b1");
     }
+
+    #[tokio::test]
+    async fn who_waits_behind_a_job_without_retries_is_woken_when_its_start_is_noted() {
+        let (queue, (desk, executor)) = (queue(), desk_of(&["orders"], 2));
+        let desk = Arc::new(desk);
+        let mut jobs = without_retries(&queue, &["first"]);
+        jobs.push(named(&queue, "behind", false));
+        desk.deliver(0, &Batch::default(), jobs, &[]);
+        let _ = desk.next_step(false);
+        let waiting = [(); 2].map(|()| {
+            let (desk, executor) = (Arc::clone(&desk), Arc::clone(&executor));
+            tokio::spawn(async move { desk.take_async(&executor).await })
+        });
+        while desk.lock().waiting_tasks < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tell(&desk, 0), 1);
+        for run in waiting {
+            tokio::time::timeout(Duration::from_secs(20), run).await.expect("it is woken").unwrap().unwrap();
+        }
+    }
 }
