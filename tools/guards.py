@@ -270,15 +270,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "progress",
-        "redis.call('HGET', leases, id) ~= token or ",
+        "if redis.call('HGET', leases, id) ~= token then return '0' end",
         "",
         "who lost the lease notes progress of another's run",
-    ),
-    (
-        "progress",
-        " or tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now",
-        "",
-        "a handler whose lease is over is not told so",
     ),
     ("progress", ", 'PX', 3600000", "", "progress stays for ever"),
     (
@@ -994,13 +988,15 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "failed jobs pile up without bound",
     ),
     ("extend", "if format > 1 then", "if false then", "an old client writes into a queue of a newer format"),
-    ("extend", "redis.call('HGET', leases, id) == token and ", "", "a worker that lost its lease extends another's"),
+    ("extend", "redis.call('HGET', leases, id) == token", "true", "a worker that lost its lease extends another's"),
+    ("reserve", "if not spares then", "do", "the first look after an outage charges the jobs of workers that live"),
     (
-        "extend",
-        " and tonumber(redis.call('ZSCORE', reserved, id) or 0) > now",
-        "",
-        "a lease that is over comes back to life",
+        "reserve",
+        "if spares and next_end then",
+        "if false then",
+        "whoever spares leases that are over comes back again and again without a pause",
     ),
+    ("reserve", "if spares then ahead = ahead - 2 end", "", "what is fetched ahead after an outage counts as started"),
     (
         "reserve",
         "if earlier == 'superseded' then return earlier end",

@@ -1,6 +1,7 @@
--- Sets the end of leases that are still held to `lease_ms` from now.
+-- Sets the end of leases that are still held to `lease_ms` from now. One that is over is held until somebody reclaims it: after an
+-- outage its worker goes on.
 -- Moves:   nothing.
--- Replies: one character a lease: `1` extended, `0` the lease was lost or is already over; or `format <n>`, `again`.
+-- Replies: one character a lease: `1` extended, `0` the lease was lost; or `format <n>`, `again`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
 local known = redis.call('HMGET', meta, 'format', 'token')
 local format, last_token = tonumber(known[1] or 1), known[2]
@@ -12,7 +13,7 @@ end
 local flags = {}
 for at = first_item, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
-  local held = redis.call('HGET', leases, id) == token and tonumber(redis.call('ZSCORE', reserved, id) or 0) > now
+  local held = redis.call('HGET', leases, id) == token
   if held then redis.call('ZADD', reserved, 'XX', from + lease_ms, id) end
   flags[#flags + 1] = held and '1' or '0'
 end

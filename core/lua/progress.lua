@@ -1,12 +1,12 @@
 -- Notes how far the run of a job has come, if its lease is still held.
 -- Moves:   nothing.
--- Replies: `1` noted, `0` the lease was lost or is already over; or `format <n>`.
--- Cost:    O(log n). Right when sent twice, but for the time: a late copy may put an earlier note of this run in place of a later one.
+-- Replies: `1` noted, `0` the lease was lost; or `format <n>`.
+-- Cost:    O(1). Right when sent twice, but for the time: a late copy may put an earlier note of this run in place of a later one.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
 if format > 1 then return string.format('format %.0f', format) end
 local id = ARGV[first_item]
 --- include: clock
-if redis.call('HGET', leases, id) ~= token or tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now then return '0' end
+if redis.call('HGET', leases, id) ~= token then return '0' end
 -- A handler must not be held up because the server is full: there is one note a job that runs.
 --- include: room_first
 local noted = token .. ';' .. fraction .. ';' .. now_text .. ';' .. text

@@ -1,10 +1,14 @@
--- Settles the outcomes handed along, promotes due jobs, reclaims ended leases, and leases up to `want` ready jobs.
+-- Settles the outcomes handed along, promotes due jobs, reclaims ended leases unless they are spared, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
 --          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000.
+-- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
+-- were only not heard.
+local spares = ahead > 1
+if spares then ahead = ahead - 2 end
 --- include: once
 if earlier == 'superseded' then return earlier end
 if earlier then
@@ -68,7 +72,7 @@ end
 local promote_cap, reclaim_cap = 4 * want + 100, '100'
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
 local reply = { 'jobs', settled, '', -1, 0, (known[7] or names) and 1 or 0 }
-do
+if not spares then
   --- include: reclaim_expired
 end
 do
@@ -293,6 +297,8 @@ end
 -- Nothing to do now. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
+-- What is spared is looked after again in a second, until it is reclaimed.
+if spares and next_end then next_end = math.max(tonumber(next_end), now + 1000) end
 local opens = math.huge
 if asked > 0 and named and named.rates and not paused then opens = named.next_start() end
 if asked > 0 and room == 0 and not paused then

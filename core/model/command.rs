@@ -63,6 +63,8 @@ pub(super) struct ReserveCall {
     pub(super) max_bytes: usize,
     pub(super) promise: u64,
     pub(super) ahead: bool,
+    /// Leases that are over are left alone.
+    pub(super) spares: bool,
     /// Acks first.
     pub(super) outcomes: Vec<Outcome>,
 }

@@ -41,6 +41,8 @@ const SOMETIMES: &[&str] = &[
     "a late outcome was refused",
     "a lease was extended",
     "a lease that ended was not charged",
+    "a lease that was over was extended",
+    "a lease that was over was spared",
     "a lost lease left no result",
     "a lost lease woke no waiter",
     "a limit of a name was forgotten",

@@ -55,8 +55,8 @@ impl Stage {
 
     fn reserve(&mut self, want: usize, lease_ms: u64, outcomes: Vec<Outcome>) -> Command {
         let call = self.call();
-        let (wait_ms, max_bytes, promise, ahead) = (0, 1 << 20, 0, false);
-        Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, ahead, outcomes })
+        let (wait_ms, max_bytes, promise, ahead, spares) = (0, 1 << 20, 0, false, false);
+        Command::Reserve(ReserveCall { call, want, lease_ms, wait_ms, max_bytes, promise, ahead, spares, outcomes })
     }
 
     fn lease_one(&mut self, lease_ms: u64) -> u64 {

@@ -91,6 +91,7 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
         max_bytes,
         promise,
         ahead: false,
+        spares: false,
         outcomes,
     }));
     let call = stage.call(Renewal::No);

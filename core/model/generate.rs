@@ -127,6 +127,7 @@ pub(super) enum Step {
         max_bytes: usize,
         keeps_promise: bool,
         ahead: bool,
+        spares: bool,
         endings: Endings,
     },
     Settle {
@@ -335,18 +336,19 @@ fn reserve() -> impl Strategy<Value = Step> {
     let wait_ms = select(vec![0_u64, 5, 200]);
     let max_bytes = prop_oneof![4 => Just(4 << 20), 1 => Just(1), 2 => Just(70)];
     let handed_along = prop_oneof![3 => Just(Endings::Some(Vec::new())), 2 => endings()];
-    (who(), want, lease_ms, wait_ms, max_bytes, prop::bool::weighted(0.6), handed_along, any::<bool>()).prop_map(
-        |(who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings, ahead)| Step::Reserve {
-            who,
-            want,
-            lease_ms,
-            wait_ms,
-            max_bytes,
-            keeps_promise,
-            ahead,
-            endings,
-        },
+    (
+        who(),
+        want,
+        lease_ms,
+        wait_ms,
+        max_bytes,
+        prop::bool::weighted(0.6),
+        handed_along,
+        (any::<bool>(), prop::bool::weighted(0.2)),
     )
+        .prop_map(|(who, want, lease_ms, wait_ms, max_bytes, keeps_promise, endings, (ahead, spares))| {
+            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, spares, endings }
+        })
 }
 
 fn names() -> impl Strategy<Value = Names> {
@@ -369,6 +371,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         max_bytes: 4 << 20,
         keeps_promise: false,
         ahead: false,
+        spares: false,
         endings: Endings::Some(Vec::new()),
     };
     let settle = |who, deed| Step::Settle { who, endings: Endings::OfLastBatch(deed) };
@@ -426,6 +429,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
                 max_bytes: 1 << 20,
                 keeps_promise: true,
                 ahead: false,
+                spares: false,
                 endings: Endings::Some(Vec::new()),
             };
             vec![
@@ -463,10 +467,11 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
 fn died() -> impl Strategy<Value = Vec<Step>> {
     let me = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
     let leases = || prop::collection::vec(0..4_usize, 0..4);
-    (0..3_u64, leases(), leases(), leases(), any::<bool>(), deed(), select(vec![9, 10])).prop_map(
-        move |(max_retries, first, second, third, ahead, deed, ms)| {
+    let outage = || (any::<bool>(), leases());
+    (0..3_u64, leases(), leases(), leases(), any::<bool>(), deed(), select(vec![9, 10]), outage()).prop_map(
+        move |(max_retries, first, second, third, ahead, deed, ms, outage)| {
             let record = NewRecord { level: 5, max_retries, key: None, name: None, padding: 0, failures: None };
-            let take = |ahead| Step::Reserve {
+            let take_or_spare = |ahead, spares| Step::Reserve {
                 who: me,
                 want: 4,
                 lease_ms: 10,
@@ -474,19 +479,27 @@ fn died() -> impl Strategy<Value = Vec<Step>> {
                 max_bytes: 4 << 20,
                 keeps_promise: false,
                 ahead,
+                spares,
                 endings: Endings::Some(Vec::new()),
             };
+            let take = |ahead| take_or_spare(ahead, false);
             let start = |leases: &[usize]| {
                 let deed = || Deed::Back { verb: Verb::Start, delay_ms: 0, error: "", rewrite: false };
                 let start = |&lease: &usize| Ending { lease, token: Token::Granted, deed: deed() };
                 Step::Settle { who: me, endings: Endings::Some(leases.iter().map(start).collect()) }
             };
             let dies = || Step::Advance(10);
+            let hear = |most, heard: &[usize], kept: &[usize], given_back: &[usize]| {
+                let (heard, kept, given_back) = (heard.to_vec(), kept.to_vec(), given_back.to_vec());
+                Step::Hear { most, max_bytes: 4000, heard, kept, given_back }
+            };
             vec![
                 Step::Push { who: me, count: 3, record, when: When::Now },
                 take(true),
                 start(&first),
                 dies(),
+                take_or_spare(ahead, outage.0),
+                Step::Extend { lease_ms: 10, leases: outage.1.iter().map(|&lease| (lease, Token::Granted)).collect() },
                 take(ahead),
                 start(&second),
                 Step::Resend { back: 0 },
@@ -499,6 +512,10 @@ fn died() -> impl Strategy<Value = Vec<Step>> {
                 Step::Advance(ms),
                 start(&third),
                 Step::Reclaim { who: me, cap: 9 },
+                // Who hears of those that failed now, and what becomes of his claims.
+                hear(2, &[], &[], &[]),
+                hear(0, &[], &[0], &[1]),
+                hear(1, &[0], &[], &[1]),
             ]
         },
     )
@@ -521,6 +538,7 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
                 max_bytes: 1 << 20,
                 keeps_promise: true,
                 ahead: false,
+                spares: false,
                 endings: Endings::Some(Vec::new()),
             };
             let limit = |names| Step::Limit { who: me, limits: None, names };

@@ -26,7 +26,17 @@ fn reserve(want: usize, max_bytes: usize) -> Step {
 
 fn reserve_as(who: Who, want: usize, max_bytes: usize) -> Step {
     let endings = Endings::Some(Vec::new());
-    Step::Reserve { who, want, lease_ms: 10, wait_ms: 0, max_bytes, keeps_promise: false, ahead: false, endings }
+    Step::Reserve {
+        who,
+        want,
+        lease_ms: 10,
+        wait_ms: 0,
+        max_bytes,
+        keeps_promise: false,
+        ahead: false,
+        spares: false,
+        endings,
+    }
 }
 
 fn ending(lease: usize, deed: Deed) -> Ending {
@@ -79,6 +89,7 @@ fn whoever_gives_back_its_promise_for_the_end_of_a_lease_wakes_one() {
         max_bytes: MANY_BYTES,
         keeps_promise: true,
         ahead: false,
+        spares: false,
         endings: Endings::Some(Vec::new()),
     };
     for lease_ms in [5, 10, 100] {
@@ -97,6 +108,7 @@ fn leases_end_in_time_when_the_clock_is_set_back() {
         max_bytes: MANY_BYTES,
         keeps_promise: false,
         ahead: false,
+        spares: false,
         endings: Endings::Some(Vec::new()),
     };
     let extend = Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] };
@@ -201,7 +213,17 @@ fn a_promise_is_never_for_a_moment_that_is_over() {
         Step::Push { who: ME, count: 150, record: PLAIN, when: When::After(5) },
         Step::Advance(5),
         // More are due than one call promotes.
-        Step::Reserve { who: ME, want, lease_ms, wait_ms, max_bytes, keeps_promise: false, ahead: false, endings },
+        Step::Reserve {
+            who: ME,
+            want,
+            lease_ms,
+            wait_ms,
+            max_bytes,
+            keeps_promise: false,
+            ahead: false,
+            spares: false,
+            endings,
+        },
     ]);
 }
 
@@ -302,6 +324,7 @@ fn wait(keeps_promise: bool, handed_along: Vec<Ending>) -> Step {
         max_bytes: MANY_BYTES,
         keeps_promise,
         ahead: false,
+        spares: false,
         endings,
     }
 }
@@ -347,6 +370,7 @@ fn somebody_is_there_when_the_rate_lets_a_job_start_whose_place_was_freed_before
         max_bytes: MANY_BYTES,
         keeps_promise: false,
         ahead: false,
+        spares: false,
         endings: Endings::OfLastBatch(Deed::Ack),
     };
     let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
@@ -429,6 +453,7 @@ fn what_was_fetched_ahead_is_sent_again_until_its_lease_is_over() {
             max_bytes: MANY_BYTES,
             keeps_promise: false,
             ahead,
+            spares: false,
             endings,
         };
         holds(&[
@@ -440,4 +465,36 @@ fn what_was_fetched_ahead_is_sent_again_until_its_lease_is_over() {
             Step::Resend { back: 0 },
         ]);
     }
+}
+
+#[test]
+fn what_is_spared_is_looked_after_again_in_a_second_and_its_worker_may_go_on() {
+    let look = |who, wait_ms, spares, keeps_promise| {
+        let (endings, ahead) = (Endings::Some(Vec::new()), true);
+        Step::Reserve {
+            who,
+            want: 1,
+            lease_ms: 10,
+            wait_ms,
+            max_bytes: MANY_BYTES,
+            keeps_promise,
+            ahead,
+            spares,
+            endings,
+        }
+    };
+    let spare = || look(ME, 5000, true, true);
+    let extend = Step::Extend { lease_ms: 10, leases: vec![(0, Token::Granted)] };
+    let note = Step::Progress { lease: 0, token: Token::Granted, fraction: "0.5", text: "so far" };
+    let start = ending(0, Deed::Back { verb: Verb::Start, delay_ms: 0, error: "", rewrite: false });
+    let start = Step::Settle { who: ME, endings: Endings::Some(vec![start]) };
+    let begin = [push(2), look(ME, 0, false, false), look(ME, 0, false, false), Step::Advance(20), spare()];
+    holds(&[&begin[..], &[Step::Advance(1000), spare(), Step::Advance(1), look(ME, 5000, false, true)]].concat());
+    holds(
+        &[&begin[..], &[note, extend, start, spare(), Step::Advance(9), spare(), Step::Advance(1), spare()]].concat(),
+    );
+    let ack = Step::Settle { who: ME, endings: Endings::Some(vec![ending(0, Deed::Ack)]) };
+    holds(&[&begin[..], &[ack, spare(), Step::Resend { back: 0 }, look(ME, 0, true, true)]].concat());
+    // What it grants was fetched ahead as ever.
+    holds(&[&begin[..], &[push(1), spare(), Step::Advance(20), look(ME, 0, false, false)]].concat());
 }

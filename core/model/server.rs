@@ -191,7 +191,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
                     wait_ms: reserve.wait_ms,
                     max_bytes: reserve.max_bytes,
                     promise: reserve.promise,
-                    ahead: usize::from(reserve.ahead),
+                    ahead: usize::from(reserve.ahead) + 2 * usize::from(reserve.spares),
                     ack_count: outcomes.ack_count(),
                     keyed: outcomes.keyed(),
                     result_count: outcomes.result_keys()

@@ -15,6 +15,8 @@ const NOT_COUNTED: &str =
 const UNKNOWN: &str = "lease ended: worker died, outcome unknown";
 /// Leases of what is fetched ahead have multiples of this as tokens, and no others have.
 pub(super) const AHEAD: u64 = 16;
+/// How long a reserve leaves alone what is over and was spared.
+const SPARED_MS: u64 = 1000;
 /// The most leases that one reserve takes back.
 const RECLAIM_CAP: usize = 100;
 /// The most due jobs that one reserve promotes above four times what it wants, and in all where some are more urgent than others.
@@ -45,7 +47,7 @@ impl State {
         let was_large = self.meta.large;
         self.note_set_back();
         let settled = self.settle_outcomes(&reserve.outcomes);
-        let awaited = self.reclaim_ended(RECLAIM_CAP, was_large).awaited;
+        let awaited = if reserve.spares { Vec::new() } else { self.reclaim_ended(RECLAIM_CAP, was_large).awaited };
         self.promote_due(promote_cap(used, reserve.want));
         self.forget_other_rates();
         self.forget_names();
@@ -270,6 +272,8 @@ impl State {
     ) -> ReserveReply {
         let status = if self.meta.paused { ReserveStatus::Paused } else { ReserveStatus::None };
         let next_end = self.leases.values().map(|lease| lease.ends).min();
+        // Whoever spares what is over looks again in a second.
+        let next_end = next_end.map(|ends| if reserve.spares { ends.max(self.clock + SPARED_MS) } else { ends });
         let mut next_due = self.delayed.values().min().copied();
         let mut opens = None;
         if reserve.want > 0 && !self.meta.paused {

@@ -139,7 +139,7 @@ impl State {
         text: &str,
     ) -> Result<Answer, Refused> {
         self.admit_format()?;
-        let held = self.leases.get(id).is_some_and(|lease| lease.token == token && lease.ends > self.clock);
+        let held = self.leases.get(id).is_some_and(|lease| lease.token == token);
         if held {
             let noted = format!("{token};{fraction};{};{text}", self.clock);
             self.progress.insert(id.to_owned(), (token, noted));
@@ -160,9 +160,8 @@ impl State {
         let ends = self.after(lease_ms);
         let mut flags = String::new();
         for (id, token) in leases {
-            let now = self.clock;
-            // A lease that is over is never brought back to life, even when nobody has taken the job yet.
-            let held = self.leases.get_mut(id).filter(|lease| lease.token == *token && lease.ends > now);
+            // One that is over is held as long as nobody has taken the job.
+            let held = self.leases.get_mut(id).filter(|lease| lease.token == *token);
             flags.push(if held.is_some() { '1' } else { '0' });
             if let Some(lease) = held {
                 lease.ends = ends;

@@ -198,7 +198,7 @@ impl World<'_> {
                 }
                 (*who, Command::PushUnique { call: self.next_call(*who), if_duplicate: *if_duplicate, items: list })
             }
-            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, endings } => {
+            Step::Reserve { who, want, lease_ms, wait_ms, max_bytes, keeps_promise, ahead, spares, endings } => {
                 let promise = if *keeps_promise { self.promises[who.client] } else { 0 };
                 let outcomes = self.outcomes(endings);
                 let reserve = ReserveCall {
@@ -209,6 +209,7 @@ impl World<'_> {
                     max_bytes: *max_bytes,
                     promise,
                     ahead: *ahead,
+                    spares: *spares,
                     outcomes,
                 };
                 (*who, Command::Reserve(reserve))
@@ -422,6 +423,13 @@ impl World<'_> {
             ("running jobs were counted", text == "ok" && after.places.len() > before.places.len()),
             ("a parked job was cancelled", !text.is_empty() && after.parked.len() < before.parked.len()),
             ("a lease was extended", matches!(sent.command, Command::Extend { .. }) && text.contains('1')),
+            (
+                "a lease that was over was extended",
+                matches!(sent.command, Command::Extend { .. })
+                    && before.leases.iter().any(|(id, lease)| {
+                        lease.ends <= before.clock && after.leases.get(id).is_some_and(|now| now.ends > before.clock)
+                    }),
+            ),
         ];
         let settled = match answer {
             Answer::Reserved(reply) => reply.settled.as_str(),
@@ -471,6 +479,15 @@ impl World<'_> {
                 ("a job ran twice", !was_answered && reply.jobs.iter().any(|job| !job.came_back.is_empty())),
                 ("a paused queue gave nothing", reply.status == ReserveStatus::Paused),
                 ("a waiter promised to come back", reply.promised > 0),
+                (
+                    "a lease that was over was spared",
+                    !was_answered
+                        && reserve.spares
+                        && before.leases.iter().any(|(id, lease)| {
+                            lease.ends <= before.clock
+                                && after.leases.get(id).is_some_and(|now| now.token == lease.token)
+                        }),
+                ),
                 ("a parked job ran", reply.jobs.iter().any(|job| before.parked.contains_key(&job.id))),
                 ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
                 (
@@ -541,6 +558,7 @@ impl World<'_> {
                 max_bytes: 1,
                 keeps_promise: false,
                 ahead: false,
+                spares: false,
                 endings: last(),
             },
             Step::Settle { who, endings: last() },

@@ -14,6 +14,7 @@ mod classify;
 mod cluster;
 mod durability;
 mod link;
+mod outages;
 mod resend;
 mod secret;
 mod sentinel;
@@ -47,6 +48,7 @@ pub(crate) use settings::Settings;
 pub(crate) use wake::{Enough, Woken};
 
 use self::link::{Dialer, Request};
+use self::outages::Outages;
 use self::resend::Shared;
 use self::topology::Topology;
 use self::wake_line::Waited;
@@ -79,6 +81,7 @@ impl Connection {
             topology: Topology::new(target.layout),
             has_worked: AtomicBool::new(false),
             lost_waits: AtomicU32::new(0),
+            outages: Outages::default(),
         })))
     }
 
@@ -92,7 +95,7 @@ impl Connection {
     /// Errors: `Unreachable` when nothing was ever sent, `Timeout` when an attempt may have been executed, else what
     /// the server said.
     pub(crate) async fn run(&self, operation: &'static str, call: &Call<'_>) -> Result<Value, Error> {
-        let sent = self.0.send(call.slot, Request::Script(call)).await;
+        let sent = self.0.send(call.slot, Request::script(call)).await;
         sent.map_err(|error| error.during(operation).in_queue(call.queue))
     }
 

@@ -26,7 +26,7 @@ pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
 #[cfg(test)]
 pub(crate) use call::Script;
-pub(crate) use call::{ByteStrings, Call, RENEW_FLAG};
+pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys, Renewal};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, PageReply, Peek, PeekedReply,

@@ -1,5 +1,5 @@
 -- The run of a job is about to start: whatever ends its lease from now on is its own fault. Not where the lease is over, though
--- nobody took the job yet: its worker must not run it any more.
+-- nobody took the job yet: the next reserve would charge a job whose run has not begun.
 local function note_start(id)
   if tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now then return false end
   local note = read_note(id)

@@ -89,7 +89,7 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
             ErrorKind::StorageFull,
             "the server has no memory left (maxmemory): nothing was stored; raise maxmemory or let workers catch up",
         )),
-        "MISCONF" => Trouble::refused(error(
+        "MISCONF" => Trouble::writes_refused(error(
             ErrorKind::StorageFull,
             "the server cannot write to its disk and refuses writes: nothing was stored; look at its disk and log",
         )),

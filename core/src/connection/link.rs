@@ -20,7 +20,7 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{Call, RENEW_FLAG};
+use crate::script::{AHEAD_FLAG, Call, RENEW_FLAG};
 use crate::value::error::{Error, ErrorKind};
 
 /// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
@@ -31,9 +31,13 @@ const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 /// What is to be sent; kept as a description, so that it can be sent again.
 #[derive(Clone, Copy)]
 pub(super) enum Request<'a> {
-    Script(&'a Call<'a>),
-    /// A copy of a call that may have been executed: the server is to keep its answer, whatever it is.
-    ScriptAgain(&'a Call<'a>),
+    Script {
+        call: &'a Call<'a>,
+        /// A copy of a call that may have been executed: the server is to keep its answer, whatever it is.
+        again: bool,
+        /// A reserve that is to spare leases that are over.
+        spares: bool,
+    },
     /// A call that waits for durability behind it; `again` as above.
     Durable {
         call: &'a Call<'a>,
@@ -43,21 +47,38 @@ pub(super) enum Request<'a> {
     Plain(&'a Cmd),
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    pub(super) fn script(call: &'a Call<'a>) -> Self {
+        Self::Script { call, again: false, spares: false }
+    }
+
     /// The same, behind an attempt that may have been executed.
     pub(super) fn again(self) -> Self {
         match self {
-            Self::Script(call) => Self::ScriptAgain(call),
+            Self::Script { call, spares, .. } => Self::Script { call, again: true, spares },
             Self::Durable { call, durability, .. } => Self::Durable { call, durability, again: true },
-            other => other,
+            Self::Plain(_) => self,
         }
     }
 
     /// Is it a call whose repetition does nothing, so that it matters whether it was ever executed?
     pub(super) fn changes_once(&self) -> bool {
         match self {
-            Self::Script(call) | Self::ScriptAgain(call) | Self::Durable { call, .. } => call.is_numbered,
+            Self::Script { call, .. } | Self::Durable { call, .. } => call.is_numbered,
             Self::Plain(_) => false,
+        }
+    }
+
+    /// Does it reclaim leases that are over, unless it is to spare them?
+    pub(super) fn reclaims(&self) -> bool {
+        matches!(self, Self::Script { call, .. } if call.reclaims)
+    }
+
+    /// The same, which spares them or does not.
+    pub(super) fn sparing(self, spares: bool) -> Self {
+        match self {
+            Self::Script { call, again, .. } => Self::Script { call, again, spares },
+            other => other,
         }
     }
 
@@ -273,16 +294,17 @@ impl Link {
     pub(super) async fn send(&self, request: Request<'_>, asking: bool, patience: Patience) -> Result<Value, Trouble> {
         match request {
             Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, patience).await?.0),
-            Request::Script(call) => Ok(self.script(call, false, None, asking, patience).await?.0),
-            Request::ScriptAgain(call) => Ok(self.script(call, true, None, asking, patience).await?.0),
+            Request::Script { call, again, spares } => {
+                Ok(self.script(call, (again, spares), None, asking, patience).await?.0)
+            }
             Request::Durable { call, durability, again } => {
                 let Some(wait) = durability.wait_command() else {
-                    return Ok(self.script(call, again, None, asking, patience).await?.0);
+                    return Ok(self.script(call, (again, false), None, asking, patience).await?.0);
                 };
                 if matches!(durability, Durability::Fsync { .. }) {
                     self.check_aof(patience).await?;
                 }
-                let (value, confirmed) = self.script(call, again, Some(&wait), asking, patience).await?;
+                let (value, confirmed) = self.script(call, (again, false), Some(&wait), asking, patience).await?;
                 self.check_confirmed(durability, confirmed)?;
                 Ok(value)
             }
@@ -306,17 +328,19 @@ impl Link {
     async fn script(
         &self,
         call: &Call<'_>,
-        again: bool,
+        (again, spares): (bool, bool),
         wait: Option<&Cmd>,
         asking: bool,
         patience: Patience,
     ) -> Result<(Value, Option<Value>), Trouble> {
-        let (mut value, mut waited) =
-            self.exchange(&script_command("EVALSHA", call.script.sha(), call, again), wait, asking, patience).await?;
+        let (mut value, mut waited) = self
+            .exchange(&script_command("EVALSHA", call.script.sha(), call, again, spares), wait, asking, patience)
+            .await?;
         if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
             // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
-            (value, waited) =
-                self.exchange(&script_command("EVAL", &call.script.text, call, again), wait, asking, patience).await?;
+            (value, waited) = self
+                .exchange(&script_command("EVAL", &call.script.text, call, again, spares), wait, asking, patience)
+                .await?;
         }
         Ok((self.answer_of(value)?, waited))
     }
@@ -450,7 +474,7 @@ fn words(words: &[&str]) -> Cmd {
     cmd
 }
 
-fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool) -> Cmd {
+fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool, spares: bool) -> Cmd {
     let bytes = script.len() + call.keys.total_bytes() + call.args.total_bytes() + 16;
     let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
     cmd.arg(name).arg(script).arg(call.keys.len());
@@ -459,7 +483,13 @@ fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool) -> Cmd
     }
     for (at, word) in call.args.iter().enumerate() {
         let keeps = (again || call.is_again) && call.is_numbered && at == RENEW_FLAG && word == b"0";
-        cmd.arg(if keeps { b"1" } else { word });
+        let word = if keeps { b"1" } else { word };
+        cmd.arg(if spares && at == AHEAD_FLAG { sparing(word) } else { word });
     }
     cmd
+}
+
+/// The flag `ahead` of a reserve that spares leases.
+fn sparing(ahead: &[u8]) -> &[u8] {
+    if ahead == b"0" { b"2" } else { b"3" }
 }

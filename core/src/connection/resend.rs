@@ -14,7 +14,8 @@ use super::address::Address;
 use super::backoff::Backoff;
 use super::breaker::Pass;
 use super::durability::Durability;
-use super::link::{Dialer, Patience, Request};
+use super::link::{Dialer, Link, Patience, Request};
+use super::outages::Outages;
 use super::server::Server;
 use super::topology::Topology;
 use super::trouble::{Next, Trouble};
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     pub(super) has_worked: AtomicBool,
     /// How many waits for a wake-up lost their connection since one went well.
     pub(super) lost_waits: AtomicU32,
+    pub(super) outages: Outages,
 }
 
 /// Who gave up after as long has waited for nothing, if not for the whole deadline.
@@ -100,6 +102,9 @@ impl Shared {
                 }
                 Err(trouble) => trouble,
             };
+            if trouble.is_outage {
+                self.outages.failed(self.outage_slot(slot), Instant::now());
+            }
             may_have_run |= trouble.may_have_run;
             if may_have_run {
                 request = request.again();
@@ -152,7 +157,7 @@ impl Shared {
             (Some(cluster), Some(address)) => cluster.server_at(address),
             _ => self.topology.server_for(slot, &self.dialer, deadline).await?,
         };
-        let result = self.attempt_at(&server, request, asking, deadline).await;
+        let result = self.attempt_at(&server, slot, request, asking, deadline).await;
         if let Err(trouble) = &result {
             self.learn(trouble, &server);
         }
@@ -162,6 +167,7 @@ impl Shared {
     async fn attempt_at(
         &self,
         server: &Arc<Server>,
+        slot: u16,
         request: Request<'_>,
         asking: bool,
         deadline: Instant,
@@ -180,14 +186,38 @@ impl Shared {
             }
             return result;
         }
-        let link = server.shared_link(&self.dialer, deadline).await?;
+        let link = self.link_to(server, slot, deadline).await?;
+        let slot = self.outage_slot(slot);
+        let spared = request.reclaims().then(|| self.outages.spares(slot, Instant::now()));
+        let request = request.sparing(spared == Some(true));
         let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
-        if let Err(trouble) = &result
-            && trouble.next == Next::Reconnect
-        {
-            server.discard(&link);
+        match &result {
+            Ok(_) => self.outages.answered(slot, spared, Instant::now()),
+            Err(trouble) if trouble.next == Next::Reconnect => server.discard(&link),
+            Err(_) => {}
         }
         result
+    }
+
+    /// The shared link to this server. One that ended while nobody called may have been away for any time.
+    pub(super) async fn link_to(
+        &self,
+        server: &Arc<Server>,
+        slot: u16,
+        deadline: Instant,
+    ) -> Result<Arc<Link>, Trouble> {
+        if let Some(link) = server.open_link() {
+            return Ok(link);
+        }
+        if server.has_lost_link() {
+            self.outages.failed(self.outage_slot(slot), Instant::now());
+        }
+        server.shared_link(&self.dialer, deadline).await
+    }
+
+    /// What is known of outages is of one server, or in a cluster of one slot, whichever server has it.
+    fn outage_slot(&self, slot: u16) -> u16 {
+        if self.topology.as_cluster().is_some() { slot } else { 0 }
     }
 
     fn patience(&self, silence: Duration, deadline: Instant) -> Patience {

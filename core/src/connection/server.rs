@@ -44,6 +44,11 @@ impl Server {
         link.as_ref().filter(|link| !link.has_ended()).map(Arc::clone)
     }
 
+    /// Has the shared link ended by itself, and no call noticed that?
+    pub(super) fn has_lost_link(&self) -> bool {
+        self.link.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|link| link.has_ended())
+    }
+
     /// The shared link, dialed if need be; of many callers only one dials.
     pub(super) async fn shared_link(
         self: &Arc<Self>,

@@ -13,6 +13,8 @@ pub(super) struct Trouble {
     pub(super) may_have_run: bool,
     /// A client that has never worked should hear this at once: the address or the password is likely wrong.
     pub(super) final_when_new: bool,
+    /// Nobody's leases can be renewed meanwhile.
+    pub(super) is_outage: bool,
 }
 
 /// What to do before the same call is sent again.
@@ -35,31 +37,54 @@ pub(super) enum Next {
 impl Trouble {
     /// The server answered: no, and it would say no again.
     pub(super) fn refused(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true }
+        Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true, is_outage: false }
+    }
+
+    /// The same, of all writes: its disk is full, say.
+    pub(super) fn writes_refused(error: Error) -> Self {
+        Self { is_outage: true, ..Self::refused(error) }
     }
 
     /// The server answered: not now.
     pub(super) fn not_now(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::Wait, may_have_run: false, final_when_new: false }
+        Self { error: Box::new(error), next: Next::Wait, may_have_run: false, final_when_new: false, is_outage: true }
     }
 
     /// The server answered, and the answer means that we talk to the wrong one, or as nobody.
     pub(super) fn wrong_server(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::Reconnect, may_have_run: false, final_when_new: true }
+        Self {
+            error: Box::new(error),
+            next: Next::Reconnect,
+            may_have_run: false,
+            final_when_new: true,
+            is_outage: true,
+        }
     }
 
     /// No connection came to be, so nothing was sent.
     pub(super) fn no_connection(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::Reconnect, may_have_run: false, final_when_new: true }
+        Self {
+            error: Box::new(error),
+            next: Next::Reconnect,
+            may_have_run: false,
+            final_when_new: true,
+            is_outage: true,
+        }
     }
 
     /// The connection was lost, or fell silent, after the call went out.
     pub(super) fn no_answer(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::Reconnect, may_have_run: true, final_when_new: false }
+        Self {
+            error: Box::new(error),
+            next: Next::Reconnect,
+            may_have_run: true,
+            final_when_new: false,
+            is_outage: true,
+        }
     }
 
     pub(super) fn redirected(next: Next) -> Self {
         let error = Error::new(ErrorKind::Busy, "the cluster is moving this queue from one server to another");
-        Self { error: Box::new(error), next, may_have_run: false, final_when_new: false }
+        Self { error: Box::new(error), next, may_have_run: false, final_when_new: false, is_outage: false }
     }
 }

@@ -94,7 +94,7 @@ impl Shared {
         let found = async {
             let server = self.topology.server_for(slot, &self.dialer, until).await?;
             let left = Arc::clone(&server.left).notified_owned();
-            let line = self.line_to(&server, waited, until).await;
+            let line = self.line_to(&server, slot, waited, until).await;
             Ok((server, left, line))
         };
         // Only to find a line: one that waits is called back at the end, and must not be dropped by another timer of the same moment.
@@ -121,6 +121,7 @@ impl Shared {
     async fn line_to(
         &self,
         server: &Arc<Server>,
+        slot: u16,
         waited: Waited<'_>,
         until: Instant,
     ) -> Result<(WakeLine, Option<usize>), Trouble> {
@@ -132,7 +133,7 @@ impl Shared {
             return Ok(settled);
         }
         // The shared link first: it checks the server (role, version, eviction), and calls the wait back.
-        server.shared_link(&self.dialer, until).await?;
+        self.link_to(server, slot, until).await?;
         Box::pin(WakeLine::dial(&self.dialer, &server.address, until)).await.map(|line| (line, None))
     }
 }

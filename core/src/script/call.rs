@@ -70,9 +70,13 @@ pub(crate) struct Call<'a> {
     pub(crate) args: ByteStrings,
     /// Has it a number, and so the flag that makes the server keep any answer?
     pub(crate) is_numbered: bool,
+    /// Is it a reserve, which reclaims leases that are over unless its flag `ahead` says that it spares them?
+    pub(crate) reclaims: bool,
     /// Was it sent before, and may have been executed?
     pub(crate) is_again: bool,
 }
 
 /// Where the arguments of a numbered call have its flag `call_renew`.
 pub(crate) const RENEW_FLAG: usize = 3;
+/// Where the arguments of a reserve have the flag `ahead`.
+pub(crate) const AHEAD_FLAG: usize = 9;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::call::{ByteStrings, Call, RENEW_FLAG, Script};
+use super::call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG, Script};
 use crate::script::keys::{Key, Levels, QueueKeys};
 
 /// Which clock the scripts read.
@@ -300,9 +300,10 @@ pub(crate) trait Declared {
         levels.append(&mut args);
         self.append_arguments(&mut args);
         items(&mut args);
-        let is_numbered =
-            Self::DECLARATION.arguments.get(RENEW_FLAG - 1).is_some_and(|(name, _)| *name == "call_renew");
-        Call { script: Self::script(clock), queue, slot: queue_keys.slot(), keys, args, is_numbered, is_again: false }
+        let has = |at: usize, flag| Self::DECLARATION.arguments.get(at - 1).is_some_and(|(name, _)| *name == flag);
+        let (is_numbered, reclaims) = (has(RENEW_FLAG, "call_renew"), has(AHEAD_FLAG, "ahead"));
+        let slot = queue_keys.slot();
+        Call { script: Self::script(clock), queue, slot, keys, args, is_numbered, reclaims, is_again: false }
     }
 }
 

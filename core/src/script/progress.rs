@@ -9,7 +9,7 @@ use crate::value::error::Error;
 script! {
     /// Notes it of one run. Items: the job's id.
     NoteProgress = "progress",
-    keys: [Meta, Reserved, Leases, Progress],
+    keys: [Meta, Leases, Progress],
     arguments: { token: Digits, fraction: String, text: String, progress_count: JobKeys }
 }
 

@@ -9,6 +9,7 @@ mod cancelled_reserve;
 mod crash;
 mod flushed_server;
 mod forks;
+mod long_outage;
 mod lost_replies;
 mod pauses;
 mod server_killed;

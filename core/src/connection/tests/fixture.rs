@@ -199,7 +199,7 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
     keys.push(key.as_bytes());
     keys.push(format!("{key}:runs").as_bytes());
     args.push(value.as_bytes());
-    Call { script, queue: "q", slot: slot_of(key), keys, args, is_numbered: false, is_again: false }
+    Call { script, queue: "q", slot: slot_of(key), keys, args, is_numbered: false, reclaims: false, is_again: false }
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
@@ -213,6 +213,7 @@ pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> 
         keys,
         args: ByteStrings::default(),
         is_numbered: false,
+        reclaims: false,
         is_again: false,
     };
     connection.run("push", &call).await

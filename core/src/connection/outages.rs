@@ -1,0 +1,184 @@
+//! What a client knows of outages, for the sake of leases: those that end while the server is away are, most of them, of workers
+//! that live and could not say so. For some seconds after an outage a `reserve` spares them: whoever lives settles or renews.
+//!
+//! By slot, because in a cluster one server may be away while the others are not, and another one may come in its place.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long after an outage leases are spared. A worker that tries again is back within three seconds: an attempt lasts two at the
+/// most, and the pause before it 0.75.
+const SPARED_FOR: Duration = Duration::from_secs(5);
+/// So many outages in a row, each begun while leases were spared for the one before. Then a reserve must reclaim first: a line that
+/// breaks every few seconds must not keep the jobs of dead workers for ever.
+const MOST_IN_A_ROW: u32 = 4;
+/// With more slots than this, those that spare nothing are forgotten.
+const MANY_SLOTS: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Outages {
+    /// Is anything known? Says under the lock of `of_slots` whether that is empty, so that calls do without the lock.
+    some: AtomicBool,
+    of_slots: Mutex<HashMap<u16, Outage>>,
+}
+
+#[derive(Clone, Copy)]
+struct Outage {
+    /// No call was answered since.
+    is_on: bool,
+    /// Once it is over: until when leases are spared.
+    until: Instant,
+    in_a_row: u32,
+    /// Leases were spared, and none reclaimed since.
+    has_spared: bool,
+}
+
+impl Outage {
+    fn spares(self, now: Instant) -> bool {
+        self.in_a_row <= MOST_IN_A_ROW && (self.is_on || now < self.until)
+    }
+}
+
+impl Outages {
+    /// An attempt got no answer, or the server does nothing for now.
+    pub(super) fn failed(&self, slot: u16, now: Instant) {
+        let mut slots = self.lock();
+        if slots.len() >= MANY_SLOTS && !slots.contains_key(&slot) {
+            slots.retain(|_, outage| outage.spares(now));
+        }
+        let begins = Outage { is_on: true, until: now, in_a_row: 1, has_spared: false };
+        let outage = slots.entry(slot).or_insert(begins);
+        if !outage.is_on {
+            let follows = if now < outage.until { outage.in_a_row + 1 } else { MOST_IN_A_ROW + 1 };
+            outage.in_a_row = if outage.has_spared { follows } else { 1 };
+            outage.is_on = true;
+        }
+        self.some.store(true, Ordering::Release);
+    }
+
+    /// A call was answered. `spared`: of a reserve, whether it spared leases.
+    pub(super) fn answered(&self, slot: u16, spared: Option<bool>, now: Instant) {
+        if !self.some.load(Ordering::Acquire) {
+            return;
+        }
+        let mut slots = self.lock();
+        let Some(outage) = slots.get_mut(&slot) else { return };
+        if std::mem::replace(&mut outage.is_on, false) {
+            outage.until = now + SPARED_FOR;
+        }
+        // One that began to reclaim before this outage was known is no reason to forget it.
+        let is_past = !outage.spares(now) && (spared == Some(false) || !outage.has_spared);
+        if is_past {
+            slots.remove(&slot);
+            self.some.store(!slots.is_empty(), Ordering::Release);
+        }
+    }
+
+    /// Is a reserve that is sent now to spare leases that are over?
+    pub(super) fn spares(&self, slot: u16, now: Instant) -> bool {
+        if !self.some.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut slots = self.lock();
+        let Some(outage) = slots.get_mut(&slot).filter(|outage| outage.spares(now)) else { return false };
+        outage.has_spared = true;
+        true
+    }
+
+    /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<u16, Outage>> {
+        self.of_slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A reserve that is answered.
+    fn reserve(outages: &Outages, now: Instant) -> bool {
+        let spares = outages.spares(0, now);
+        outages.answered(0, Some(spares), now);
+        spares
+    }
+
+    #[test]
+    fn leases_are_spared_from_an_outage_until_some_seconds_after_its_end() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        assert!(!reserve(&outages, start));
+        outages.failed(0, start);
+        outages.failed(0, start + 20 * SECOND);
+        assert!(outages.spares(0, start + 30 * SECOND), "the attempt that is the first to be answered");
+        assert!(!outages.spares(1, start + 30 * SECOND), "another slot");
+        outages.answered(1, None, start + 30 * SECOND);
+        outages.answered(0, None, start + 30 * SECOND);
+        assert!(reserve(&outages, start + 34 * SECOND));
+        outages.answered(0, Some(false), start + 34 * SECOND);
+        assert!(reserve(&outages, start + 34 * SECOND), "one that was on its way before is no end of it");
+        assert!(!reserve(&outages, start + 35 * SECOND));
+        assert!(!outages.some.load(Ordering::Relaxed), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_client_that_does_not_reserve_forgets_an_outage() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        outages.failed(0, start);
+        outages.answered(0, None, start);
+        assert!(outages.some.load(Ordering::Relaxed));
+        outages.answered(0, None, start + SPARED_FOR);
+        assert!(!outages.some.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_line_that_breaks_while_leases_are_spared_keeps_nobody_from_reclaiming_for_ever() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        let spared: Vec<_> = (0..40)
+            .map(|half_seconds| {
+                let now = start + half_seconds * SECOND * 2;
+                outages.failed(0, now);
+                reserve(&outages, now + SECOND)
+            })
+            .collect();
+        let reclaimed = spared.iter().filter(|spared| !**spared).count();
+        assert_eq!(reclaimed, 8, "each fifth: {spared:?}");
+    }
+
+    #[test]
+    fn who_reserves_once_a_minute_over_a_line_that_breaks_meanwhile_reclaims_every_other_time() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        for minute in 0..6 {
+            let now = start + minute * 60 * SECOND;
+            // The first attempt finds the line dead.
+            let _ = outages.spares(0, now);
+            outages.failed(0, now);
+            assert_eq!(reserve(&outages, now + SECOND), minute % 2 == 0, "{minute}");
+        }
+    }
+
+    #[test]
+    fn an_outage_while_nothing_was_reserved_since_the_last_one_counts_like_the_first() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        outages.failed(0, start);
+        outages.answered(0, None, start + SECOND);
+        outages.failed(0, start + 3 * SECOND);
+        outages.failed(0, start + 3600 * SECOND);
+        assert!(reserve(&outages, start + 3601 * SECOND));
+    }
+
+    #[test]
+    fn slots_that_spare_nothing_are_forgotten() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        for slot in 0..200 {
+            let now = start + u32::from(slot) * SPARED_FOR;
+            outages.failed(slot, now);
+            outages.answered(slot, None, now);
+        }
+        assert!(outages.lock().len() <= MANY_SLOTS);
+    }
+}
