@@ -15,6 +15,7 @@ mod cluster;
 mod durability;
 mod link;
 mod outages;
+mod patience;
 mod resend;
 mod secret;
 mod sentinel;
@@ -43,6 +44,7 @@ use redis::{Cmd, Value};
 
 pub(crate) use backoff::Backoff;
 pub(crate) use durability::Durability;
+pub(crate) use patience::at_the_slowest;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
 pub(crate) use wake::{Enough, Woken};

@@ -1,8 +1,8 @@
 //! One live connection to one server, ready for calls.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -14,6 +14,7 @@ use tokio_rustls::TlsConnector;
 use super::address::Address;
 use super::boot_check::ServerFacts;
 use super::durability::Durability;
+use super::patience::{self, Life, Patience};
 use super::secret::Credentials;
 use super::settings::Settings;
 use super::stream::Observed;
@@ -101,24 +102,8 @@ pub(super) struct Dialer {
     pub(super) allow_eviction: bool,
 }
 
-/// How long to wait for an answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// Without a sign of life: a large answer over a slow line takes its time.
-    pub(super) silence: Duration,
-    /// Whatever comes.
-    pub(super) until: Instant,
-}
-
-impl Patience {
-    /// Until then, for an answer that is small.
-    pub(super) fn until(until: Instant) -> Self {
-        Self { silence: until.saturating_duration_since(Instant::now()), until }
-    }
-}
-
-/// Silence is looked for so many times in its length.
-const LOOKS: u32 = 4;
+/// An error names the size of a call that is as large as this: a slow line may be why it got no answer.
+const LARGE_CALL: usize = 64 * 1024;
 
 /// What a link is for; only one for verbs must be a primary with the right settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,8 +118,7 @@ pub(super) struct Link {
     pub(super) address: Address,
     connection: MultiplexedConnection,
     driver: AbortHandle,
-    /// Counts signs of life from the other side.
-    signs: Arc<AtomicU64>,
+    life: Life,
     ended: Arc<AtomicBool>,
     aof_works: AtomicBool,
 }
@@ -174,8 +158,14 @@ impl Dialer {
             tell_end.store(true, Ordering::Release);
         })
         .abort_handle();
-        let link =
-            Link { address: address.clone(), connection, driver, signs, ended, aof_works: AtomicBool::new(false) };
+        let link = Link {
+            address: address.clone(),
+            connection,
+            driver,
+            life: Life::new(signs),
+            ended,
+            aof_works: AtomicBool::new(false),
+        };
         self.introduce(&link, purpose, until).await?;
         Ok(link)
     }
@@ -355,7 +345,7 @@ impl Link {
     ) -> Result<(Value, Option<Value>), Trouble> {
         let mut connection = self.connection.clone();
         let answered = if wait.is_none() && !asking {
-            let answer = self.patiently(pin!(connection.send_packed_command(cmd)), patience).await;
+            let answer = self.life.wait(pin!(connection.send_packed_command(cmd)), cmd, patience).await;
             answer.map(|sent| sent.map(|value| (value, None)))
         } else {
             let mut pipeline = redis::pipe();
@@ -369,7 +359,7 @@ impl Link {
             let count = 1 + usize::from(asking) + usize::from(wait.is_some());
             // On the heap, because it is rare, and every call's future would have to have room for it.
             let mut sending = Box::pin(connection.send_packed_commands(&pipeline, 0, count));
-            let answer = self.patiently(sending.as_mut(), patience).await;
+            let answer = self.life.wait(sending.as_mut(), cmd, patience).await;
             answer.map(|sent| {
                 sent.map(|replies| {
                     let mut replies = replies.into_iter().skip(usize::from(asking));
@@ -380,28 +370,22 @@ impl Link {
         match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) => Err(classify::broken_link(error, &self.address)),
-            None => Err(Trouble::no_answer(Error::new(
-                ErrorKind::Timeout,
-                format!("{} did not answer in time", self.address),
-            ))),
+            None => Err(self.no_answer_to(cmd)),
         }
     }
 
-    /// The answer; none when there was silence for too long, or it took too long altogether.
-    async fn patiently<T>(&self, mut answer: Pin<&mut impl Future<Output = T>>, patience: Patience) -> Option<T> {
-        let (mut seen, mut quiet) = (self.signs.load(Ordering::Relaxed), 0);
-        loop {
-            let look = patience.until.min(Instant::now() + patience.silence / LOOKS);
-            if let Ok(answer) = tokio::time::timeout_at(look, &mut answer).await {
-                return Some(answer);
-            }
-            let signs = self.signs.load(Ordering::Relaxed);
-            quiet = if signs == seen { quiet + 1 } else { 0 };
-            seen = signs;
-            if quiet >= LOOKS || look >= patience.until {
-                return None;
-            }
-        }
+    fn no_answer_to(&self, cmd: &Cmd) -> Trouble {
+        let (address, bytes) = (&self.address, patience::size(cmd));
+        let message = if bytes < LARGE_CALL {
+            format!("{address} did not answer in time")
+        } else {
+            format!(
+                "{address} did not answer in time to a call of {} KB: if the line is slow, set a longer deadline, or \
+                 send less at once",
+                bytes / 1000
+            )
+        };
+        Trouble::no_answer(Error::new(ErrorKind::Timeout, message))
     }
 
     fn answer_of(&self, value: Value) -> Result<Value, Trouble> {

@@ -126,10 +126,11 @@ impl AsyncWrite for Observed {
 /// How many bytes may wait in the kernel before a socket takes no more. Otherwise a large push over a slow line would look like
 /// silence: all of it taken at once, and no answer for as long as the line needs.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-const MOST_UNSENT: u32 = 128 * 1024;
+const MOST_UNSENT: u32 = 32 * 1024;
 
-/// Unacknowledged bytes may hang this long before the kernel gives the connection up.
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes may hang this long before the kernel gives the connection up: those that are not acknowledged, and, because it does
+/// not tell these apart, those for which a proxy before a slow line has no room.
+const USER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Opens a socket before `until`, or says why not. Nothing is sent, so every failure is "nothing was executed".
 pub(super) async fn open(

@@ -38,7 +38,7 @@ impl Queue {
     }
 
     /// The same for leases given as (id, token).
-    async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
+    pub(crate) async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
         self.extend_leases_until(leases, lease, &|_| false).await
     }
 

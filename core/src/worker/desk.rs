@@ -84,8 +84,6 @@ struct State {
     /// Calls under way, and how many jobs they may bring.
     calls: usize,
     asked: usize,
-    /// Outcomes that they take along.
-    being_told: usize,
     lanes: Vec<Lane>,
     /// How many of them are silent.
     silent: usize,
@@ -170,7 +168,6 @@ impl Desk {
                 last_end: None,
                 calls: 0,
                 asked: 0,
-                being_told: 0,
                 lanes: settings.queues.iter().map(|_| Lane::new()).collect(),
                 silent: 0,
                 outcomes: 0,

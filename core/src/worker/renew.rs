@@ -4,21 +4,29 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
 use super::desk::{Desk, Outage};
 use super::past::is_of_the_server;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, OtherConnections, Queue};
 use crate::value::error::Error;
+
+/// A renewal that has waited so long for its answer may be behind a large call or a large answer on the same connection, and is
+/// sent over another one as well.
+const HELD_UP: Duration = Duration::from_millis(500);
+/// With short leases earlier: after this part of a lease.
+const PART_OF_LEASE: u32 = 6;
 
 /// Never ends. Kept and lost leases are told to the desk, and outages too: while all handlers are busy, nobody else calls.
 pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration) -> Infallible {
     // Each queue by itself: one whose node is away must not hold up the others.
     let mut lanes = JoinSet::new();
+    let others = Arc::new(OtherConnections::default());
     for (lane, queue) in queues.into_iter().enumerate() {
-        lanes.spawn(of_queue(Arc::clone(desk), lane, queue, lease));
+        lanes.spawn(of_queue(Arc::clone(desk), lane, queue, lease, Arc::clone(&others)));
     }
     match lanes.join_next().await {
         Some(Ok(never)) => match never {},
@@ -27,9 +35,16 @@ pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration
     }
 }
 
-async fn of_queue(desk: Arc<Desk>, lane: usize, queue: Queue, lease: Duration) -> Infallible {
+async fn of_queue(
+    desk: Arc<Desk>,
+    lane: usize,
+    queue: Queue,
+    lease: Duration,
+    others: Arc<OtherConnections>,
+) -> Infallible {
     let every = lease / 3;
     let mut next = tokio::time::Instant::now() + every;
+    let mut beside = None;
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(next) => {}
@@ -38,19 +53,57 @@ async fn of_queue(desk: Arc<Desk>, lane: usize, queue: Queue, lease: Duration) -
         next = tokio::time::Instant::now() + every;
         for held in desk.leases(lane).chunks(MAX_BATCH) {
             let (asked_at, outage) = (Instant::now(), Outage::of_call(&desk));
+            let has_failed = AtomicBool::new(false);
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
             // call is answered, not when there is nothing left to renew.
             let keep_trying = |error: &Error| {
                 // Who holds leases has worked.
                 let goes_on = is_of_the_server(error);
                 if goes_on {
+                    has_failed.store(true, Ordering::Relaxed);
                     outage.failed(error);
                 }
                 goes_on
             };
-            if let Ok(kept) = queue.extend_leases_until(held, lease, &keep_trying).await {
+            let first = queue.extend_leases_until(held, lease, &keep_trying);
+            let mut is_held_up = false;
+            let passes = async {
+                tokio::time::sleep(HELD_UP.min(lease / PART_OF_LEASE)).await;
+                // What has failed is in an outage, and behind no large call.
+                if has_failed.load(Ordering::Relaxed) {
+                    return pending().await;
+                }
+                is_held_up = true;
+                match renew_beside(&mut beside, &others, &queue, held, lease).await {
+                    Ok(kept) => kept,
+                    Err(_) => pending().await,
+                }
+            };
+            let kept = tokio::select! {
+                kept = first => kept,
+                kept = passes => Ok(kept),
+            };
+            if !is_held_up {
+                beside = None;
+            }
+            if let Ok(kept) = kept {
                 desk.renewed(lane, held, &kept, asked_at);
             }
         }
     }
+}
+
+/// Renews over another connection than the queue's own, which is kept in `beside`. Tried once: the other way goes on.
+async fn renew_beside(
+    beside: &mut Option<Queue>,
+    others: &OtherConnections,
+    queue: &Queue,
+    held: &[(String, u64)],
+    lease: Duration,
+) -> Result<Vec<bool>, Error> {
+    let other = match beside {
+        Some(other) => other,
+        None => beside.insert(others.queue(queue)?),
+    };
+    other.extend_leases(held, lease).await
 }

@@ -167,7 +167,7 @@ async fn a_worker_that_holds_a_lease_asks_no_more_often() {
 
     server.redis_cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     executor.finish(&run, Ended::DONE).unwrap();
-    support::eventually("its outcome is told", || async { queue.counts().await.unwrap().reserved == 0 }).await;
+    support::eventually("it is settled", || async { queue.counts().await.unwrap().reserved == 0 }).await;
     assert_eq!(queue.counts().await.unwrap().ready, 0);
 }
 

@@ -6,65 +6,106 @@ use std::time::Duration;
 
 use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
-use duly::worker::{Failure, Job, Worker};
-use duly::{DEFAULT_LEASE, NewJob, Queue};
+use duly::worker::{Failure, Job, Worker, WorkerReport};
+use duly::{Client, DEFAULT_LEASE, ErrorKind, NewJob, Queue, State};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 const A_WHILE: Duration = Duration::from_secs(60);
 
 /// How often each job ran, and with which attempt the last time.
-type Runs = Arc<Mutex<HashMap<String, (u32, u32)>>>;
+type Runs = HashMap<String, (u32, u32)>;
 
-/// Workers behind a line of their own each until all jobs are done.
-async fn work(
-    server: &Server,
-    line: Line,
-    workers: usize,
-    concurrency: usize,
-    queue: &Queue,
-) -> HashMap<String, (u32, u32)> {
-    let lines = (0..workers).map(|_| SlowLine::before(server.port(), line)).collect();
-    work_behind(lines, concurrency, DEFAULT_LEASE, queue).await
+/// Workers of one queue.
+struct Workers {
+    queue: Queue,
+    lease: Duration,
+    /// How many bytes the result of each job has, if it is kept.
+    result: usize,
+    runs: Arc<Mutex<Runs>>,
+    stop: watch::Sender<bool>,
+    running: Vec<JoinHandle<Result<WorkerReport, duly::Error>>>,
 }
 
-async fn work_behind(
-    lines: Vec<SlowLine>,
-    concurrency: usize,
-    lease: Duration,
-    queue: &Queue,
-) -> HashMap<String, (u32, u32)> {
-    let (runs, stop) = (Runs::default(), watch::Sender::new(false));
-    let mut running = Vec::new();
-    for line in lines {
-        let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
-        let worker = Worker::builder(line.builder().build().unwrap())
-            .queue(queue.name(), 1)
+impl Workers {
+    fn of(queue: &Queue) -> Self {
+        let (runs, stop) = (Arc::default(), watch::Sender::new(false));
+        Self { queue: queue.clone(), lease: DEFAULT_LEASE, result: 0, runs, stop, running: Vec::new() }
+    }
+
+    fn start(&mut self, client: Client, concurrency: usize) {
+        let (seen, result, mut stopped) = (Arc::clone(&self.runs), self.result, self.stop.subscribe());
+        let worker = Worker::builder(client)
+            .queue(self.queue.name(), 1)
             .concurrency(concurrency)
-            .lease(lease)
+            .lease(self.lease)
             .handler("large", move |job: Job<String>, _| {
                 let seen = Arc::clone(&seen);
                 async move {
                     let mut seen = seen.lock().unwrap();
                     let run = seen.entry(job.id().to_owned()).or_default();
                     *run = (run.0 + 1, job.attempt());
-                    Ok::<(), Failure>(())
+                    Ok::<_, Failure>("r".repeat(result))
                 }
             });
-        running.push(tokio::spawn(worker.run_until(async move {
+        self.running.push(tokio::spawn(worker.run_until(async move {
             let _ = stopped.wait_for(|stopped| *stopped).await;
         })));
     }
-    support::eventually_within(A_WHILE, "all jobs are done", || async {
-        let counts = queue.counts().await.unwrap();
-        counts.ready + counts.delayed + counts.reserved == 0
-    })
-    .await;
-    stop.send_replace(true);
-    for worker in running {
-        worker.await.unwrap().unwrap();
+
+    /// Until so many jobs have run.
+    async fn have_run(&self, jobs: usize) {
+        support::eventually_within(A_WHILE, "the jobs have run", || async { self.runs.lock().unwrap().len() >= jobs })
+            .await;
     }
-    assert_eq!(queue.counts().await.unwrap().failed, 0);
-    Arc::try_unwrap(runs).unwrap().into_inner().unwrap()
+
+    /// Until all jobs are done.
+    async fn end(self) -> Runs {
+        support::eventually_within(A_WHILE, "all jobs are done", || async {
+            let counts = self.queue.counts().await.unwrap();
+            counts.ready + counts.delayed + counts.reserved == 0
+        })
+        .await;
+        self.stop.send_replace(true);
+        for worker in self.running {
+            worker.await.unwrap().unwrap();
+        }
+        let failed = self.queue.peek(State::Failed, 0, 100).await.unwrap();
+        let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.error).collect();
+        assert_eq!(failed, [""; 0]);
+        Arc::try_unwrap(self.runs).unwrap().into_inner().unwrap()
+    }
+}
+
+/// Workers behind a line of their own each until all jobs are done.
+async fn work(server: &Server, line: Line, workers: usize, concurrency: usize, queue: &Queue) -> Runs {
+    let mut all = Workers::of(queue);
+    for _ in 0..workers {
+        all.start(SlowLine::before(server.port(), line).builder().build().unwrap(), concurrency);
+    }
+    all.end().await
+}
+
+/// One worker behind this line, with leases of this length.
+async fn work_behind(line: &SlowLine, concurrency: usize, lease: Duration, queue: &Queue) -> Runs {
+    let mut one = Workers { lease, ..Workers::of(queue) };
+    one.start(line.builder().build().unwrap(), concurrency);
+    one.end().await
+}
+
+/// A worker behind a slow line has run these jobs, and another one waits near the server for what it loses while it sends their
+/// results.
+async fn send_results(line: Line, jobs: usize, bytes: usize, lease: Duration) {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let job = NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE);
+    queue.push_many(std::iter::repeat_n(job, jobs), |_| ()).await.unwrap();
+    let line = SlowLine::before(server.port(), line);
+    let mut workers = Workers { lease, result: bytes, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), jobs);
+    workers.have_run(jobs).await;
+    workers.start(server.client(), 1);
+    assert_each_ran_once(&workers.end().await, jobs);
 }
 
 async fn push(queue: &Queue, jobs: usize, bytes: usize) {
@@ -72,7 +113,7 @@ async fn push(queue: &Queue, jobs: usize, bytes: usize) {
     queue.push_many(std::iter::repeat_n(job, jobs), |_| ()).await.unwrap();
 }
 
-fn assert_each_ran_once(runs: &HashMap<String, (u32, u32)>, jobs: usize) {
+fn assert_each_ran_once(runs: &Runs, jobs: usize) {
     assert_eq!(runs.len(), jobs);
     assert!(runs.values().all(|run| *run == (1, 1)), "(runs, attempt) of each: {runs:?}");
 }
@@ -107,7 +148,7 @@ async fn a_job_that_takes_longer_than_a_lease_to_arrive_runs_once() {
     let queue = server.queue("orders");
     push(&queue, 2, 500_000).await;
     let line = SlowLine::before(server.port(), Line::MOBILE);
-    assert_each_ran_once(&work_behind(vec![line], 1, Duration::from_secs(2), &queue).await, 2);
+    assert_each_ran_once(&work_behind(&line, 1, Duration::from_secs(2), &queue).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +157,7 @@ async fn jobs_run_once_over_a_line_that_cuts_off_each_large_reply() {
     let queue = server.queue("orders");
     push(&queue, 20, 10_000).await;
     let line = SlowLine::that_breaks(server.port(), Line::TEN_MEGABIT, 60_000);
-    assert_each_ran_once(&work_behind(vec![line], 20, Duration::from_secs(1), &queue).await, 20);
+    assert_each_ran_once(&work_behind(&line, 20, Duration::from_secs(1), &queue).await, 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,44 +182,49 @@ async fn a_large_push_over_a_slow_line_is_no_silence() {
 /// would find jobs that a dead worker had started.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_whose_large_results_are_slow_to_send_run_once() {
-    const JOBS: usize = 20;
+    send_results(Line::MOBILE, 20, 60_000, Duration::from_secs(4)).await;
+}
+
+/// Each result takes longer than a call may be silent, and than a lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_whose_results_take_longer_than_a_lease_to_send_run_once() {
+    send_results(Line::MODEM, 2, 200_000, Duration::from_secs(3)).await;
+}
+
+/// It takes longer to send than a worker that stops waits for a server that does not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_waits_for_a_result_that_is_on_its_way() {
     let server = Server::start();
     let queue = server.queue("orders");
-    let job = NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE);
-    queue.push_many(std::iter::repeat_n(job, JOBS), |_| ()).await.unwrap();
-    let (runs, stop) = (Arc::new(Mutex::new(Vec::new())), watch::Sender::new(false));
-    let line = SlowLine::before(server.port(), Line::MOBILE);
-    let mut workers = Vec::new();
-    for (client, concurrency) in [(line.builder().build().unwrap(), JOBS), (server.client(), 1)] {
-        let (seen, mut stopped) = (Arc::clone(&runs), stop.subscribe());
-        let worker = Worker::builder(client)
-            .queue(queue.name(), 1)
-            .concurrency(concurrency)
-            .lease(Duration::from_secs(4))
-            .handler("large", move |job: Job<String>, _| {
-                seen.lock().unwrap().push(job.id().to_owned());
-                async move { Ok::<_, Failure>("r".repeat(60_000)) }
-            });
-        workers.push(tokio::spawn(worker.run_until(async move {
-            let _ = stopped.wait_for(|stopped| *stopped).await;
-        })));
-        // The far one takes them all, and the near one waits for what it loses.
-        support::eventually_within(A_WHILE, "the far worker has run them", || async {
-            runs.lock().unwrap().len() >= JOBS
-        })
-        .await;
-    }
-    support::eventually_within(A_WHILE, "all jobs are done", || async {
-        let counts = queue.counts().await.unwrap();
-        counts.ready + counts.delayed + counts.reserved == 0
-    })
-    .await;
-    stop.send_replace(true);
-    for worker in workers {
-        worker.await.unwrap().unwrap();
-    }
-    let failed = queue.peek(duly::State::Failed, 0, JOBS).await.unwrap();
-    let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.error).collect();
-    assert_eq!(failed, [""; 0]);
-    assert_eq!(runs.lock().unwrap().len(), JOBS, "runs");
+    queue.push(NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE)).await.unwrap();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let mut workers = Workers { result: 120_000, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), 1);
+    workers.have_run(1).await;
+    workers.stop.send_replace(true);
+    let report = workers.running.pop().unwrap().await.unwrap().unwrap();
+    assert_eq!((report.acked, queue.counts().await.unwrap().reserved), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_is_too_large_for_its_line_says_so() {
+    let server = Server::start();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let client = line.builder().deadline(Duration::from_secs(4)).build().unwrap();
+    let push = client.queue("orders").unwrap().push(NewJob::new(&"x".repeat(400_000)).unwrap()).await;
+    let error = push.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("to a call of 400 KB: if the line is slow, set a longer deadline"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_push_over_a_very_slow_line_is_sent_once() {
+    let server = Server::start();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let client = line.builder().command_timeout(Duration::from_secs(2)).deadline(A_WHILE).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    push(&queue, 1, 200_000).await;
+    assert_eq!(server.queue("orders").counts().await.unwrap().ready, 1);
+    // With its name, and with its text, as the server does not know the script yet.
+    assert!(line.sent() < 500_000, "{} bytes", line.sent());
 }

@@ -1,5 +1,6 @@
 //! A TCP proxy that is a slow line: so many bytes a second each way, each of them late by the same time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ impl Line {
     pub const TEN_MEGABIT: Self = Self { bytes_per_s: 1_250_000, latency: Duration::from_millis(5) };
     /// 150 KB/s, as over a busy mobile network.
     pub const MOBILE: Self = Self { bytes_per_s: 150_000, latency: Duration::from_millis(50) };
+    /// 32 KB/s, as over an uplink that is shared with others.
+    pub const MODEM: Self = Self { bytes_per_s: 32_000, latency: Duration::from_millis(20) };
     /// The other side of the earth.
     pub const FAR: Self = Self { bytes_per_s: 12_500_000, latency: Duration::from_millis(150) };
 }
@@ -30,6 +33,7 @@ impl Line {
 /// Stands between clients and a server.
 pub struct SlowLine {
     port: u16,
+    up: Pace,
 }
 
 /// So much is carried at once.
@@ -52,6 +56,7 @@ impl SlowLine {
         let port = listener.local_addr().unwrap().port();
         let up = Pace::new(line.bytes_per_s);
         let down = Pace::new(line.bytes_per_s);
+        let to_server = up.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (up, down) = (up.clone(), down.clone());
@@ -63,7 +68,12 @@ impl SlowLine {
                 });
             }
         });
-        Self { port }
+        Self { port, up: to_server }
+    }
+
+    /// How many bytes it has taken to the server.
+    pub fn sent(&self) -> usize {
+        self.up.taken.load(Ordering::Relaxed)
     }
 
     pub fn builder(&self) -> ClientBuilder {
@@ -75,15 +85,17 @@ impl SlowLine {
 #[derive(Clone)]
 struct Pace {
     free_at: Arc<Mutex<Instant>>,
+    taken: Arc<AtomicUsize>,
     bytes_per_s: u32,
 }
 
 impl Pace {
     fn new(bytes_per_s: u32) -> Self {
-        Self { free_at: Arc::new(Mutex::new(Instant::now())), bytes_per_s }
+        Self { free_at: Arc::new(Mutex::new(Instant::now())), taken: Arc::default(), bytes_per_s }
     }
 
     async fn take(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
         let needs = Duration::from_secs(1) * u32::try_from(bytes).unwrap() / self.bytes_per_s;
         let until = {
             let mut free_at = self.free_at.lock().unwrap();

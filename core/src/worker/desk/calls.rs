@@ -51,7 +51,7 @@ impl Desk {
             && (state.running == 0 || now >= until)
         {
             state.interrupt_all(self);
-            if !state.has_calls() && state.is_all_told() {
+            if !state.has_calls() && state.all_is_settled() {
                 self.end(state, Phase::Over);
                 return Step::Over;
             }
@@ -110,7 +110,7 @@ impl Desk {
         let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
         (batch.asked_at, batch.lease) = (Some(Instant::now()), lease);
-        state.count_call(lane, want, &batch.outcomes, true);
+        state.count_call(lane, want, true);
         if !state.lanes[lane].is_silent {
             state.outcomes -= batch.outcomes.len();
             if state.starts.unsent > 0 {
@@ -130,8 +130,8 @@ impl Desk {
     /// It was answered after so long, or given up.
     pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Arc<Batch>, took: Duration) {
         let mut state = self.lock();
-        state.count_call(lane, want, &batch.outcomes, false);
-        state.lanes[lane].has_told(batch, took, self.lease);
+        state.count_call(lane, want, false);
+        state.lanes[lane].call_ended(batch, took, self.lease);
     }
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told

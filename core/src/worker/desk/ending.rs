@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::{Batch, Noted, failure, give_back};
 use super::{Desk, Leased, Phase, State};
+use crate::connection::at_the_slowest;
 use crate::script::Verb;
 use crate::value::retry::Next;
 use crate::value::time::{LONGEST_WAIT, Millis};
@@ -14,6 +15,8 @@ use crate::worker::event::{AboutJob, Interruption, WorkerEvent, timeout_error};
 
 /// Jobs that waited this long while all executors are busy are given back.
 const HOARDED_AFTER: Duration = Duration::from_millis(500);
+/// Large results get so much longer than the farewell at most, as a slow line may need it.
+const MOST_FOR_RESULTS: Duration = Duration::from_secs(10);
 
 impl Desk {
     /// Starts nothing more, gives back what waits, and lets what runs end within the grace.
@@ -74,10 +77,11 @@ impl Desk {
             Phase::Working => false,
             Phase::Stopping { since, until } => {
                 // Also by other calls that are under way.
-                let nothing_to_tell = state.running == 0 && batch.outcomes.len() == 0 && state.is_all_told();
+                let nothing_to_settle = state.running == 0 && batch.outcomes.len() == 0 && state.all_is_settled();
                 let last_run = state.last_end.map_or(since, |end| end.max(since));
                 let from = if state.running == 0 { last_run.min(until) } else { until };
-                (nothing_to_tell && state.in_trouble > 0) || Instant::now() > from + farewell
+                let farewell = farewell + at_the_slowest(state.payload_bytes()).min(MOST_FOR_RESULTS);
+                (nothing_to_settle && state.in_trouble > 0) || Instant::now() > from + farewell
             }
             Phase::Over | Phase::Ended => true,
         }

@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::Batch;
 use super::{Desk, Leased, State};
-use crate::script::Outcomes;
 use crate::worker::appetite::Appetite;
 
 /// What the desk keeps of one queue.
-#[derive(Default)]
 pub(super) struct Lane {
     /// Outcomes that wait for a call.
     pub(super) batches: VecDeque<Batch>,
@@ -27,15 +25,33 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new() -> Self {
-        Self { uploads: Appetite::for_uploads(), ..Self::default() }
+        Self {
+            batches: VecDeque::new(),
+            under_way: Vec::new(),
+            uploads: Appetite::for_uploads(),
+            calls: 0,
+            asked: 0,
+            is_silent: false,
+        }
     }
 
     /// A call that took these outcomes along was answered after so long, or given up.
-    pub(super) fn has_told(&mut self, batch: &Arc<Batch>, took: Duration, lease: Duration) {
+    pub(super) fn call_ended(&mut self, batch: &Arc<Batch>, took: Duration, lease: Duration) {
         self.under_way.retain(|other| !Arc::ptr_eq(other, batch));
         if batch.outcomes.payload_bytes() > 0 {
             self.uploads.learn(batch.outcomes.payload_bytes(), took, lease);
         }
+    }
+
+    /// Nothing waits for a call, or for the answer to one.
+    fn is_settled(&self) -> bool {
+        self.batches.is_empty() && self.under_way.is_empty()
+    }
+
+    /// How many bytes of results, errors and records are to be sent, or on their way.
+    fn payload_bytes(&self) -> usize {
+        let all = self.under_way.iter().map(|batch| &**batch).chain(&self.batches);
+        all.map(|batch| batch.outcomes.payload_bytes()).sum()
     }
 
     fn outcomes(&self) -> usize {
@@ -91,12 +107,11 @@ impl Desk {
 
 impl State {
     /// A call to this queue begins, or has ended.
-    pub(super) fn count_call(&mut self, lane: usize, want: usize, outcomes: &Outcomes, begins: bool) {
+    pub(super) fn count_call(&mut self, lane: usize, want: usize, begins: bool) {
         let of_lane = &mut self.lanes[lane];
         let add = |sum: &mut usize, more: usize| if begins { *sum += more } else { *sum -= more };
         add(&mut of_lane.calls, 1);
         add(&mut of_lane.asked, want);
-        add(&mut self.being_told, outcomes.len());
         if !of_lane.is_silent {
             add(&mut self.calls, 1);
             add(&mut self.asked, want);
@@ -117,9 +132,14 @@ impl State {
         self.calls > 0 || (self.silent > 0 && self.lanes.iter().any(|lane| lane.calls > 0))
     }
 
-    /// Is there nothing left to tell, also of queues that say nothing?
-    pub(super) fn is_all_told(&self) -> bool {
-        self.outcomes + self.being_told == 0 && self.lanes.iter().all(|lane| lane.batches.is_empty())
+    /// Has the server answered to all outcomes, also those of silent queues?
+    pub(super) fn all_is_settled(&self) -> bool {
+        self.lanes.iter().all(Lane::is_settled)
+    }
+
+    /// How many bytes of results, errors and records are to be sent, or on their way.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.lanes.iter().map(Lane::payload_bytes).sum()
     }
 
     /// How many jobs wait for an executor. Those of a silent queue whose leases nobody renews cannot be started, and keep the
@@ -178,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outcomes_of_a_silent_queue_wait_and_are_told_when_it_speaks_again() {
+    async fn outcomes_of_a_silent_queue_wait_and_are_sent_when_it_answers_again() {
         let (desk, queue) = desk();
         let executor = Arc::new(ExecutorShared::new(0));
         desk.deliver(0, &Batch::default(), vec![job(&queue, "a1")], &[]);
@@ -186,7 +206,7 @@ mod tests {
         let waits = desk.begin_call(0, 1, None);
         desk.falls_silent(0);
         desk.finish(&run, Ended::DONE, true).unwrap();
-        assert!(matches!(desk.next_step(false), Step::Sleep { .. }), "there is nobody to tell");
+        assert!(matches!(desk.next_step(false), Step::Sleep { .. }), "its queue does not answer");
 
         // It is not forgotten by a stop.
         desk.stop(Duration::ZERO);
@@ -194,13 +214,13 @@ mod tests {
         desk.end_call(0, 1, &waits, Duration::ZERO);
         desk.speaks_again(0);
         assert!(matches!(desk.next_step(false), Step::Call { .. }));
-        let told = desk.begin_call(0, 0, None);
-        assert_eq!(told.outcomes.len(), 1);
+        let settles = desk.begin_call(0, 0, None);
+        assert_eq!(settles.outcomes.len(), 1);
         let outage = Outage::of_call(&desk);
         outage.failed(&Error::new(ErrorKind::Timeout, "no answer"));
         let (other, farewell) = (Batch::default(), Duration::from_secs(60));
         assert!(!desk.is_hopeless(&other, farewell), "another call would end the worker, and this one with it");
-        desk.end_call(0, 0, &told, Duration::ZERO);
+        desk.end_call(0, 0, &settles, Duration::ZERO);
         assert!(desk.is_hopeless(&other, farewell));
         assert!(matches!(desk.next_step(false), Step::Over));
     }

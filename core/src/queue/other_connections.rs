@@ -1,0 +1,44 @@
+//! Other connections than a worker's own, for what must not wait behind a large call there.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::Queue;
+use super::client::{Client, Shared};
+use crate::value::error::Error;
+
+/// The queues of a worker have them in common. Whoever needs them last closes them.
+#[derive(Default)]
+pub(crate) struct OtherConnections(Mutex<Weak<Shared>>);
+
+impl OtherConnections {
+    /// This queue over other connections, which are there for as long as what is given here.
+    ///
+    /// Errors: `InvalidArgument` if its client is closed.
+    pub(crate) fn queue(&self, of: &Queue) -> Result<Queue, Error> {
+        // Nothing that is done under the lock can panic, so a poisoned one is still whole.
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = match last.upgrade() {
+            Some(shared) => Client { shared },
+            None => of.client.for_worker()?,
+        };
+        *last = Arc::downgrade(&client.shared);
+        Ok(Queue::new(client, of.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn queues_have_them_in_common_until_nobody_needs_them() {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let others = OtherConnections::default();
+        let (a, b) = (client.queue("a").unwrap(), client.queue("b").unwrap());
+        let (of_a, of_b) = (others.queue(&a).unwrap(), others.queue(&b).unwrap());
+        assert!(Arc::ptr_eq(&of_a.client.shared, &of_b.client.shared));
+        assert!(!Arc::ptr_eq(&of_a.client.shared, &client.shared));
+        drop((of_a, of_b));
+        assert!(others.0.lock().unwrap().upgrade().is_none());
+    }
+}
