@@ -51,6 +51,16 @@ impl Appetite {
         self.late_by
     }
 
+    /// Of the time that a call took, the part of its reply, or of what it sent, of so many bytes, where `beside` it so many went the
+    /// other way. Those are small as a rule, and then all of it says something of the other ones.
+    pub(super) fn part(took: Duration, bytes: usize, beside: usize) -> Duration {
+        if beside <= LEAST {
+            return took;
+        }
+        #[allow(clippy::cast_precision_loss)] // a part of a time needs no more
+        took.mul_f64(bytes as f64 / (bytes + beside) as f64)
+    }
+
     /// A reply or a call with so many bytes of records took this long: less the next time, or more if it was a large part of
     /// what might be. One that took long and brought nothing may have been cut off again and again until the leases were over.
     pub(super) fn learn(&mut self, bytes: usize, took: Duration, lease: Duration) {
@@ -108,6 +118,15 @@ mod tests {
         let mut appetite = Appetite::default();
         appetite.learn(300, Duration::from_secs(3), LEASE);
         assert_eq!(appetite.bytes(), FIRST);
+    }
+
+    #[test]
+    fn what_went_the_other_way_in_the_same_call_is_not_counted() {
+        let took = Duration::from_secs(8);
+        assert_eq!(Appetite::part(took, 0, 400_000), Duration::ZERO, "all of it was the result");
+        assert_eq!(Appetite::part(took, 100_000, 300_000), took / 4);
+        assert_eq!(Appetite::part(took, 0, 100), took, "it may have been cut off");
+        assert_eq!(Appetite::part(took, 300, LEAST), took);
     }
 
     #[test]

@@ -343,7 +343,8 @@ impl Fetcher {
             lane.look_at = woken_at;
         }
         if want > 0 {
-            lane.appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), took, self.lease);
+            let bytes = reply.jobs.iter().map(|job| job.record.len()).sum();
+            lane.appetite.learn(bytes, Appetite::part(took, bytes, batch.outcomes.payload_bytes()), self.lease);
         }
         if granted > 0 {
             let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
