@@ -48,6 +48,7 @@ class Journal:
         self.counts: Counter[str] = Counter()
         self._taken_back: list[tuple[str, int]] = []  # since the last grant: jobs whose lease ended, and when it had to
         self._came_back: list[tuple[str, int]] = []  # in this script: jobs, and their failures before
+        self.latest_start_us = 0  # how late a start was at most, by the end of its lease
         self.wrong: list[str] = []
 
     def close(self) -> None:
@@ -163,6 +164,7 @@ class Journal:
             self.counts["duplicates"] += any(later > token for later in life.runs)
         elif self._started_late(life, token, at_us):
             self.counts["late starts"] += 1
+            self.latest_start_us = max(self.latest_start_us, at_us - life.ends_ms[token] * 1000)
             self.counts["duplicates"] += any(later > token for later in life.runs)
         else:
             self._started(job, pid, token, at_us)

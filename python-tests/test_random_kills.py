@@ -103,6 +103,13 @@ def misjudged(plan: Plan, life: Life) -> str | None:
     return None
 
 
+def seconds_too_long(seconds: float) -> float:
+    """Sleep, and say how much longer that took."""
+    began = time.monotonic()
+    time.sleep(seconds)
+    return time.monotonic() - began - seconds
+
+
 @pytest.mark.parametrize("run", [pytest.param(DIRECT, id="direct"), pytest.param(OVER_LINES, id="over slow lines")])
 @pytest.mark.timeout(120 + JOBS / 50)
 def test_nothing_is_lost_and_nothing_runs_after_its_ack(
@@ -120,12 +127,13 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
     journal = Journal(next(server.folder.glob("**/*.incr.aof"), server.folder / "appendonly.aof"))
     with slow_lines(server.socket, run.lines) as urls, closing(journal):
         fleet = Fleet(server, tmp_path, journal, chance, urls=urls, pause=run.pause)
+        held_up = 0.0
         try:
             while sum(life.acked or life.failed for life in journal.lives.values()) < run.jobs:
                 fleet.step()
                 journal.read()
                 assert journal.wrong == [], journal.wrong[:10]
-                time.sleep(0.01)
+                held_up = max(held_up, seconds_too_long(0.01))
             took = time.monotonic() - began
             fleet.end()
             journal.read()
@@ -144,12 +152,15 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
         f"{counts['leases that were charged']} were charged, to jobs that had started; {len(of_death)} jobs failed of "
         f"it, by retries {dict(Counter(of_death))}), "
         f"{counts['retries']} retries, {counts['late starts']} late starts, "
+        f"the latest by {journal.latest_start_us / 1e3:.1f} ms (this process was held up for up to "
+        f"{held_up * 1e3:.1f} ms), "
         f"{counts['runs that ended after their lease']} late ends, refused; "
         f"lost={Counter(wrong.values())['lost']} after_ack={counts['after ack']} in {took:.1f} s",
     )
     assert (wrong, journal.wrong) == ({}, [])
-    # Over a slow line a lease may be extended late: jobs start near its end, and a busy machine makes some cross it.
-    assert counts["late starts"] <= (run.jobs // 1000 if run.lines else 0)
+    # No job is started in the last twentieth of its lease. Over a slow line jobs start near that, and a machine with
+    # too much to do may hold up a handler for longer behind the engine's look at the lease: then this process, too.
+    assert journal.latest_start_us / 1e6 <= (held_up if run.lines else 0), f"{counts['late starts']} late starts"
     assert {"SIGKILL", "by the job"} <= faults.keys(), faults
     assert counts["duplicates"] > 0
     if run.jobs >= 10_000:  # in a few seconds not everything happens

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::leases::sure_until;
 use super::outcomes::{Batch, Noted, OUTCOMES_A_CALL};
 use super::starts::Start;
 use super::{Desk, Leased, Phase, State};
@@ -144,7 +145,7 @@ impl Desk {
         undecodable: &[(Vec<u8>, u64, String)],
     ) {
         let now = Instant::now();
-        let sure_until = of.asked_at.unwrap_or(now) + of.lease.unwrap_or(self.lease);
+        let sure_until = sure_until(of.asked_at.unwrap_or(now), of.lease.unwrap_or(self.lease));
         let mut state = self.lock();
         for (id, token, reason) in undecodable {
             state.note_undecodable(lane, id, *token, reason);

@@ -1,12 +1,21 @@
 //! Leases of what waits and what runs.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Batch, Desk, Leased};
 use crate::operate::RunningJob;
 use crate::value::time::Millis;
 use crate::worker::event::Interruption;
+
+/// No job is started in the last part of its lease: the machine may stand still between the look at the lease and the first step
+/// of the handler, and another worker may have the job by then.
+const TOO_LATE: u32 = 20;
+
+/// Until when a lease that was asked for at this moment is surely ours, and a job under it may be started.
+pub(super) fn sure_until(asked_at: Instant, lease: Duration) -> Instant {
+    asked_at + lease / TOO_LATE * (TOO_LATE - 1)
+}
 
 impl Desk {
     /// The leases of a queue that are to be renewed: (id, token) of what waits, of what runs, and of what has ended, until the
@@ -48,7 +57,7 @@ impl Desk {
     /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
     pub(in crate::worker) fn renewed(&self, lane: usize, renewals: &[(String, u64)], kept: &[bool], asked_at: Instant) {
         let now = Instant::now();
-        let sure_until = asked_at + self.lease;
+        let sure_until = sure_until(asked_at, self.lease);
         let answers: HashMap<_, _> =
             renewals.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
         let mut state = self.lock();
@@ -82,17 +91,16 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::*;
     use crate::format::envelope::Envelope;
-    use crate::queue::{Client, Job};
+    use crate::queue::{Client, DEFAULT_LEASE, Job};
     use crate::value::data::Data;
     use crate::worker::WorkerSettings;
     use crate::worker::desk::Taken;
     use crate::worker::executor::{Ended, ExecutorShared};
 
-    fn desk_with(ids: &[&str]) -> Desk {
+    fn desk_that_asked_for(ids: &[&str], ago: Duration) -> Desk {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
         let queue = client.queue("orders").unwrap();
         let job = |id: &&str| {
@@ -101,8 +109,14 @@ mod tests {
             Job::granted(envelope, 0, 16, &queue, false)
         };
         let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
-        desk.deliver(0, &Batch::default(), ids.iter().map(job).collect(), &[]);
+        let mut of = Batch::default();
+        of.asked_at = Instant::now().checked_sub(ago);
+        desk.deliver(0, &of, ids.iter().map(job).collect(), &[]);
         desk
+    }
+
+    fn desk_with(ids: &[&str]) -> Desk {
+        desk_that_asked_for(ids, Duration::ZERO)
     }
 
     fn run_one(desk: &Desk, result: &str) {
@@ -110,6 +124,18 @@ mod tests {
         let Taken::Run(run) = desk.take_within(&executor, Duration::ZERO) else { panic!("there is none") };
         let result = Some(Data::from_json(format!("\"{result}\""), usize::MAX).unwrap());
         desk.finish(&run, Ended::done(result), true).unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_job_is_started_in_the_last_part_of_its_lease() {
+        let executor = Arc::new(ExecutorShared::new(0));
+        for (part, starts) in [(0.5, true), (0.96, false), (2.0, false)] {
+            let desk = desk_that_asked_for(&["a"], DEFAULT_LEASE.mul_f64(part));
+            let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
+            assert_eq!(takes_one(), starts, "after {part} of the lease");
+            desk.renewed(0, &desk.leases(0), &[true], Instant::now());
+            assert_eq!(takes_one(), !starts, "it was renewed after {part} of the lease");
+        }
     }
 
     #[tokio::test]
