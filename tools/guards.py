@@ -327,6 +327,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "end\nend\nreply",
         "what has left `failed` stays for ever",
     ),
+    (
+        "shorten_line",
+        "if ids[k] and redis.call('ZSCORE', failed, ids[k]) then break end",
+        "",
+        "a job that is still in `failed` is never told of",
+    ),
     ("reclaim_expired", "note_unheard(id)", "", "a job that killed its last worker fails in silence"),
     ("settle_others", "if is_unheard then note_unheard(id) end", "", "a job whose time was over fails in silence"),
     ("settle_others", "if is_unheard then note_unheard(id) end", "note_unheard(id)", "hooks are called twice"),

@@ -79,6 +79,10 @@ else
   if seen > 0 then
     redis.call('ZREM', set, unpack(members))
     removed = forget({ unpack(ids, 1, seen) })
+    if state == 'failed' then
+      local left = seen
+      --- include: shorten_line
+    end
   end
 end
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)

@@ -37,6 +37,10 @@ for at = first_item, #ARGV do
 end
 if requeued > 0 then
   redis.pcall('HINCRBY', stats, 'requeued', requeued)
+  do
+    local left = requeued
+    --- include: shorten_line
+  end
   --- include: first_use, wake_one
 else
   --- include: room_first

@@ -49,7 +49,7 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        let mut cancelled = 0;
+        let (mut cancelled, mut left_failed) = (0, 0);
         let mut is_freed = false;
         let mut lines = Vec::new();
         for name in names {
@@ -58,10 +58,12 @@ impl State {
             let found = id.and_then(|id| Some((self.remove(&id, false)?, id)));
             cancelled += usize::from(found.is_some());
             is_freed |= matches!(found, Some((JobState::Reserved, _)));
+            left_failed += usize::from(matches!(found, Some((JobState::Failed, _))));
             let awaited = if is_awaited { "awaited " } else { "" };
             lines.push(found.map_or("absent".to_owned(), |(state, id)| format!("{awaited}{} {id}", state.name())));
         }
         self.count("cancelled", cancelled);
+        self.shorten_line(left_failed);
         if is_freed {
             self.note_freed();
         }
@@ -149,6 +151,7 @@ impl State {
             return Ok(self.remember(call, reply));
         }
         self.count("requeued", requeued);
+        self.shorten_line(requeued);
         self.note_use(passed, names);
         self.wake_one();
         Ok(self.remember(call, reply))
@@ -232,6 +235,9 @@ impl State {
             self.returned.remove(&id);
         }
         self.count("purged", removed);
+        if state == "failed" {
+            self.shorten_line(seen);
+        }
         let reply = format!("{removed} {seen}{awaited}");
         Ok(self.remember(call, reply))
     }

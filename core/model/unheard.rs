@@ -7,6 +7,21 @@ use super::command::{Answer, Command, Refused, Sent};
 use super::state::State;
 
 impl State {
+    /// Jobs have left `failed`, so many: what waits of them at the head of the line goes.
+    pub(super) fn shorten_line(&mut self, left: usize) {
+        let Some(last) = self.meta.unheard_last.filter(|_| left > 0) else { return };
+        let from = self.meta.heard_to.unwrap_or(0);
+        let to = last.min(from + 2 * left as u64 + 100);
+        let waits = |number: &u64| self.meta.unheard.get(number).is_some_and(|id| self.failed.contains_key(id));
+        let first = (from + 1..=to).find(waits).unwrap_or(to + 1);
+        self.meta.unheard = self.meta.unheard.split_off(&first);
+        if first > last {
+            (self.meta.unheard_last, self.meta.heard_to) = (None, None);
+        } else if first > from + 1 {
+            self.meta.heard_to = Some(first - 1);
+        }
+    }
+
     /// A worker says what it has heard of, and is told of more.
     pub(super) fn hear(
         &mut self,

@@ -188,6 +188,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("note_unheard", include_str!("../../lua/lib/note_unheard.lua")),
     ("unheard_line", include_str!("../../lua/lib/unheard_line.lua")),
     ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
+    ("shorten_line", include_str!("../../lua/lib/shorten_line.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
