@@ -919,6 +919,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     ("leave_waiting", "redis.call('HINCRBY', stale, level .. ':' .. id, 1)", "", "a job that comes again runs twice"),
     ("remove", "redis.call('HDEL', returned, id)", "", "notes of jobs that are gone stay for ever"),
+    (
+        "stale_run",
+        "if (passed[field] or 0) >= stale_count then break end",
+        "",
+        "a job that counts is taken away and lost",
+    ),
+    ("stale_run", "redis.call('HINCRBY', stale, field, -taken)", "", "a job that comes again is skipped and lost"),
     ("stale", "if count == 0 then return false end", "", "a job that counts is skipped and lost"),
     (
         "stale",

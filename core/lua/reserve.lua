@@ -4,7 +4,7 @@
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
 --          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
---          and where more than one level is in use 1,000.
+--          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
 -- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
 -- were only not heard.
 local spares = ahead > 1
@@ -40,7 +40,8 @@ local live = redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', leases)
 redis.call('HLEN', returned)
-if tonumber(known[6] or 0) > 0 then redis.call('HLEN', stale) end
+local some_stale = tonumber(known[6] or 0) > 0
+if some_stale then redis.call('HLEN', stale) end
 if names then
   redis.call('ZCARD', parked)
   redis.call('ZCARD', places)
@@ -106,7 +107,8 @@ end
 -- it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 local READ_CHUNK = 100
 local paused = known[4] == '1'
-local some_stale = tonumber(known[6] or 0) > 0
+-- So many entries that no longer count go without a look at each.
+local stale_left = 1000
 local some_came_back
 local granted, bytes = 0, 0
 local left_behind = false
@@ -137,6 +139,9 @@ if want > 0 and not paused then
         local asked = math.min(want - granted, READ_CHUNK)
         if number then asked = math.min(asked, named.room(number)) end
         if asked == 0 then break end
+        if some_stale and not number then
+          --- include: stale_run
+        end
         -- One more than asked for tells whether jobs are left behind.
         local entries = number and named.first(number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
         local length = #entries

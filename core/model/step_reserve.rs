@@ -1,12 +1,13 @@
 //! `reserve`, and the rounds that it makes on the way: `promote` and `reclaim`.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::script::{GrantedJob, Levels, Renewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Refused, ReserveCall};
 use super::limits::Room;
-use super::state::{Lease, State, delayed_member};
+use super::state::{Entry, Lease, State, delayed_member};
 use super::step_operate::MOST_BYTES;
 
 const WORKER_LOST: &str = "lease ended: the worker died, hung or lost the server";
@@ -24,6 +25,24 @@ const PROMOTE_CAP: usize = 100;
 const PROMOTE_CAP_OF_LEVELS: usize = 1000;
 /// A ready list is read in chunks of at most this many entries.
 const CHUNK: usize = 100;
+/// So many entries that no longer count go in one call, and up to as many more as are looked at together.
+const STALE_RUN: usize = 1000;
+
+/// How many at the head of a list no longer count, as far as a call takes them away together.
+fn stale_run(list: &VecDeque<Entry>, left: &mut usize) -> usize {
+    let leading = list.iter().take_while(|entry| !entry.counts).count();
+    let (mut run, mut chunk) = (0, 10);
+    while *left > 0 {
+        let more = chunk.min(leading - run);
+        run += more;
+        *left = left.saturating_sub(more);
+        if more < chunk {
+            break;
+        }
+        chunk = CHUNK;
+    }
+    run
+}
 
 struct Reclaimed {
     count: usize,
@@ -112,6 +131,7 @@ impl State {
     ) -> (Vec<String>, bool) {
         let mut taken = Vec::new();
         let mut bytes = 0;
+        let mut stale_left = STALE_RUN;
         let mut rooms = self.rooms();
         let numbers: Vec<u64> = self.known_names().iter().map(|limit| limit.number).collect();
         for level in used.iter() {
@@ -157,6 +177,11 @@ impl State {
             let (mut looked_at, mut parked_bytes) = (0, 0);
             while taken.len() < want {
                 let list = self.ready.entry(level).or_default();
+                if !list.is_empty() && is_too_much(looked_at, parked_bytes) {
+                    return (taken, true);
+                }
+                let run = stale_run(list, &mut stale_left);
+                list.drain(..run);
                 let ids: Vec<_> =
                     list.iter().take(CHUNK.min(want - taken.len())).map(|entry| entry.id.clone()).collect();
                 if ids.is_empty() {
@@ -165,9 +190,6 @@ impl State {
                 let fitting = self.fitting_of(&ids, reserve.max_bytes.saturating_sub(bytes), some_large);
                 let list = self.ready.entry(level).or_default();
                 let chunk = list.len().min(CHUNK).min(want - taken.len()).min(fitting.max(1));
-                if is_too_much(looked_at, parked_bytes) {
-                    return (taken, true);
-                }
                 looked_at += chunk;
                 for _ in 0..chunk {
                     let list = self.ready.entry(level).or_default();

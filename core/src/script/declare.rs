@@ -177,6 +177,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("live_names", include_str!("../../lua/lib/live_names.lua")),
     ("set_names", include_str!("../../lua/lib/set_names.lua")),
     ("count_reserved", include_str!("../../lua/lib/count_reserved.lua")),
+    ("stale_run", include_str!("../../lua/lib/stale_run.lua")),
     ("find_full", include_str!("../../lua/lib/find_full.lua")),
     ("take_places", include_str!("../../lua/lib/take_places.lua")),
     ("to_head", include_str!("../../lua/lib/to_head.lua")),
@@ -187,8 +188,8 @@ const LIBRARY: &[(&str, &str)] = &[
     ("waiters", include_str!("../../lua/lib/waiters.lua")),
     ("note_unheard", include_str!("../../lua/lib/note_unheard.lua")),
     ("unheard_line", include_str!("../../lua/lib/unheard_line.lua")),
-    ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
     ("shorten_line", include_str!("../../lua/lib/shorten_line.lua")),
+    ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 

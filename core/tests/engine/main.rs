@@ -20,5 +20,6 @@ mod release;
 mod results;
 mod set_back;
 mod several;
+mod stale;
 mod story;
 mod vectors;
