@@ -15,6 +15,7 @@ use super::run::{OnEvent, Shared, Worker};
 use super::{WorkerReport, WorkerSettings};
 use crate::queue::{Client, Selection};
 use crate::value::error::Error;
+use crate::value::name::check_handler;
 
 /// Settings of a [`Worker`].
 #[must_use]
@@ -25,6 +26,8 @@ pub struct WorkerBuilder {
     any: Option<Handler>,
     middleware: Vec<Box<dyn Middleware>>,
     on_event: OnEvent,
+    /// The first setting that cannot be.
+    refused: Option<Error>,
 }
 
 impl WorkerBuilder {
@@ -36,6 +39,7 @@ impl WorkerBuilder {
             any: None,
             middleware: Vec::new(),
             on_event: Arc::new(log),
+            refused: None,
         }
     }
 
@@ -58,7 +62,9 @@ impl WorkerBuilder {
     }
 
     /// The handler of the jobs of this name. Their data is decoded to the handler's type first; its return value is the
-    /// job's result if the producer asked for one.
+    /// job's result if the producer asked for one. An empty name means jobs without a name.
+    ///
+    /// Errors at [`build`](Self::build): a name has one handler, and a job must be able to have it.
     pub fn handler<T, F, R, O, E>(mut self, name: &str, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
@@ -67,11 +73,17 @@ impl WorkerBuilder {
         O: Serialize + Send,
         E: Into<Failure>,
     {
-        self.handlers.insert(name.to_owned(), boxed(handler));
+        let named = if name.is_empty() { "jobs without a name".to_owned() } else { format!("the name '{name}'") };
+        if self.handlers.insert(name.to_owned(), boxed(handler)).is_some() {
+            self.refuse(Error::invalid(format!("there is a handler for {named} already: a name has one handler")));
+        }
+        if let Some(error) = check_handler(name).err().filter(|_| !name.is_empty()) {
+            self.refuse(error);
+        }
         self
     }
 
-    /// The handler of the jobs without a name, or with a name that has no handler.
+    /// The handler of the jobs without a name, or with a name that has no handler. Errors at [`build`](Self::build): a second one.
     pub fn any_handler<T, F, R, O, E>(mut self, handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,
@@ -80,8 +92,14 @@ impl WorkerBuilder {
         O: Serialize + Send,
         E: Into<Failure>,
     {
-        self.any = Some(boxed(handler));
+        if self.any.replace(boxed(handler)).is_some() {
+            self.refuse(Error::invalid("there is a handler for any job already: a worker has one"));
+        }
         self
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.refused.get_or_insert(error);
     }
 
     /// The most handlers that run at once, 1 to 10,000 (default 1).
@@ -137,7 +155,10 @@ impl WorkerBuilder {
             return Err(Error::invalid("a worker needs at least one handler"));
         }
         self.settings.check(&self.client)?;
-        let Self { client, settings, handlers, any, middleware, on_event } = self;
+        let Self { client, settings, handlers, any, middleware, on_event, refused } = self;
+        if let Some(error) = refused {
+            return Err(error);
+        }
         Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event }) })
     }
 }
@@ -152,5 +173,43 @@ fn log(event: &WorkerEvent) {
         tracing::warn!(queue, id, name, attempt, "{event}");
     } else {
         tracing::info!(queue, id, name, attempt, "{event}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::error::ErrorKind;
+
+    fn refusal(build: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Option<String> {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let builder = Worker::builder(client).queue("orders", 1);
+        let error = build(builder).build().err()?;
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        Some(error.to_string())
+    }
+
+    async fn done(_: Job<u8>, _: Context) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    #[test]
+    fn a_name_has_one_handler_and_one_that_jobs_can_have() {
+        assert_eq!(refusal(|worker| worker.handler("a", done).handler("b", done).handler("", done)), None);
+        for (build, why) in [
+            (
+                refusal(|worker| worker.handler("a", done).handler("a", done)),
+                "there is a handler for the name 'a' already",
+            ),
+            (
+                refusal(|worker| worker.handler("", done).handler("", done)),
+                "there is a handler for jobs without a name",
+            ),
+            (refusal(|worker| worker.any_handler(done).any_handler(done)), "there is a handler for any job already"),
+            (refusal(|worker| worker.handler(&"a".repeat(129), done)), "1 to 128 bytes"),
+            (refusal(|worker| worker.handler("a\n", done)), "no control characters"),
+        ] {
+            assert!(build.as_deref().is_some_and(|said| said.contains(why)), "{build:?}");
+        }
     }
 }
