@@ -997,6 +997,15 @@ namespace Duly {
         }
 
         /**
+         * Throws if no job can have this name.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public static function checkName(string $name): void
+        {
+        }
+
+        /**
          * Waits up to so many seconds for the next job. The previous run is done then, unless it was ended otherwise.
          *
          * Unblocks SIGTERM, SIGINT, SIGQUIT and SIGURG if the previous job has blocked them, unless `patience` is 0.

@@ -49,6 +49,38 @@ final class WorkerEndsTest extends ServerTestCase
         }
     }
 
+    public function testAlarmsAndTheMemoryLimitAreThoseOfOneRun(): void
+    {
+        $this->queue->push(1, name: 'sets');
+        $this->queue->push(1, name: 'says');
+        $program = $this->worker('
+            $worker->on("sets", function () {
+                pcntl_signal(SIGALRM, fn () => say("rang"));
+                pcntl_alarm(600);
+                ini_set("memory_limit", "900M");
+            });
+            $worker->on("says", function () {
+                say(json_encode([pcntl_alarm(0), pcntl_signal_get_handler(SIGALRM), ini_get("memory_limit")]));
+            });
+            $worker->run();
+        ', 'maxJobs: 2', '-dmemory_limit=500M');
+        self::assertSame(0, $program->end());
+        self::assertSame("[0,0,\"500M\"]\n", $program->said());
+    }
+
+    public function testTheProgramsOwnAlarmIsLeftAlone(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = $this->worker('
+            pcntl_alarm(600);
+            $worker->on("n", fn () => null);
+            $worker->run();
+            say("left " . (pcntl_alarm(0) > 0 ? "yes" : "no"));
+        ', 'maxJobs: 1');
+        self::assertSame(0, $program->end());
+        self::assertSame("left yes\n", $program->said());
+    }
+
     public function testAWorkerGoesOnWithoutStandardError(): void
     {
         for ($job = 0; $job < 3; $job++) {

@@ -101,6 +101,13 @@ final class WorkerMisuseTest extends ServerTestCase
         }
     }
 
+    public function testANameThatNoJobCanHaveHasNoHandler(): void
+    {
+        foreach ([str_repeat('n', 129), "a\n", "\xff"] as $name) {
+            $this->thrownBy(InvalidArgumentException::class, fn () => $this->worker()->on($name, static fn () => 1));
+        }
+    }
+
     public function testRestartOnRefusesWhatIsNoException(): void
     {
         $refused = [

@@ -166,6 +166,15 @@ impl WorkerEngine {
         Ok(check()?)
     }
 
+    /// Refuses a name that no job can have.
+    pub fn check_name(name: Text) -> PhpResult<()> {
+        let check = || -> Result<(), Fault> {
+            let name = name.utf8("the name of a handler")?;
+            Ok(duly::NewJob::new(&())?.name(name).check()?)
+        };
+        Ok(check()?)
+    }
+
     /// The next job, waited for so many seconds. What ran before is done with that, unless it was ended otherwise.
     ///
     /// Null when there is none, when something happened (see `events`), and when there will be none (see `isOver`).

@@ -13,7 +13,8 @@ use Duly\Exception\TooLargeException;
 // For programs without an autoloader, for which this file is the only one to name.
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
-    $files = ['Exception/JobInterruptedException', 'Log', 'Misuse', 'RestartOn', 'Retry', 'Release', 'Fail', 'Trace'];
+    $files = ['Exception/JobInterruptedException', 'Log', 'Misuse', 'Leftovers', 'RestartOn'];
+    $files = [...$files, 'Retry', 'Release', 'Fail', 'Trace'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -51,7 +52,9 @@ if (extension_loaded('duly')) {
  * the job, the hook gets a `JobFailedException`. Give all workers of a queue the same hooks.
  *
  * When a run is over, the worker resets what its handler did to the worker's signals (handlers of its own, blocked
- * signals) and to PHP's time limit (`set_time_limit`): it is not for the next job.
+ * signals), to alarms (`pcntl_alarm`, unless the program has an alarm or a handler for SIGALRM when `run` begins), to
+ * PHP's time limit (`set_time_limit`) and to `memory_limit`: it is not for the next job. Everything else of the process
+ * stays as a handler leaves it, such as error handlers, output buffers, the time zone and the working directory.
  */
 final class Worker
 {
@@ -100,8 +103,7 @@ final class Worker
     private bool $isTold = false;
     /** The failed job of another run whose `onFailed` hooks are called. */
     private ?Job $toldOf = null;
-    /** PHP's time limit for a run, if it can be set. */
-    private ?string $timeLimit = null;
+    private ?Leftovers $leftovers = null;
     /** Whether an exception may be thrown in what runs. */
     private bool $interruptible = false;
     private bool $stopAsked = false;
@@ -166,12 +168,13 @@ final class Worker
      * @param callable(mixed, Job): mixed $handler gets the data, with JSON objects as arrays, and the job; its return
      *     value is the job's result
      *
-     * @throws InvalidArgumentException there is a handler for this name already, or the handler yields: calling it
-     *     would only make a generator
+     * @throws InvalidArgumentException there is a handler for this name already, no job can have the name, or the
+     *     handler yields: calling it would only make a generator
      */
     public function on(string $name, callable $handler): static
     {
         $named = $name === '' ? 'jobs without a name' : "the name '{$name}'";
+        $name === '' || WorkerEngine::checkName($name);
         if (isset($this->handlers[$name])) {
             throw new InvalidArgumentException("there is a handler for {$named} already: a name has one handler");
         }
@@ -301,8 +304,7 @@ final class Worker
         $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
         $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
         [$this->listens, $this->signals, $this->cutShort] = [false, 0, false];
-        $hasLimit = function_exists('ini_get') && function_exists('ini_set');
-        $this->timeLimit = $hasLimit ? (string) ini_get('max_execution_time') : null;
+        $this->leftovers = new Leftovers();
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         self::holdSignals();
@@ -715,15 +717,12 @@ final class Worker
     }
 
     /**
-     * What a handler has set for signals, and for the time that PHP may run, was for its own run: the wait for the next
-     * one, and that, begin as the first did.
+     * What a handler has set for signals, alarms, and the time and memory that PHP may use, was for its own run: the
+     * wait for the next one, and that, begin as the first did.
      */
     private function arm(): void
     {
-        // A limit of the program is one for each run.
-        if ($this->timeLimit !== null && ($this->timeLimit !== '0' || ini_get('max_execution_time') !== '0')) {
-            ini_set('max_execution_time', $this->timeLimit);
-        }
+        $this->leftovers?->clear();
         foreach ($this->armed as $signal => $handler) {
             if (pcntl_signal_get_handler($signal) !== $handler) {
                 pcntl_signal($signal, $handler);
