@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long after an outage leases are spared. A worker that tries again is back within three seconds: an attempt lasts two at the
-/// most, and the pause before it 0.75.
+/// most, if the call is not a large one, and the pause before it 0.75.
 const SPARED_FOR: Duration = Duration::from_secs(5);
 /// So many outages in a row, each begun while leases were spared for the one before. Then a reserve must reclaim first: a line that
 /// breaks every few seconds must not keep the jobs of dead workers for ever.
