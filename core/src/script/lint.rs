@@ -16,6 +16,29 @@ const OFFERED: &[&str] = &[
     "type", "unpack",
 ];
 
+/// Scripts that change nothing, and the commands that they may use.
+const READ_ONLY: &[&str] = &["counts", "examine", "find", "peek", "progress_of", "result", "workers"];
+const READS: &[&str] = &[
+    "EXISTS",
+    "GET",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HLEN",
+    "HMGET",
+    "HSTRLEN",
+    "HVALS",
+    "LINDEX",
+    "LLEN",
+    "LRANGE",
+    "TIME",
+    "ZCARD",
+    "ZCOUNT",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZSCORE",
+];
+
 /// Every text, with either clock, and what to call it.
 fn texts() -> Vec<(String, String)> {
     let mut texts = vec![("permissions".to_owned(), PERMISSIONS.to_owned())];
@@ -79,6 +102,24 @@ fn a_forgotten_local_is_seen() {
     let read = |name: &str| ("GETGLOBAL".to_owned(), name.to_owned());
     let found = globals("local function f() return missing end\nforgotten = f()\nreturn KEYS[1]");
     assert_eq!(found, [read("KEYS"), read("missing"), ("SETGLOBAL".to_owned(), "forgotten".to_owned())].into());
+}
+
+fn commands(text: &str) -> BTreeSet<&str> {
+    text.split("call('").skip(1).filter_map(|behind| behind.split('\'').next()).collect()
+}
+
+#[test]
+fn what_only_reads_includes_nothing_that_writes() {
+    let all = all();
+    let scripts: Vec<_> = all.iter().filter(|script| READ_ONLY.contains(&script.name)).collect();
+    assert_eq!(scripts.len(), READ_ONLY.len());
+    for script in scripts {
+        let text = script.assemble(Clock::Server).text;
+        for command in commands(&text) {
+            assert!(READS.contains(&command), "{} may call {command}", script.name);
+        }
+    }
+    assert_eq!(commands("x = redis.call('GET', a) redis.pcall('DEL', a)"), ["DEL", "GET"].into());
 }
 
 #[test]

@@ -36,6 +36,20 @@ async fn wrong_urls_hear_what_to_write_instead() {
     assert!(Client::builder().url("redis+sentinel://host:26379/main@1").build().is_ok());
 }
 
+/// Somebody else wrote it, with microseconds where seconds belong, or worse.
+#[tokio::test]
+async fn a_job_of_the_far_future_has_no_age() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let id = queue.push(new_job("a")).await.unwrap().id().to_owned();
+    for time in [u64::MAX / 1000 + 1, u64::MAX] {
+        let record = format!("{{\"id\":\"{id}\",\"time\":{time},\"data\":1}}");
+        server.redis_cli(&["HSET", "duly:{orders}:jobs", &id, &record]);
+        let counts = queue.counts().await.unwrap();
+        assert_eq!((counts.ready, counts.oldest_ready_age), (1, Some(Millis::ZERO)), "{time}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_wants_a_password_says_so() {
     let server = Server::start();
