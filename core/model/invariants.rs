@@ -389,7 +389,8 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     ensure!(ended <= 100 + settled, "I8: one reserve ended {ended} leases");
     let entries = |state: &State| state.ready.values().map(std::collections::VecDeque::len).sum::<usize>();
     let popped = (entries(before) + promoted + ended).saturating_sub(entries(after));
-    ensure!(popped <= 10 * (11 * reserve.want + 100), "I8: one reserve took {popped} entries");
+    // Those that no longer count go together from the heads of the lists, 1,000 and up to a chunk more.
+    ensure!(popped <= 10 * (11 * reserve.want + 100) + 1100, "I8: one reserve took {popped} entries");
     Ok(())
 }
 

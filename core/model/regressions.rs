@@ -62,6 +62,26 @@ fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
     holds(&[push(150), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
 }
 
+/// More than go in one call.
+#[test]
+fn very_many_cancelled_jobs_cost_a_few_calls() {
+    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    holds(&[push(1300), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
+}
+
+/// One of its entries goes with the head of the list, and the other one still does not count.
+#[test]
+fn a_job_that_came_again_twice_is_behind_both_its_entries() {
+    let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
+    let again = [
+        Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) },
+        Step::Advance(5),
+        Step::Promote { who: ME, cap: 9 },
+    ];
+    let steps = [vec![a, push(1)], again.to_vec(), again.to_vec(), vec![reserve(1, MANY_BYTES); 3]];
+    holds(&steps.concat());
+}
+
 #[test]
 fn a_page_behind_a_stale_entry_shows_the_job_that_came_again() {
     let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
