@@ -83,6 +83,11 @@ impl Inner {
         Ok(self.executor.finish(&current.run, ended)?)
     }
 
+    /// Does the producer want what the run gives? Seldom: nothing is copied to find it out.
+    fn keeps_result(&self) -> bool {
+        self.current.borrow().as_ref().is_some_and(|current| current.run.job().reserved().keeps_result())
+    }
+
     /// The job of the run that is under way. PHP code that is called may come back here: nothing is borrowed meanwhile.
     fn job(&self) -> Option<blocking::Job> {
         self.current.borrow().as_ref().map(|current| current.run.job().clone())
@@ -201,7 +206,7 @@ impl WorkerEngine {
 
     /// Keeps what the handler gave, if the producer wants it.
     pub fn keep(&self, result: &Zval) -> PhpResult<()> {
-        let Some(inner) = self.inner() else { return Ok(()) };
+        let Some(inner) = self.inner().filter(|inner| inner.keeps_result()) else { return Ok(()) };
         let Some(job) = inner.job() else { return Ok(()) };
         if job.reserved().is_settled() {
             return Ok(());

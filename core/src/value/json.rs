@@ -169,6 +169,7 @@ impl<'a> Cursor<'a> {
         self.expect(b'"', "a string should start")?;
         let start = self.at;
         loop {
+            self.at += plain_bytes(&self.text.as_bytes()[self.at..]);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -240,6 +241,26 @@ impl<'a> Cursor<'a> {
 pub(crate) fn is_number(text: &str) -> bool {
     let mut cursor = Cursor::new(text);
     cursor.number().is_ok() && cursor.at == text.len()
+}
+
+/// How many bytes at the beginning are neither a quote, a backslash nor a control character: looks at eight at a time, so up to
+/// seven more may follow at the end. (The tests for a byte in a word are of "Bit Twiddling Hacks", Sean Eron Anderson.)
+fn plain_bytes(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHEST: u64 = ONES * 0x80;
+    let (words, _) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let is_less = |word: u64, than: u64| word.wrapping_sub(ONES * than) & !word & HIGHEST;
+        // Of each test the lowest byte found is right; above it there may be others that are not.
+        let special = is_less(word, 0x20)
+            | is_less(word ^ (ONES * u64::from(b'"')), 1)
+            | is_less(word ^ (ONES * u64::from(b'\\')), 1);
+        if special != 0 {
+            return 8 * index + special.trailing_zeros() as usize / 8;
+        }
+    }
+    8 * words.len()
 }
 
 /// The characters of a string whose quotes were taken off by [`Cursor::string`]; None if half a surrogate pair stands
@@ -318,9 +339,13 @@ pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
+    use proptest::sample::select;
 
     use super::*;
+
+    const AROUND_THE_LIMITS: &[u8] = b" !\"#[\\]\x00\x01\x1f\x7f\x80\xa2\xdc\xff";
 
     fn whole(text: &str) -> Result<(), Fault> {
         let mut cursor = Cursor::new(text);
@@ -425,6 +450,13 @@ mod tests {
             prop_assert_eq!(&serde_json::from_slice::<String>(&out).unwrap(), &text);
             let raw = std::str::from_utf8(&out).unwrap();
             prop_assert_eq!(unescaped(Cursor::new(raw).string().unwrap()).unwrap(), text);
+        }
+
+        #[test]
+        fn any_bytes_are_plain_up_to_the_first_that_is_not(bytes in vec(select(AROUND_THE_LIMITS), 0..40)) {
+            let first = bytes.iter().position(|byte| *byte < 0x20 || b"\"\\".contains(byte)).unwrap_or(bytes.len());
+            let plain = plain_bytes(&bytes);
+            prop_assert!(plain == first || plain < first && first - plain < 8 && bytes.len() - plain < 8, "{plain} {first}");
         }
 
         #[test]

@@ -396,9 +396,11 @@ final class Worker
     /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
     private function runOne(WorkerEngine $engine, Job $job): bool
     {
-        [$this->isDone, $this->failure, $this->isTold] = [false, null, false];
+        $this->isDone = false;
+        $this->failure = null;
+        $this->isTold = false;
         $this->job = $job;
-        if (count($this->heard) > self::MOST_HEARD) {
+        if (\count($this->heard) > self::MOST_HEARD) {
             $this->heard = []; // of these the server told another worker
         }
         $goesOn = $this->handle($engine, $job);
@@ -420,7 +422,11 @@ final class Worker
                 $this->phase = self::HANDLER;
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $engine->keep(Misuse::refuseUnrun('the handler', $handler($job->data(), $job)));
+                $result = $handler($job->data(), $job);
+                if ($result instanceof \Generator) {
+                    Misuse::refuseUnrun('the handler', $result);
+                }
+                $engine->keep($result);
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();
@@ -431,8 +437,8 @@ final class Worker
             $this->letGo($thrown, $job);
             return $goesOn;
         }
-        if ($this->isForked()) {
-            return false;
+        if (\getmypid() !== $this->owner) {
+            return false; // forked
         }
         $this->isDone = true;
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {

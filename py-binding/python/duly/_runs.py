@@ -26,7 +26,7 @@ log = logging.getLogger("duly.worker")
 
 running: ContextVar[Job] = ContextVar("duly_job")
 """The job of this run, in the context of the run."""
-_PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
+PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
 
 
@@ -65,7 +65,7 @@ def context_of(job: Job) -> Context:
 
 def check_result(job: Job, result: Any) -> None:
     """Refuse a coroutine or a generator as the result of a handler: nothing was run."""
-    if type(result) not in _PLAIN:
+    if type(result) not in PLAIN:
         refuse_unrun(result, f"the handler of {job.name!r}")
 
 

@@ -6,12 +6,13 @@ import logging
 import os
 import threading
 import time
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from duly._core import Executor, Job
 from duly._failures import brief
-from duly._runs import check_result, context_of, tell
+from duly._runs import PLAIN, check_result, context_of, running, tell
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Threads:
 
     def _serve(self, seat: _Seat) -> None:
         quick, runs = self._quick, self._runs
+        set_running, reset_running = running.set, running.reset
         while True:
             job: Job | None = None
             if seat.executor is None:
@@ -99,9 +101,13 @@ class Threads:
                     if handler is None:
                         job = self._run(seat, executor, job)
                         continue
-                    context = context_of(job)
+                    # As `context_of` and `check_result`, without their calls: this is the whole way of a quick job.
+                    token = set_running(job)
+                    context = copy_context()
+                    reset_running(token)
                     result = context.run(handler, job)
-                    check_result(job, result)
+                    if result is not None and type(result) not in PLAIN:
+                        check_result(job, result)
                     job = executor.done(result)
                 seat.executor = None
             except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
