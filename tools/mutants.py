@@ -29,6 +29,8 @@ LUA = ROOT / "core" / "lua"
 DOC = ROOT / "docs" / "mutants.md"
 
 LONG_TEST = "model::differential"
+SHAPE = ["--workspace", "--features", "duly/opentelemetry", "--profile", "soak", "--lib"]
+"""As `tools/soak.sh` builds what runs very many cases."""
 
 
 def path_of(name: str) -> pathlib.Path:
@@ -72,16 +74,17 @@ def write() -> None:
 
 def test_program(folder: str) -> str:
     built = subprocess.run(
-        ["cargo", "test", "-p", "duly", "--lib", "--no-run", "--message-format", "json"],
+        ["cargo", "test", *SHAPE, "--no-run", "--message-format", "json"],
         cwd=ROOT,
         check=True,
         stdout=subprocess.PIPE,
         text=True,
     )
     messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
-    programs = [message.get("executable") for message in messages if message.get("reason") == "compiler-artifact"]
+    artifacts = [message for message in messages if message.get("reason") == "compiler-artifact"]
+    programs = [artifact["executable"] for artifact in artifacts if artifact["target"]["name"] == "duly"]
     # A copy, because the next build would replace it in the middle of the run.
-    built_program = next(program for program in reversed(programs) if program)
+    (built_program,) = (program for program in programs if program)
     return shutil.copy(built_program, folder)
 
 

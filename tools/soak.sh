@@ -12,6 +12,7 @@ longest_step_s=$((6 * 3600))
 seed=${DULY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
 times=${DULY_SOAK_TIMES:-1}
 shape=(--workspace --features duly/opentelemetry) # of every build: see tools/build.sh
+cases=("${shape[@]}" --profile soak --lib)        # what runs very many cases
 export DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed \
     DULY_DATA_SEED=$seed
 kills=(pytest --capture=no python-tests/test_random_kills.py)
@@ -22,11 +23,11 @@ steps() {
     tests 'sizes: a million jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
         cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
     tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
-        cargo test "${shape[@]}" --lib -- --nocapture model::differential
+        cargo test "${cases[@]}" -- --nocapture model::differential
     tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
-        cargo test "${shape[@]}" --lib -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
+        cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
-        cargo test "${shape[@]}" --lib -- --nocapture properties make_it_panic makes_it_panic
+        cargo test "${cases[@]}" -- --nocapture properties make_it_panic makes_it_panic
     needs skins tests 'texts of data in Python' env DULY_DATA_CASES=$((100000 * times)) \
         pytest python-tests/test_data_texts.py
     needs skins tests 'texts of data in PHP' env DULY_DATA_CASES=$((100000 * times)) \
