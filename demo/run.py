@@ -174,7 +174,7 @@ class Story:
         self.stage.wait_for("done", about="order 5")
 
     def until_failed(self, job: str) -> Any:
-        """The worker tells of a failure before the server knows: asks until it does."""
+        """The worker reports a failure before the server knows: asks until it does."""
         give_up_at = time.monotonic() + 5
         while time.monotonic() < give_up_at:
             for failed in self.ask("GET", "/failed"):

@@ -147,12 +147,12 @@ final class OperatorsTest extends ServerTestCase
     public function testWhatIsToldCanNotBeWritten(): void
     {
         $this->queue->push(1, id: 'a');
-        $told = [
+        $reported = [
             $this->queue->counts(), $this->queue->peek('ready')[0], $this->queue->find('a'), $this->queue->audit(),
             $this->queue->requeue('a')[0], $this->queue->pushMany([]), $this->queue, $this->queue->reserve(),
             $this->queue->cancel('a'), $this->client->partitions('p', 1),
         ];
-        foreach ($told as $one) {
+        foreach ($reported as $one) {
             $name = (string) array_key_first(get_object_vars($one));
             $before = $one->{$name};
             $this->thrownBy(\Throwable::class, function () use ($one, $name): void {

@@ -92,7 +92,7 @@ final class WorkerFaultsTest extends ServerTestCase
             $left = 2;
             $worker->onFailed(function ($job, $error) use ($worker, &$left) {
                 $text = $error::class . " {$error->getMessage()}";
-                say("told of {$job->id}, {$job->attempt}, {$job->data()}: {$text}");
+                say("reported {$job->id}, {$job->attempt}, {$job->data()}: {$text}");
                 if (--$left === 0) {
                     $worker->stop();
                 }
@@ -102,10 +102,10 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame(0, $program->end());
         $class = \Duly\Exception\JobFailedException::class;
         $said = $program->said();
-        self::assertStringContainsString("told of dead, 1, data: {$class} lease ended", $said);
-        self::assertStringContainsString('told of long, 1, data: ', $said);
+        self::assertStringContainsString("reported dead, 1, data: {$class} lease ended", $said);
+        self::assertStringContainsString('reported long, 1, data: ', $said);
         self::assertStringContainsString('failed for good: its worker died', $said);
-        self::assertSame(2, substr_count($said, 'told of'));
+        self::assertSame(2, substr_count($said, 'reported '));
     }
 
     public function testALostLeaseInterruptsTheHandler(): void

@@ -320,10 +320,10 @@ final class WorkerHooksTest extends ServerTestCase
                 usleep(1000);
             }
         })->run();
-        $told = 'job a (long, attempt 1) of queue q is interrupted: '
+        $reported = 'job a (long, attempt 1) of queue q is interrupted: '
             . 'it ran longer than its timeout and has no retries left: it goes to `failed`';
         $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
-        // That it is in `failed` is told once, by whichever worker hears of it first: this one, or one after it.
+        // That it is in `failed` is reported once, by whichever worker hears of it first: this one, or one after it.
         $until = microtime(true) + 20;
         for ($rounds = 0; count($logger->records) < 2 && microtime(true) < $until || $rounds < 3; $rounds++) {
             $this->queue->push(1, name: 'short');
@@ -331,7 +331,7 @@ final class WorkerHooksTest extends ServerTestCase
             usleep(20_000);
         }
         self::assertCount(2, $logger->records);
-        self::assertSame(['warning', $told, $context], $logger->records[0]);
+        self::assertSame(['warning', $reported, $context], $logger->records[0]);
         [$level, $text, $about] = $logger->records[1];
         self::assertSame(['error', $context], [$level, $about]);
         self::assertStringContainsString('failed for good', $text);

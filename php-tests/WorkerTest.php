@@ -189,8 +189,8 @@ final class WorkerTest extends ServerTestCase
             $worker->run();
         ', 'maxJobs: 2');
         self::assertSame(0, $program->end());
-        $told = 'the lease of job a (n, attempt 1) of queue q ended before';
-        self::assertStringContainsString($told, $program->said());
+        $reported = 'the lease of job a (n, attempt 1) of queue q ended before';
+        self::assertStringContainsString($reported, $program->said());
         self::assertSame(1, $this->totals()['acked']);
     }
 

@@ -61,11 +61,11 @@ class Worker:
             self.process = subprocess.Popen(
                 self._command, env=settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self.told: signal.Signals | None = None
+        self.sent: signal.Signals | None = None
         self.was_frozen = False
 
-    def tell(self, number: signal.Signals) -> None:
-        self.told = number
+    def send(self, number: signal.Signals) -> None:
+        self.sent = number
         self.process.send_signal(number)
 
     def freeze_in_handlers(self, journal: Journal) -> bool:
@@ -107,8 +107,8 @@ class Worker:
         if self.frozen_until is not None:
             self.thaw()
         # Told a second time, it would stop at once; and who was killed just now may not be gone yet.
-        if self.process.poll() is None and self.told is None:
-            self.tell(signal.SIGTERM)
+        if self.process.poll() is None and self.sent is None:
+            self.send(signal.SIGTERM)
         return self.process.wait(20)
 
 
@@ -149,7 +149,7 @@ class Fleet:
             elif worker.frozen_until is not None and now > worker.frozen_until:
                 if self._chance.random() < 0.2:
                     worker.frozen_until = None
-                    worker.tell(signal.SIGKILL)
+                    worker.send(signal.SIGKILL)
                     self.faults["killed while frozen"] += 1
                 else:
                     worker.thaw()
@@ -160,15 +160,15 @@ class Fleet:
     def _befall(self, worker: Worker) -> None:
         what = self._chance.choices(["kill", "freeze", "stop"], [4, 4, 2])[0]
         lasts = self._chance.uniform(1.3, 2.0) * LEASE
-        if worker.frozen_until is not None or worker.told is not None:
+        if worker.frozen_until is not None or worker.sent is not None:
             return
         if what == "kill":
-            worker.tell(signal.SIGKILL)
+            worker.send(signal.SIGKILL)
             self.faults["SIGKILL"] += 1
         elif worker.process.pid not in self._journal.running:
             pass  # it is just starting, and does not listen for signals yet
         elif what == "stop":
-            worker.tell(signal.SIGTERM)
+            worker.send(signal.SIGTERM)
             self.faults["SIGTERM"] += 1
         # What a process was interrupted in when it came back does not note its end: such a one is not frozen again.
         elif not worker.was_frozen and worker.freeze_in_handlers(self._journal):
@@ -176,13 +176,13 @@ class Fleet:
             self.faults["SIGSTOP past the lease"] += 1
 
     def _ended_as_told(self, worker: Worker, status: int) -> None:
-        """Check what a worker ended with; a job may also have killed one that was told to end."""
+        """Check what a worker ended with; a job may also have killed one that was asked to end."""
         by_a_job = -signal.SIGABRT if worker.what == "rust" else -signal.SIGKILL
-        if worker.told is None and status == by_a_job:
+        if worker.sent is None and status == by_a_job:
             self.faults["by the job"] += 1
             return
-        assert worker.told is not None, worker.ended_with(status)
-        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}[worker.told]
+        assert worker.sent is not None, worker.ended_with(status)
+        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 0}[worker.sent]
         assert status in (expected, by_a_job), worker.ended_with(status)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What a call of `duly.aio` gives: awaited, given to a task or a group, cancelled; and what others are told."""
+"""What a call of `duly.aio` gives: awaited, given to a task or a group, cancelled; and what others see."""
 
 from __future__ import annotations
 

@@ -241,33 +241,33 @@ async def test_a_test_that_is_a_coroutine_awaits_adrain(
     assert app.queue().counts().failed == 0
 
 
-class Tells(duly.Middleware):
+class Recorder(duly.Middleware):
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def before(self, job: duly.Job) -> None:
-        self.told.append(f"before {job.name}")
+        self.calls.append(f"before {job.name}")
 
     def after(self, job: duly.Job) -> None:
-        self.told.append(f"after {job.name}{' too late' if job.settled else ''}")
+        self.calls.append(f"after {job.name}{' too late' if job.settled else ''}")
 
     def on_failure(self, _job: duly.Job, failure: duly.Failure) -> None:
-        self.told.append(f"on_failure {type(failure.raised).__name__}")
+        self.calls.append(f"on_failure {type(failure.raised).__name__}")
         failure.final = True
 
     def on_failed(self, _job: duly.Job, error: str) -> None:
-        self.told.append(f"on_failed {error.splitlines()[0]}")
+        self.calls.append(f"on_failed {error.splitlines()[0]}")
 
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
 def test_drain_calls_the_hooks_of_the_app_as_its_workers_do(
     kind: str, duly_app: Callable[[duly.App], AppUnderTest]
 ) -> None:
-    tells = Tells()
-    app = duly.App(middleware=[tells])
+    recorder = Recorder()
+    app = duly.App(middleware=[recorder])
 
     def body(number: int) -> None:
-        tells.told.append(f"run {number}")
+        recorder.calls.append(f"run {number}")
         if number == 2:
             raise ValueError("no")
 
@@ -287,23 +287,23 @@ def test_drain_calls_the_hooks_of_the_app_as_its_workers_do(
     shop = duly_app(app)
     count.push(1)
     assert shop.drain() == 1
-    assert tells.told == ["before count", "run 1", "after count"]
-    tells.told.clear()
+    assert recorder.calls == ["before count", "run 1", "after count"]
+    recorder.calls.clear()
     count.push(2)
     assert shop.drain(raises=False) == 1
-    assert tells.told == ["before count", "run 2", "on_failure ValueError", "on_failed ValueError: no"]
+    assert recorder.calls == ["before count", "run 2", "on_failure ValueError", "on_failed ValueError: no"]
     assert app.queue().counts().failed == 1
-    tells.told.clear()
+    recorder.calls.clear()
     app.queue().push(1, name="nobody's")
     with pytest.raises(LookupError, match='no task "nobody\'s"'):
         shop.drain()
     what = 'this worker has no handler for the name "nobody\'s"'
-    assert tells.told == ["before nobody's", "on_failure NoHandler", f"on_failed {what}"]
+    assert recorder.calls == ["before nobody's", "on_failure NoHandler", f"on_failed {what}"]
 
 
 async def test_adrain_calls_the_hooks_of_the_app(duly_app: Callable[[duly.App], AppUnderTest]) -> None:
-    tells = Tells()
-    app = duly.App(middleware=[tells])
+    recorder = Recorder()
+    app = duly.App(middleware=[recorder])
     app.task("plain")(lambda: None)
 
     @app.task("of.loop")
@@ -314,9 +314,9 @@ async def test_adrain_calls_the_hooks_of_the_app(duly_app: Callable[[duly.App], 
     await app.tasks["plain"].apush()
     with pytest.raises(RuntimeError, match="adrain"):
         shop.drain()
-    assert tells.told == []
+    assert recorder.calls == []
     assert await shop.adrain() == 2
-    assert sorted(tells.told) == ["after of.loop", "after plain", "before of.loop", "before plain"]
+    assert sorted(recorder.calls) == ["after of.loop", "after plain", "before of.loop", "before plain"]
 
 
 def test_drain_runs_what_a_task_was_pushed_to_another_queue_for(

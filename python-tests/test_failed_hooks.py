@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-class Told(duly.Middleware):
+class Recorder(duly.Middleware):
     """Notes each call."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ def test_jobs_that_no_run_here_failed_are_told_of(client: duly.Client, caplog: p
     queue.push("data", name="long", max_retries=0, timeout=0.05)
     queue.push("data", name="bad", max_retries=0)
     queue.push("data", name="own", max_retries=0)
-    told = Told()
-    worker = duly.Worker(client, ["orders"], middleware=[told])
+    recorder = Recorder()
+    worker = duly.Worker(client, ["orders"], middleware=[recorder])
     worker.on("long", sleeps)
     worker.on("bad", lambda _job: 1 / 0)
     worker.on("own", lambda job: job.fail("its own verb"))
@@ -44,12 +44,12 @@ def test_jobs_that_no_run_here_failed_are_told_of(client: duly.Client, caplog: p
     with caplog.at_level("INFO", "duly.worker"):
         thread.start()
         until = time.monotonic() + 20
-        while len(told.calls) < 4 and time.monotonic() < until:
+        while len(recorder.calls) < 4 and time.monotonic() < until:
             time.sleep(0.01)
         worker.stop()
         thread.join()
-    calls = {call[0]: call for call in told.calls}
-    assert len(told.calls) == 4, told.calls
+    calls = {call[0]: call for call in recorder.calls}
+    assert len(recorder.calls) == 4, recorder.calls
     assert calls["dead"][1:3] == ("data", 1)
     assert "lease ended" in calls["dead"][3]
     assert calls["long"][3] == "ran longer than its timeout of 0.05 s"

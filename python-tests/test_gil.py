@@ -46,7 +46,7 @@ def ends_by_itself(worker: subprocess.Popen[str]) -> None:
 
 def test_a_timeout_is_told_and_ends_the_process(worker: subprocess.Popen[str], queue: duly.Queue) -> None:
     job = queue.push({}, name="hold", timeout=0.3, max_retries=0)
-    until(lambda: queue.counts().failed == 1, "the timeout is not told")
+    until(lambda: queue.counts().failed == 1, "the timeout is not reported")
     ends_by_itself(worker)
     assert [(view.id, view.error) for view in queue.peek("failed")] == [(job, "ran longer than its timeout of 0.3 s")]
 

@@ -72,7 +72,7 @@ def test_limits_hold_over_all_languages_and_the_death_of_a_worker(
             server.cli("ping")  # answered after all that the worker has sent
             journal.read()
             if 0 < journal.running[pid] < journal.running.total():
-                worker.tell(signal.SIGKILL)
+                worker.send(signal.SIGKILL)
                 worker.process.wait()
                 return True
             worker.process.send_signal(signal.SIGCONT)

@@ -61,18 +61,18 @@ def test_a_wrong_name_is_refused(client: duly.Client) -> None:
 
 
 def test_handlers_tell_how_far_they_are(client: duly.Client, queue: duly.Queue) -> None:
-    told, go_on = threading.Event(), threading.Event()
+    reported, go_on = threading.Event(), threading.Event()
     worker = duly.Worker(client, ["q"])
 
     @worker.on("export")
     def export(job: duly.Job) -> None:
         job.progress(0.4, "4 of 10")
-        told.set()
+        reported.set()
         go_on.wait(20)
 
     with running(worker):
         job_id = queue.push(1, name="export")
-        assert told.wait(20)
+        assert reported.wait(20)
         found = queue.find(job_id)
         assert found is not None
         assert found.progress is not None

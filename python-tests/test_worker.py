@@ -151,8 +151,8 @@ def test_a_job_whose_timeout_is_over_is_renewed_no_more(client: duly.Client, que
 def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: Start, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     # Of each line as much as says that it has heard of the stop.
-    tell = 'import logging, sys; logging.basicConfig(level="INFO", format="%(message).16s", stream=sys.stdout); '
-    worker = worker_program(program, extra=tell)
+    logs = 'import logging, sys; logging.basicConfig(level="INFO", format="%(message).16s", stream=sys.stdout); '
+    worker = worker_program(program, extra=logs)
     assert worker.line() == "running 1"
     queue.push(2, name="say")
     worker.process.send_signal(signal.SIGTERM)

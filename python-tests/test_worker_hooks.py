@@ -10,33 +10,33 @@ import pytest
 from support import Server, empty, running, until
 
 
-class Tells(duly.Middleware):
-    def __init__(self, name: str, told: list[str]) -> None:
+class Recorder(duly.Middleware):
+    def __init__(self, name: str, calls: list[str]) -> None:
         self.name = name
-        self.told = told
+        self.calls = calls
 
     def before(self, job: duly.Job) -> None:
-        self.told.append(f"{self.name} before")
+        self.calls.append(f"{self.name} before")
         if job.name == f"{self.name} refuses":
             raise ValueError("refused")
 
     def after(self, _job: duly.Job) -> None:
-        self.told.append(f"{self.name} after")
+        self.calls.append(f"{self.name} after")
 
     def on_failure(self, _job: duly.Job, failure: duly.Failure) -> None:
-        self.told.append(f"{self.name} on_failure {type(failure.raised).__name__}")
+        self.calls.append(f"{self.name} on_failure {type(failure.raised).__name__}")
 
     def on_failed(self, _job: duly.Job, error: str) -> None:
-        self.told.append(f"{self.name} on_failed {error.splitlines()[0]}")
+        self.calls.append(f"{self.name} on_failed {error.splitlines()[0]}")
 
 
 @pytest.mark.parametrize("kind", ["thread", "coroutine"])
 def test_hooks_run_in_the_documented_order(kind: str, client: duly.Client, queue: duly.Queue) -> None:
-    told: list[str] = []
-    worker = duly.Worker(client, ["q"], middleware=[Tells("a", told), Tells("b", told)])
+    calls: list[str] = []
+    worker = duly.Worker(client, ["q"], middleware=[Recorder("a", calls), Recorder("b", calls)])
 
     def handle(job: duly.Job) -> None:
-        told.append("handler")
+        calls.append("handler")
         if job.name == "fails":
             raise KeyError("x")
         if job.name == "released":
@@ -69,21 +69,21 @@ def test_hooks_run_in_the_documented_order(kind: str, client: duly.Client, queue
     }
     with running(worker):
         for name, order in expected.items():
-            told.clear()
+            calls.clear()
             queue.push(1, name=name, max_retries=0)
             until(lambda: queue.counts().ready + queue.counts().reserved == 0, "the job is left")
-            assert told == order, name
+            assert calls == order, name
 
 
 def test_on_failed_is_only_for_the_last_failure(client: duly.Client, queue: duly.Queue) -> None:
-    told: list[str] = []
-    worker = duly.Worker(client, ["q"], middleware=[Tells("a", told)])
+    calls: list[str] = []
+    worker = duly.Worker(client, ["q"], middleware=[Recorder("a", calls)])
     worker.on(None, lambda _job: 1 / 0)
     queue.push(1, max_retries=1, retry=duly.RetryPolicy.fixed(0))
     with running(worker):
         until(lambda: queue.counts().failed == 1, "the job is left")
     failure = "a on_failure ZeroDivisionError"
-    assert told == ["a before", failure, "a before", failure, "a on_failed ZeroDivisionError: division by zero"]
+    assert calls == ["a before", failure, "a before", failure, "a on_failed ZeroDivisionError: division by zero"]
 
 
 def test_an_on_failure_hook_rewrites_the_job(client: duly.Client, queue: duly.Queue) -> None:
@@ -221,8 +221,8 @@ def test_what_the_engine_tells_of_a_job_has_the_same_fields(
     pushed = queue.push("secret", name="long", timeout=0.1, max_retries=0)
     with caplog.at_level(logging.WARNING, "duly.worker"), running(worker):
         until(lambda: empty(queue), "it runs on")
-    (told,) = [record.__dict__ for record in caplog.records if "is interrupted" in record.message]
-    assert (told["queue"], told["id"], told["job_name"], told["attempt"]) == ("q", pushed, "long", 1)
+    (calls,) = [record.__dict__ for record in caplog.records if "is interrupted" in record.message]
+    assert (calls["queue"], calls["id"], calls["job_name"], calls["attempt"]) == ("q", pushed, "long", 1)
 
 
 def test_log_records_have_fields_and_never_the_data(
@@ -236,11 +236,11 @@ def test_log_records_have_fields_and_never_the_data(
         fails = queue.push("secret", name="fails", max_retries=1, retry=duly.RetryPolicy.fixed(0))
         with running(worker):
             until(lambda: empty(queue), "jobs are left")
-    told = [
+    calls = [
         (record.levelname, record.__dict__["id"], record.__dict__["job_name"], record.__dict__["attempt"])
         for record in caplog.records
     ]
-    assert told == [
+    assert calls == [
         ("DEBUG", works, "works", 1),
         ("WARNING", fails, "fails", 1),
         ("ERROR", fails, "fails", 2),

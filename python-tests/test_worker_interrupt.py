@@ -34,7 +34,7 @@ def test_a_thread_whose_timeout_is_over_is_interrupted(client: duly.Client, queu
     queue.push(2, name="next")
     with running(worker) as reports:
         until(lambda: ended == ["JobInterrupted", "next"], "not interrupted")
-        until(lambda: empty(queue), "not told")
+        until(lambda: empty(queue), "not reported")
     assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
     assert (reports[0].acked, reports[0].failed) == (1, 1)
 
@@ -60,7 +60,7 @@ def test_a_coroutine_whose_timeout_is_over_is_cancelled(client: duly.Client, que
     queue.push(2, name="next")
     with running(worker) as reports:
         until(lambda: ended == ["cancelled", "next"], "not cancelled")
-        until(lambda: empty(queue), "not told")
+        until(lambda: empty(queue), "not reported")
     assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
     assert (reports[0].acked, reports[0].failed) == (1, 1)
 
@@ -177,9 +177,9 @@ def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
     code = """
     import logging, sys, time
     worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], grace=600)
-    tell = logging.StreamHandler(sys.stdout)
-    tell.addFilter(lambda record: record.getMessage().startswith("the worker stops"))
-    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[tell])
+    output = logging.StreamHandler(sys.stdout)
+    output.addFilter(lambda record: record.getMessage().startswith("the worker stops"))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[output])
     @worker.on(None)
     def spin(job):
         print("running", flush=True)

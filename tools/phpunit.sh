@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PHP's tests, the files side by side, because most of them wait: tools/phpunit.sh [phpunit's options]
-# Each file is a process with a server of its own. What it says is told whole, when it ends.
+# Each file is a process with a server of its own. What it says is printed whole, when it ends.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 

@@ -2,7 +2,7 @@
 # What takes long, is random or asks the network, and therefore is no part of tools/test.sh: tools/soak.sh [beginning of a step's
 # name], such as "mutants". Ends with "N passed, N failed".
 #
-# The random numbers are new in each run. The seed is told, and a run of it is repeated with DULY_SEED=<seed>.
+# The random numbers are new in each run. The seed is printed, and a run of it is repeated with DULY_SEED=<seed>.
 # DULY_SOAK_TIMES makes every part so many times longer.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit

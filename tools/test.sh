@@ -34,7 +34,7 @@ static() {
     check 'words: typos' typos
 }
 
-# What needs no server is told of one that is not there.
+# What needs no server gets the address of one that is not there.
 units() {
     tests 'rust: units without a server' env DULY_TEST_SERVER=/no/server \
         cargo test "${shape[@]}" --lib -- --skip model:: --skip connection::tests:: --skip embedded::tests::

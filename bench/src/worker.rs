@@ -20,7 +20,7 @@ struct Data {
     t: u64,
 }
 
-/// How often an idle worker tells that it is there.
+/// How often an idle worker reports that it is there.
 const A_BEAT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]

@@ -24,9 +24,9 @@ if #dead > 0 then
 end
 --- include: unheard_line
 -- Reported once, to one worker, which logs it.
-local reported = tonumber(redis.call('HGET', meta, 'trimmed_told') or 0)
+local reported = tonumber(redis.call('HGET', meta, 'trimmed_reported') or 0)
 if life_ms > 0 and trimmed ~= reported then
-  redis.call('HSET', meta, 'trimmed_told', string.format('%.0f', trimmed))
+  redis.call('HSET', meta, 'trimmed_reported', string.format('%.0f', trimmed))
   reported = math.max(0, trimmed - reported)
 else
   reported = 0

@@ -44,7 +44,7 @@ for i = first_item, #ARGV, 4 do
         line = 'replaced ' .. holder
         local state, replaced = remove(holder, true)
         if state == 'reserved' then freed = true end
-        -- Who waits for a job of this very id waits for the new one now.
+        -- Whoever waits for a job of this very id waits for the new one now.
         if holder ~= id and keeps_result(replaced) then awaited[#awaited + 1] = '\nawaited ' .. holder end
         holder = holder_of(id, key)
       end

@@ -142,7 +142,7 @@ if want > 0 and not paused then
         if some_stale and not number then
           --- include: stale_run
         end
-        -- One more than asked for tells whether jobs are left behind.
+        -- One more than asked for shows whether jobs are left behind.
         local entries = number and named.first(number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
         local length = #entries
         if length == 0 then break end

@@ -84,7 +84,7 @@ impl State {
             ("parked", meta.parked),
             ("unheard_last", meta.unheard_last),
             ("heard_to", meta.heard_to),
-            ("trimmed_told", meta.trimmed_told),
+            ("trimmed_reported", meta.trimmed_reported),
             ("stale_entries", (stale_total > 0).then_some(stale_total as u64)),
         ];
         let fields = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())));

@@ -107,7 +107,7 @@ pub(super) struct Meta {
     pub(super) heard_to: Option<u64>,
     pub(super) unheard: BTreeMap<u64, String>,
     /// How many trimmed jobs workers were told of.
-    pub(super) trimmed_told: Option<u64>,
+    pub(super) trimmed_reported: Option<u64>,
 }
 
 /// A client's remembered calls: slot -> number and answer.

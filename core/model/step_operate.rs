@@ -20,10 +20,10 @@ impl State {
         let now = self.clock;
         self.workers.retain(|_, (until, _)| *until > now);
         let trimmed = self.stats.get("trimmed").copied().unwrap_or(0);
-        let reported = self.meta.trimmed_told.unwrap_or(0);
+        let reported = self.meta.trimmed_reported.unwrap_or(0);
         let is_news = life_ms > 0 && trimmed != reported;
         if is_news {
-            self.meta.trimmed_told = Some(trimmed);
+            self.meta.trimmed_reported = Some(trimmed);
         }
         let free = self.unheard.values().filter(|&&at| at <= now).count();
         let unheard = (free + self.meta.unheard.len()) as u64;

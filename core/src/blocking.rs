@@ -196,7 +196,7 @@ impl Queue {
         }
     }
 
-    /// One batch of a long push: adds what became of it to the summary, whose count an error tells.
+    /// One batch of a long push: adds what became of it to the summary, whose count is in the error.
     #[doc(hidden)] // for the skins
     pub fn push_some<I: Interrupt>(
         &self,

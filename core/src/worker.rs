@@ -11,9 +11,9 @@
 //! | `executor.rs` | runs one handler at a time |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
-//! | `beat.rs` | tells the queues that the worker is alive |
+//! | `beat.rs` | reports to the queues that the worker is alive |
 //! | `timer.rs` | ends what takes too long |
-//! | `event.rs` | what the engine tells its owner |
+//! | `event.rs` | events: what the engine reports to its owner |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
 mod appetite;
@@ -57,7 +57,7 @@ const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Shorter leases could not be renewed in time.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
-/// What a worker of any language is told.
+/// The settings of a worker of any language.
 #[non_exhaustive]
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {

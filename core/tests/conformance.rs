@@ -435,8 +435,8 @@ impl Run {
             }
             .map_or(Value::Null, |found| found_view(&found)),
             Verb::Progress { job, fraction, text } => {
-                let told = self.job(&job)?.progress(fraction, &text.unwrap_or_default()).await;
-                told.map(|()| Value::Null)?
+                let noted = self.job(&job)?.progress(fraction, &text.unwrap_or_default()).await;
+                noted.map(|()| Value::Null)?
             }
             Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
             Verb::WaitResult { id, timeout } => {

@@ -123,7 +123,7 @@ fn try_json(function: &str, arguments: Vec<&dyn IntoZvalDyn>) -> Result<Result<Z
 fn is_thrown_here(thrown: &mut ZendObject) -> Result<bool, Fault> {
     const IGNORE_ARGS: i64 = 2;
     let frames = |trace: &Zval| trace.array().map_or(0, ZendHashTable::len);
-    // Where an administrator has disabled it, nobody can tell.
+    // Where an administrator has disabled it, nobody can know.
     let Ok(here) = call::function("debug_backtrace", vec![&IGNORE_ARGS]) else { return Ok(true) };
     let there = call::method(thrown, "getTrace", Vec::new())?;
     Ok(there.is_some_and(|there| frames(&there) == frames(&here) + 1))

@@ -199,7 +199,7 @@ macro_rules! looked_at {
                     self.view().at.map(duly::Millis::as_seconds)
                 }
 
-                /// How far its run has come, if it is reserved and its handler told.
+                /// How far its run has come, if it is reserved and its handler noted it.
             #[php(getter)]
             pub fn progress(&self) -> Option<Progress> {
                 self.view().progress.clone().map(Progress::from)

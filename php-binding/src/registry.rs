@@ -27,7 +27,7 @@ record! {
         concurrency: i64,
         /// When it started.
         started_at: f64,
-        /// What it runs of this queue, at most 20 jobs; as it was when it last told, up to 10 s ago.
+        /// What it runs of this queue, at most 20 jobs; as of its last report, up to 10 s ago.
         running: Vec<RunningJob>,
     }
 }

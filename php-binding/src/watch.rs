@@ -20,7 +20,7 @@ const SIGNAL: libc::c_int = libc::SIGURG;
 const AGAIN: Duration = Duration::from_millis(50);
 /// How soon the thread notices that its engine is gone.
 const LOOK_UP: Duration = Duration::from_secs(1);
-/// How long the end of an engine waits for what it told last; far more than that takes.
+/// How long the end of an engine waits for its last events; far more than that takes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
@@ -121,7 +121,7 @@ impl Watch {
                 if has_ended {
                     return;
                 }
-                // Between the wait and this look it may have told its last.
+                // Between the wait and this look the last event may have come.
                 has_ended = !matches!(engine.ended(Duration::ZERO, &mut Uninterrupted), Ok(None));
                 continue;
             };

@@ -38,7 +38,7 @@ struct Inner {
     executor: Executor,
     watch: Arc<Watch>,
     current: RefCell<Option<Current>>,
-    /// Jobs of which `events` told, and whose hooks have not run yet.
+    /// Jobs that `events` gave, and whose hooks have not run yet.
     failed: RefCell<Vec<Arc<FailedJob>>>,
 }
 
@@ -319,7 +319,7 @@ impl WorkerEngine {
         inner.watch.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
     }
 
-    /// The hooks of this failed job, of which `events` told, were called.
+    /// The hooks of this failed job, which `events` gave, were called.
     pub fn heard(&self, job: &Job) {
         let Some(inner) = self.inner() else { return };
         let mut failed = inner.failed.borrow_mut();
@@ -328,7 +328,7 @@ impl WorkerEngine {
         }
     }
 
-    /// To be asked just before the hooks of a failed job of which `events` told: false if another worker calls them.
+    /// To be asked just before the hooks of a failed job that `events` gave: false if another worker calls them.
     pub fn may_call_hooks(&self, job: &Job) -> bool {
         let Some(inner) = self.inner() else { return false };
         inner.failed.borrow().iter().any(|failed| is_of(failed, job) && inner.engine.may_call_hooks(failed))
@@ -346,7 +346,7 @@ impl WorkerEngine {
         self.inner().is_none_or(|inner| inner.engine.is_stopping())
     }
 
-    /// Waits until the engine has told the server all that it had to tell; false when it has not within the wait.
+    /// Waits until the engine has sent all that it had to send; false when it has not within the wait.
     #[php(optional = wait)]
     pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
         let Some(inner) = self.inner() else { return Ok(true) };

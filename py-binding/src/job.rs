@@ -18,7 +18,7 @@ use crate::worker::InRun;
 pub(crate) enum Held {
     Blocking(blocking::Job),
     Async(Box<duly::Job>),
-    /// A worker runs it: what its verbs say is noted, and told when the handler has ended.
+    /// A worker runs it: what its verbs say is noted, and sent when the handler has ended.
     InRun(InRun),
 }
 

@@ -1,12 +1,12 @@
--- Keeps the results of acked jobs: (place among the acks, for how many ms, result) each; the place is 0 where the job is no ack but
+-- Keeps the results of acked jobs: (index among the acks, for how many ms, result) each; the index is 0 where the job is no ack but
 -- fails for good, and only those who wait for its result are to be woken. Who lost the lease leaves none. `done` is a list so that
 -- waiters can block on it; they leave its element where it is, and it ends by itself: who comes later finds the result. Where it is
 -- not kept because the server has no memory, an empty one says so, which takes less than the job that goes.
 for i = 1, result_count do
   local at = next_item + 3 * i - 3
-  local place = tonumber(ARGV[at])
-  if flags[place] == '1' then
-    if is_full then flags[place] = '2' end
+  local index = tonumber(ARGV[at])
+  if flags[index] == '1' then
+    if is_full then flags[index] = '2' end
     redis.call('SET', result(i, result_count), is_full and '' or ARGV[at + 2], 'PX', ARGV[at + 1])
     -- A hint, as every wake-up: it must not fail the ack.
     local hint = done(i, result_count)

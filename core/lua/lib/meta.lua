@@ -1,6 +1,6 @@
 -- What the queue says of itself, and whether this call must not go on (`refused`). A format newer than ours refuses every
 -- call that could write. The caller passes the lists of the priority levels that it knows to be in use; if there are
--- others, it is told them and calls again.
+-- others, the reply names them and it calls again.
 local FORMAT = '1'
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943

@@ -17,7 +17,7 @@ if last_call then
 end
 
 -- The last thing that a script does, also when it found nothing to do: a late copy would perhaps find something, after its
--- client was told that there was nothing. Only an empty `reserve` is not kept, unless the client asks for it (`call_renew`): it
+-- client had the answer that there was nothing. Only an empty `reserve` is not kept, unless the client asks for it (`call_renew`): it
 -- does when it sends a call again, and behind a call that it gave up. Such calls of other slots it names, ` <slot>:<number>`
 -- each: who goes on must not be overtaken by them. A later call may have come through that slot; it stays as it is.
 local function answer(text)

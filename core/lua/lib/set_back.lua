@@ -1,8 +1,8 @@
--- A clock that was set back would let leases last as much longer. The last token tells, as tokens follow the clock: leases end
+-- A clock that was set back would let leases last as much longer. The last token shows it, as tokens follow the clock: leases end
 -- as much earlier then, once, and before another end is written. `last_token`: what `meta` has. There `set_back` says how many µs
 -- the clock was behind that token when somebody looked, to the second, so that a further step back is seen; `set_back_token` is the
 -- token of then. A call does 10,000 leases; where there are more, `set_back_rest` says `<ms earlier>;<first end that is left>`, and
--- the caller is told to call again (`again`) before anything else happens: what is ahead of that end is done, what is not is not.
+-- the reply asks for another call (`again`) before anything else happens: what is ahead of that end is done, what is not is not.
 local ahead = tonumber(last_token or 0) - now_us
 if ahead > 0 then
   local noted = redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest')

@@ -83,7 +83,7 @@ impl Partitions {
         }
     }
 
-    /// One batch of a long push: adds what became of it to the summary, whose count an error tells.
+    /// One batch of a long push: adds what became of it to the summary, whose count is in the error.
     #[doc(hidden)] // for the skins
     pub fn push_some<I: Interrupt>(
         &self,

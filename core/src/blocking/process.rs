@@ -97,7 +97,7 @@ impl StopOnSignal {
     }
 }
 
-/// Ends a process whose handler cannot be interrupted: tells the server what is known, and gives back what was fetched.
+/// Ends a process whose handler cannot be interrupted: reports what is known, and gives back what was fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
     let jobs: Vec<String> = engine.overdue().iter().map(|job| format!(" {job};")).collect();
     engine.stop();

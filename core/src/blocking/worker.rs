@@ -83,7 +83,7 @@ impl Engine {
         self.engine.stop();
     }
 
-    /// Is it told to stop?
+    /// Was it asked to stop?
     pub fn is_stopping(&self) -> bool {
         self.engine.is_stopping()
     }
@@ -99,7 +99,7 @@ impl Engine {
     /// The next event; none within the wait, or when the engine has ended.
     pub fn event<I: Interrupt>(&self, wait: Duration, interrupt: &mut I) -> Result<Option<WorkerEvent>, I::Error> {
         let event = sliced(wait, interrupt, |slice| {
-            // Asked first: what was told before the end must not be missed.
+            // Asked first: what happened before the end must not be missed.
             let over = self.engine.is_over();
             match self.engine.event_within(if over { Duration::ZERO } else { slice }) {
                 None if over => Some(None),
@@ -119,7 +119,7 @@ impl Engine {
         self.engine.heard(failed);
     }
 
-    /// A job of which [`WorkerEvent::Failed`] told, with the verbs of a thread.
+    /// A job that [`WorkerEvent::Failed`] reported, with the verbs of a thread.
     pub fn failed_job(&self, failed: &FailedJob) -> Option<Job> {
         let queue = self.queues.iter().find(|queue| queue.name() == failed.job.queue().name())?;
         Some(Job { job: Arc::clone(&failed.job), queue: queue.clone() })

@@ -152,10 +152,10 @@ impl Dialer {
             .await
             .map_err(|error| Trouble { may_have_run: false, ..classify::broken_link(error, address) })?;
         let ended = Arc::new(AtomicBool::new(false));
-        let tell_end = Arc::clone(&ended);
+        let has_ended = Arc::clone(&ended);
         let driver = tokio::spawn(async move {
             driver.await;
-            tell_end.store(true, Ordering::Release);
+            has_ended.store(true, Ordering::Release);
         })
         .abort_handle();
         let link = Link {
@@ -302,7 +302,7 @@ impl Link {
     }
 
     /// Sends a command whose answer nobody waits for, if there is room to send it at once.
-    pub(super) async fn try_tell(&self, mut cmd: Cmd) -> bool {
+    pub(super) async fn try_send_only(&self, mut cmd: Cmd) -> bool {
         cmd.set_no_response(true);
         let mut connection = self.connection.clone();
         let mut sending = pin!(connection.send_packed_command(&cmd));
@@ -310,7 +310,7 @@ impl Link {
     }
 
     /// The same, when there is room. False when the connection is broken.
-    pub(super) async fn tell(&self, mut cmd: Cmd) -> bool {
+    pub(super) async fn send_only(&self, mut cmd: Cmd) -> bool {
         cmd.set_no_response(true);
         self.connection.clone().send_packed_command(&cmd).await.is_ok()
     }

@@ -128,7 +128,7 @@ impl Shared {
             tried += u32::from(!redirected);
             let pause = if redirected && redirects <= QUICK_REDIRECTS { Duration::ZERO } else { backoff.next() };
             if Instant::now() + pause >= deadline || tried >= attempts {
-                // The last attempt may have been cut short by the deadline itself: what the server said before tells more.
+                // The last attempt may have been cut short by the deadline itself: what the server said before says more.
                 if trouble.error.kind() == ErrorKind::Unreachable
                     && Instant::now() >= deadline
                     && let Some(error) = server_said

@@ -28,7 +28,7 @@ pub(super) struct Sentinels {
     known: KnownServers,
     asking: SingleFlight,
     watch: Mutex<Option<AbortHandle>>,
-    /// Counts what was told of other primaries.
+    /// Counts the announcements of other primaries.
     news: AtomicU64,
     pub(super) breaker: Arc<Breaker>,
 }
@@ -93,7 +93,7 @@ impl Sentinels {
     pub(super) fn follow(&self, at: usize, primary: &Address, is_news: bool) {
         if is_news {
             self.first.store(at, Ordering::Relaxed);
-            // Who asks just now may be told what was so before.
+            // The answer to a question asked just now may be of before.
             let _unchanged = self.primary.read().unwrap_or_else(PoisonError::into_inner);
             self.news.fetch_add(1, Ordering::Release);
         }

@@ -1,7 +1,7 @@
 //! Learns from the sentinels that another server has become the primary, as go-redis does.
 //!
 //! A planned failover leaves the old primary writable until a sentinel demotes it, some ten seconds or more, and what is
-//! written there meanwhile is forgotten with its demotion. No reply of that server would tell.
+//! written there meanwhile is forgotten with its demotion. No reply of that server would show it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::link::Dialer;
 use super::sentinel::Sentinels;
 use super::stream;
 
-/// When a sentinel names another primary: the one that leads the failover while it still tells the other replicas, the others
+/// When a sentinel names another primary: the one that leads the failover while it still changes the other replicas, the others
 /// when they learn of its end.
 const CHANNELS: [&str; 2] = ["+failover-state-reconf-slaves", "+switch-master"];
 /// A sentinel that has said nothing for so long is asked whether it is there.

@@ -21,7 +21,7 @@ pub(super) struct Server {
     dialing: SingleFlight,
     spare_links: Spares<Link>,
     idle_lines: Spares<WakeLine>,
-    /// Tells those who wait here that perhaps nobody wakes them here any more.
+    /// Wakes those that wait here: perhaps nobody else does any more.
     pub(super) left: Arc<Notify>,
 }
 

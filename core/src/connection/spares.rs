@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// So many are kept however long nobody needs them.
 const ALWAYS: usize = 4;
-/// Those beyond go when nobody has needed them for so long. Who waits again and again comes back within a second or so.
+/// Those beyond go when nobody has needed them for so long. A waiter that waits again and again comes back within a second or so.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 /// How often it is looked for such.
 const SWEEP: Duration = Duration::from_secs(1);

@@ -121,7 +121,7 @@ impl KnownServers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Forgets the others, and tells who still waits there.
+    /// Forgets the others, and wakes those that still wait there.
     pub(super) fn retain(&self, keep: impl Fn(&Server) -> bool) {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|_, server| {

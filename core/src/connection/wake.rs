@@ -167,19 +167,19 @@ async fn wait_at(
     Ok(index.map_or(Woken::No, Woken::Yes))
 }
 
-/// Tells the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a
+/// Asks the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a
 /// hurry, for a job has just come due. What the server then says on the line is read before the line is used again.
 async fn call_back(server: &Arc<Server>, line: WakeLine) {
     let (Some(id), Some(shared)) = (line.client_id, server.open_link()) else { return };
     let mut cmd = redis::cmd("CLIENT");
     cmd.arg("UNBLOCK").arg(id);
-    if shared.try_tell(cmd.clone()).await {
+    if shared.try_send_only(cmd.clone()).await {
         return server.keep_line(line);
     }
     // Many calls are on their way to the link: behind the caller's back, as soon as there is room.
     let server = Arc::clone(server);
     tokio::spawn(async move {
-        if tokio::time::timeout(CALLED_BACK, shared.tell(cmd)).await.is_ok_and(|is_sent| is_sent) {
+        if tokio::time::timeout(CALLED_BACK, shared.send_only(cmd)).await.is_ok_and(|is_sent| is_sent) {
             server.keep_line(line);
         }
     });

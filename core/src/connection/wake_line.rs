@@ -170,7 +170,7 @@ impl WakeLine {
         let Some(element) = Element::of(&value) else {
             return matches!(value, Value::Nil).then_some((self, None));
         };
-        // Who takes gets what is in the reply; what was only seen is ours if it was the same list.
+        // What was taken is in the reply; what was only seen is ours if it was the same list.
         let index = waited.index_of(&element).filter(|_| is_same || element.list.is_some());
         if index.is_none()
             && let Some(bytes) = element.give_back()
@@ -181,7 +181,7 @@ impl WakeLine {
         Some((self, index))
     }
 
-    /// Waits for the element and gives its place; none when the server ended the wait. A future dropped half-way leaves a line
+    /// Waits for the element and gives its index; none when the server ended the wait. A future dropped half-way leaves a line
     /// that still [owes](WakeLine::owes) the reply: what was read stays with it.
     pub(super) async fn wait(&mut self, waited: Waited<'_>, until: Instant) -> Result<Option<usize>, Trouble> {
         // Whole seconds, for servers before 6.0. This timeout only clears up after a client that vanished.

@@ -73,7 +73,7 @@ fn major_version(said: &str) -> Option<u32> {
     said.split(" v=").nth(1)?.split('.').next()?.parse().ok()
 }
 
-/// The server on a socket that only this user can reach, keeping what it was told within a second.
+/// The server on a socket that only this user can reach, keeping what was written within a second.
 pub(super) fn command(program: &Path, folder: &Folder, socket: &Path) -> Result<Command, Error> {
     let log = folder.open_log().and_then(|log| Ok((log.try_clone()?, log)));
     let (out, err) = log.map_err(|e| failed(format!("could not write {}", folder.log().display()), e))?;

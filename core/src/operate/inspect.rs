@@ -239,7 +239,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Read-only scripts get the lists of all levels: they change nothing and so are not told which there are.
+    /// Read-only scripts get the lists of all levels: they change nothing, so no reply names the levels in use.
     pub(crate) async fn run_all_levels<D: crate::script::Declared>(
         &self,
         operation: &'static str,

@@ -7,7 +7,7 @@ use crate::script::{Alive, Beat, BeatReply, alive};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
-/// The most runs that a worker tells of.
+/// The most runs that a worker reports.
 pub(crate) const MOST_RUNNING: usize = 20;
 
 /// A worker that is alive. All times are of its host's clock.
@@ -63,7 +63,7 @@ impl Queue {
         Ok(workers.into_iter().map(read).collect())
     }
 
-    /// Tells that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
+    /// Reports that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
     pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
         let info = serde_json::to_string(worker).unwrap_or_default();
         self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ())

@@ -15,7 +15,7 @@ use crate::value::error::{Error, ErrorKind};
 
 /// The most calls that go as one: what a script takes.
 const MOST: usize = crate::queue::MAX_BATCH;
-/// Who waits this long for a call that another caller makes goes without it: that caller may hold its future without
+/// A caller that waits this long for a call that another one makes goes without it: that caller may hold its future without
 /// polling it, as `select!` lets it, and come back to it only when we are done.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -174,7 +174,7 @@ where
                 drop(gathered);
                 runtime.spawn(Arc::clone(self.combiner).send_gathered(self.send.clone()));
             }
-            // Who waits goes with the next call.
+            // Those that wait go with the next call.
             Err(_) if gathered.under_way == UnderWay::ByCaller(self.number) => gathered.under_way = UnderWay::None,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Progress: how far a run has come, told by its handler and shown to whoever looks at the job.
+//! Progress: how far a run has come, noted by its handler and shown to whoever looks at the job.
 
 use crate::format::envelope::cut;
 use crate::queue::Queue;

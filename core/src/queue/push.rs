@@ -80,7 +80,7 @@ impl Queue {
             let queue = queue.clone();
             async move { Ok(queue.push_prepared(&jobs).await) }
         };
-        // Who waits for a disk must not hold up who does not.
+        // Pushes that wait for a disk must not hold up those that do not.
         let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
         let company = if plain { &self.shared.pushes } else { &self.shared.durable_pushes };
         match company.call(prepared, send).await?? {

@@ -253,7 +253,7 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
             return Ok(());
         }
     }
-    let (tell_enough, enough) = watch::channel(false);
+    let (has_enough, enough) = watch::channel(false);
     let mut waits: Vec<Option<Wait<'_>>> = Vec::with_capacity(turns.len());
     for at in 0..queues.len() {
         let (queues, enough) = (&queues[at..=at], &enough);
@@ -264,7 +264,7 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     let mut ended = Vec::new();
     poll_fn(|context| poll_each(&mut waits, context, &mut ended)).await;
     // The others end here and now, and keep their connections.
-    tell_enough.send_replace(true);
+    has_enough.send_replace(true);
     poll_fn(|context| {
         let _ = poll_each(&mut waits, context, &mut ended);
         Poll::Ready(())

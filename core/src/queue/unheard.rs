@@ -6,7 +6,7 @@ use crate::queue::reserve::{MAX_RESERVE_BYTES, decode};
 use crate::script::{GrantedJob, Hear, HearReply};
 use crate::value::error::Error;
 
-/// How long such a job is one worker's to tell of. Renewed with each beat, which is every eleven seconds at the latest.
+/// How long one worker has to report such a job. Renewed with each beat, which is every eleven seconds at the latest.
 const CLAIM_MS: u64 = 30_000;
 /// A token that no lease has.
 const NO_LEASE: u64 = 0;

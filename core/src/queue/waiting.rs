@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::process::host;
 use crate::value::time::LONGEST_WAIT;
 
-/// Every waiter looks again after this long at the latest, whatever it was told, and up to `SPREAD` earlier, so that
+/// Every waiter looks again after this long at the latest, whatever the reply said, and up to `SPREAD` earlier, so that
 /// waiters do not look all at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(1200);
 const SPREAD: Duration = Duration::from_millis(400);
@@ -23,7 +23,7 @@ pub(crate) struct Waiting {
 }
 
 /// How far a waiter relies on another one's promise to come back for the next job. A promise outlives its process, and
-/// nobody tells: so whoever relies on it looks shortly after its moment, but each time leaves more rest between two such
+/// nobody says so: whoever relies on it looks shortly after its moment, but each time leaves more rest between two such
 /// looks, so that many idle waiters beside a lively queue cost little.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Trust {

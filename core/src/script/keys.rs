@@ -15,7 +15,7 @@ pub(crate) fn permissions_key(prefix: &str) -> String {
 pub(crate) const LEVELS: u8 = 10;
 
 /// A set of priority levels. A caller passes the ready lists of the levels that it knows to be in use, nearly always one, so
-/// that a call need not carry ten keys; the script tells it when there are more.
+/// that a call need not carry ten keys; the reply says so when there are more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Levels(u16);
 

@@ -23,7 +23,7 @@ script! {
 }
 
 script! {
-    /// Who is alive.
+    /// The workers that are alive.
     Alive = "workers",
     keys: [Meta, Workers, WorkerInfos],
     arguments: {}
@@ -39,12 +39,12 @@ pub(crate) fn alive(reply: Value) -> Result<Vec<(String, Vec<u8>)>, Error> {
     Ok(workers)
 }
 
-/// What a worker is told when it says that it is alive.
+/// The answer to a report that a worker is alive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BeatReply {
     /// How many jobs entered `failed` that no hook has heard of, and no worker has taken up.
     pub(crate) unheard: u64,
-    /// How many failed jobs were trimmed since a worker was told.
+    /// How many failed jobs were trimmed since the last report to a worker.
     pub(crate) trimmed: u64,
 }
 
@@ -59,7 +59,7 @@ impl BeatReply {
 /// Jobs that failed while no hook was there to be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HearReply {
-    /// Until then they are this worker's to tell of.
+    /// Until then this worker has to report them.
     pub(crate) claimed_until: u64,
     /// How many more there are.
     pub(crate) more: u64,

@@ -1,7 +1,7 @@
 //! How many bytes of jobs a worker asks for in one call, and how many of outcomes it sends in one. Pure: nothing here reads a clock.
 //!
 //! The leases of a reply count from the moment at which the server sends it. Over a slow line the largest reply would bring jobs
-//! whose leases are nearly over, and hold up the renewals behind it. So would the largest call that tells outcomes. Where one job
+//! whose leases are nearly over, and hold up the renewals behind it. So would the largest call that sends outcomes. Where one job
 //! alone takes so long, the leases that are asked for next are longer by as much.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Tells each queue that this worker is alive, and what it runs; and hears of jobs that failed while no hook was called.
+//! Reports to each queue that this worker is alive, and what it runs; and hears of jobs that failed while no hook was called.
 //!
-//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is told by the
+//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is reported by the
 //! loop. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
 
 use std::convert::Infallible;
@@ -24,14 +24,14 @@ use crate::value::time::whole_ms;
 /// As often as others look for dead workers, which is as long as a lease, but no busier and no lazier than this.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
-/// Who has missed so many is dead.
+/// A worker that has missed so many is dead.
 const PERIODS_OF_LIFE: u32 = 3;
 /// How long a worker that stops tries to say so, and before that waits for hooks. If it cannot, it is taken for dead a little later.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) struct Presence {
     queues: Vec<Queue>,
-    /// The same with the user's client, for the jobs of which is told.
+    /// The same with the user's client, for the jobs in events.
     queues_of_jobs: Vec<Queue>,
     every: Duration,
     worker: WorkerInfo,
@@ -77,7 +77,7 @@ impl Presence {
             if Instant::now() >= next {
                 let running = desk.running(lane, MOST_RUNNING, host::now());
                 let info = WorkerInfo { running, ..self.worker.clone() };
-                // An outage is told by the fetch loop, and the next beat comes by itself.
+                // An outage is reported by the fetch loop, and the next beat comes by itself.
                 let reply = tokio::select! {
                     reply = self.queues[lane].beat(&info, life_ms) => reply,
                     () = &mut over => break,

@@ -1,4 +1,4 @@
-//! What the fetch loop and the executors share: jobs that wait for a handler, jobs that run, and outcomes to be told.
+//! What the fetch loop and the executors share: jobs that wait for a handler, jobs that run, and outcomes to be sent.
 //!
 //! One lock, held for some dozen nanoseconds at a time; nothing waits under it.
 //!
@@ -12,7 +12,7 @@
 //! | `silence.rs` | queues that get no answer, and hold up no other |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
-//! | `events.rs` | what is told of it all |
+//! | `events.rs` | the events of it all |
 
 mod calls;
 mod ending;
@@ -54,7 +54,7 @@ pub(super) struct Desk {
     for_timer: Notify,
     /// One a queue: wakes who renews its leases, because one of them may be over.
     for_renewal: Vec<Notify>,
-    /// One a queue: wakes who tells it that this worker is alive.
+    /// One a queue: wakes the loop that reports that this worker is alive.
     news: Vec<Notify>,
     lease: Duration,
     job_there: Condvar,
@@ -103,7 +103,7 @@ struct State {
     waiting_threads: usize,
     waiting_tasks: usize,
     events: VecDeque<(Instant, WorkerEvent)>,
-    /// Jobs that failed unheard, and are this worker's to tell of.
+    /// Jobs that failed unheard, and that this worker is to report.
     claimed: Vec<Claimed>,
     /// How many of the loop's calls and waits get no answer, and since when one does not.
     in_trouble: usize,

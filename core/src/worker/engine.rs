@@ -1,4 +1,4 @@
-//! The engine of a worker: fetches jobs, renews their leases, and tells the server what became of them, on a native thread of
+//! The engine of a worker: fetches jobs, renews their leases, and reports to the server what became of them, on a native thread of
 //! its own, whatever the handlers do. Languages only run handlers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -107,7 +107,7 @@ impl Engine {
         self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
     }
 
-    /// Is it told to stop?
+    /// Was it asked to stop?
     pub fn is_stopping(&self) -> bool {
         self.desk.is_stopping()
     }
@@ -169,13 +169,13 @@ impl Engine {
         self.desk.event().await
     }
 
-    /// Are the hooks of a job of which [`WorkerEvent::Failed`] told still to be called here? To be asked just before that. An engine
+    /// Are the hooks of a job that [`WorkerEvent::Failed`] reported still to be called here? To be asked just before that. An engine
     /// that ends gives back the jobs whose hooks nobody has begun to call: then other workers call them.
     pub fn may_call_hooks(&self, failed: &FailedJob) -> bool {
         self.desk.begins_hooks(failed)
     }
 
-    /// The hooks have run for a job of which [`WorkerEvent::Failed`] told: nobody else hears of it any more.
+    /// The hooks have run for a job that [`WorkerEvent::Failed`] reported: nobody else hears of it any more.
     pub fn heard(&self, failed: &FailedJob) {
         self.desk.heard(failed);
     }

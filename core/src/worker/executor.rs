@@ -115,7 +115,7 @@ impl Executor {
         }
     }
 
-    /// Notes how the run ended, with its hooks called, without I/O: the engine tells the server with its next call, at once when it is idle.
+    /// Notes how the run ended, with its hooks called, without I/O: the engine sends it with its next call, at once when it is idle.
     ///
     /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted.
     ///
@@ -126,7 +126,7 @@ impl Executor {
     }
 
     /// The same where no hook was called, because the handler said so itself or its language gave up: if the job fails for good,
-    /// [`WorkerEvent::Failed`](super::WorkerEvent::Failed) tells some worker of the queue.
+    /// [`WorkerEvent::Failed`](super::WorkerEvent::Failed) is then an event of some worker of the queue.
     pub fn finish_unheard(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.desk.finish(run, ended, false)
     }

@@ -17,7 +17,7 @@ use crate::queue::{Client, Queue, ReserveCall, Selection, Trust, weighted_order}
 use crate::script::{self, ReserveReply, ReserveStatus};
 use crate::value::error::{Error, ErrorKind};
 
-/// Every waiter looks again after this long at the latest, whatever it was told, because wake-ups are hints that can get
+/// Every waiter looks again after this long at the latest, whatever the reply said, because wake-ups are hints that can get
 /// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.
 const LOOK_AGAIN: Duration = Duration::from_millis(3200);
 const SPREAD: Duration = Duration::from_millis(600);
@@ -27,7 +27,7 @@ const LOOK_OF_EACH: Duration = Duration::from_millis(120);
 /// A queue that gave fewer jobs than asked is looked at again this much later: to learn when its next job is due, but in
 /// the same call as the first outcome if that comes as soon.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// How long the last outcomes are tried to be told after the last run has ended, or the grace.
+/// For how long the last outcomes are sent again after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often a call under way looks whether it has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
@@ -134,7 +134,7 @@ impl Fetcher {
     pub(super) async fn run(mut self) -> Result<(), Error> {
         let ended = self.work().await;
         if ended.is_err() {
-            // What runs may still end, and nobody can be told.
+            // What runs may still end, and the server cannot be reached.
             self.desk.stop(Duration::ZERO);
         }
         ended
@@ -321,11 +321,11 @@ impl Fetcher {
         let flags = script::flags(&reply.settled, batch.outcomes.len())
             .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
         self.desk.answered(lane.queue.name(), &batch, &flags);
-        for place in script::not_kept(&reply.settled) {
-            self.desk.not_kept(lane.queue.name(), &batch, place);
+        for index in script::not_kept(&reply.settled) {
+            self.desk.not_kept(lane.queue.name(), &batch, index);
         }
         if batch.has_unheard {
-            self.desk.tell_news(index);
+            self.desk.note_news(index);
         }
         let granted = reply.jobs.len();
         if want > 0 {
@@ -359,7 +359,7 @@ impl Fetcher {
         Ok((index, granted))
     }
 
-    /// Who has no executor free does not come back in time: somebody else must.
+    /// A worker without a free executor does not come back in time: another must.
     fn give_up_promises(&mut self, want: Want) {
         for index in 0..self.lanes.len() {
             let lane = &self.lanes[index];

@@ -1,5 +1,5 @@
 //! What went well with a queue before. A wrong setting at the start of a worker is an outage for one that has worked: a password
-//! that is being changed, a certificate that was not renewed in time, a permission that was taken away by mistake. It is told,
+//! that is being changed, a certificate that was not renewed in time, a permission that was taken away by mistake. It is reported,
 //! and tried again.
 
 use std::sync::atomic::{AtomicBool, Ordering};

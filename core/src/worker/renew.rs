@@ -20,7 +20,7 @@ const HELD_UP: Duration = Duration::from_millis(500);
 /// With short leases earlier: after this part of a lease.
 const PART_OF_LEASE: u32 = 6;
 
-/// Never ends. Kept and lost leases are told to the desk, and outages too: while all handlers are busy, nobody else calls.
+/// Never ends. The desk hears of kept and lost leases, and of outages: while all handlers are busy, nobody else calls.
 pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration) -> Infallible {
     // Each queue by itself: one whose node is away must not hold up the others.
     let mut lanes = JoinSet::new();

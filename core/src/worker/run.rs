@@ -118,7 +118,7 @@ impl Worker {
         }
         let events = async {
             loop {
-                self.shared.tell(&engine, &engine.event().await);
+                self.shared.handle_event(&engine, &engine.event().await);
             }
         };
         // The stop may be a large future.
@@ -127,7 +127,7 @@ impl Worker {
             report = engine.ended() => {
                 executors.shutdown().await;
                 while let Some(event) = engine.event_within(Duration::ZERO) {
-                    self.shared.tell(&engine, &event);
+                    self.shared.handle_event(&engine, &event);
                 }
                 report
             }
@@ -138,10 +138,10 @@ impl Worker {
 }
 
 impl Shared {
-    fn tell(&self, engine: &Engine, event: &WorkerEvent) {
+    fn handle_event(&self, engine: &Engine, event: &WorkerEvent) {
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
             if !engine.may_call_hooks(failed) {
-                return; // another worker tells of it
+                return; // another worker reports it
             }
             self.hooks("on_failed", |middleware| middleware.on_failed(&failed.job, failed.error()));
             engine.heard(failed);

@@ -54,15 +54,15 @@ async fn a_worker_is_listed_until_it_stops() {
     assert!(!listed.host.is_empty() && listed.started_at.get() > 0);
     assert_eq!(until_alive(&other, 2).await.len(), 2);
 
-    // What runs is told with the next beat, and only to the queue that it is of.
-    let id = queue.push(NewJob::new(&"not told").unwrap().name("wait")).await.unwrap().id().to_owned();
+    // What runs is reported with the next beat, and only to the queue that it is of.
+    let id = queue.push(NewJob::new(&"not reported").unwrap().name("wait")).await.unwrap().id().to_owned();
     eventually("somebody runs it", async || {
         let workers = queue.workers().await.unwrap();
         workers.iter().flat_map(|worker| &worker.running).any(|run| run.id == id && run.name.as_deref() == Some("wait"))
     })
     .await;
     assert!(other.workers().await.unwrap().iter().all(|worker| worker.running.is_empty()));
-    assert!(!server.dump("jobs").concat().contains("not told"), "data in the registry");
+    assert!(!server.dump("jobs").concat().contains("not reported"), "data in the registry");
 
     for running in [first, second] {
         running.stop.send(()).unwrap();

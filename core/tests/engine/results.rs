@@ -209,7 +209,7 @@ async fn a_worker_names_a_job_whose_result_a_full_server_did_not_keep() {
     let client = client(&server);
     let queue = client.queue("q").unwrap();
     queue.push(NewJob::new(&1).unwrap().id("a").name("count").result_ttl(TTL)).await.unwrap();
-    let (events, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (events, mut reported) = tokio::sync::mpsc::unbounded_channel();
     let worker = Worker::builder(client)
         .queue("q", 1)
         .handler("count", move |_job: Job<u32>, _context| {
@@ -223,13 +223,13 @@ async fn a_worker_names_a_job_whose_result_a_full_server_did_not_keep() {
         .build()
         .unwrap();
     let not_kept = async move {
-        while let Some(text) = told.recv().await {
+        while let Some(text) = reported.recv().await {
             if text.contains("not kept") {
                 assert!(text.contains("job a (count") && text.contains("maxmemory"), "{text}");
                 return;
             }
         }
     };
-    let stop = async { tokio::time::timeout(Duration::from_secs(20), not_kept).await.expect("it is told") };
+    let stop = async { tokio::time::timeout(Duration::from_secs(20), not_kept).await.expect("it is reported") };
     assert_eq!(worker.run_until(stop).await.unwrap().acked, 1);
 }

@@ -114,7 +114,7 @@ async fn a_reserve_from_partitions_gives_its_jobs_back() {
     cancelled(Way::FromPartitions, 3, 0).await;
 }
 
-/// Interrupted as soon as somebody says so, and tells that it was.
+/// Interrupted as soon as somebody says so, and says that it was.
 struct When(Arc<(AtomicBool, tokio::sync::Notify)>);
 
 impl duly::blocking::Interrupt for When {

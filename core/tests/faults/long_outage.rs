@@ -47,7 +47,7 @@ impl Shop {
 
     fn worker(&self, client: &Client) -> Under {
         let (stop, troubles) = (Arc::new(Notify::new()), Arc::new(Mutex::new(0)));
-        let (of_handler, told) = (self.clone(), Arc::clone(&troubles));
+        let (of_handler, reported) = (self.clone(), Arc::clone(&troubles));
         let worker = Worker::builder(client.clone())
             .queue("orders", 1)
             .concurrency(4)
@@ -62,7 +62,7 @@ impl Shop {
                     Ok::<(), Failure>(())
                 }
             })
-            .on_event(move |event| *told.lock().unwrap() += u32::from(matches!(event, WorkerEvent::Trouble { .. })))
+            .on_event(move |event| *reported.lock().unwrap() += u32::from(matches!(event, WorkerEvent::Trouble { .. })))
             .build()
             .unwrap();
         let stopped = Arc::clone(&stop);

@@ -140,7 +140,7 @@ async fn a_loading_server_is_waited_for_and_then_busy() {
     let mut server = Server::start();
     server.queue("orders").push_many((0..300).map(|n| new_job(&n.to_string())), |_| {}).await.unwrap();
     // Large ones, because it answers once in a kilobyte; and many, because it takes its time for each: half a minute in all,
-    // if nobody tells it to hurry.
+    // if nothing makes it hurry.
     server.eval("for i = 1, 3000 do redis.call('SET', 'k' .. i, string.rep('x', 1100)) end return {}", &[]);
     server.redis_cli(&["CONFIG", "SET", "rdbcompression", "no"]);
     server.redis_cli(&["SAVE"]);

@@ -19,7 +19,7 @@ fn job(name: &str) -> NewJob {
     NewJob::new(&1).unwrap().name(name).retry(RetryPolicy::Fixed { delay: Millis::ZERO })
 }
 
-/// What the worker told, and how often it ran each job.
+/// What the worker reported, and how often it ran each job.
 #[derive(Clone, Default)]
 struct Notes {
     events: Arc<Mutex<Vec<WorkerEvent>>>,
@@ -31,7 +31,7 @@ impl Notes {
         self.events.lock().unwrap().iter().filter(|event| is(event)).count()
     }
 
-    /// Queue, id, name and attempt of each job that was told of.
+    /// Queue, id, name and attempt of each job that was reported.
     fn about(&self) -> Vec<(String, String, Option<String>, u32)> {
         let events = self.events.lock().unwrap();
         let jobs = events.iter().filter_map(WorkerEvent::job).cloned();
@@ -107,7 +107,7 @@ async fn it_goes_on_after_a_restart_of_the_server_and_tells_it_once() {
     queue.push(job("count")).await.unwrap();
     until("the second job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 2).await;
     assert!(back.elapsed() < Duration::from_secs(12), "it took {:?}", back.elapsed());
-    until("it tells", async || worker.notes.count(is_recovered) == 1).await;
+    until("it reports", async || worker.notes.count(is_recovered) == 1).await;
     let notes = worker.notes.clone();
     worker.stop().await;
     assert_eq!((notes.count(is_trouble), notes.count(is_recovered)), (1, 1));
@@ -130,7 +130,7 @@ async fn a_reserve_that_it_made_again_after_an_outage_leases_nothing_to_nobody_w
     proxy.happened().await;
     until("it notices", async || worker.notes.count(is_trouble) == 1).await;
     proxy.reopen();
-    until("it tells", async || worker.notes.count(is_recovered) == 1).await;
+    until("it reports", async || worker.notes.count(is_recovered) == 1).await;
     worker.stop().await;
     queue.push(job("count")).await.unwrap();
     proxy.deliver().await;
@@ -302,10 +302,10 @@ async fn a_password_that_was_changed_is_an_outage_for_a_worker_that_has_worked()
     cli("old", &["config", "set", "requirepass", "new"]);
     cli("new", &["client", "kill", "type", "normal"]);
     // Longer than a call of the worker tries: first it says so, and ends only if it does not go on.
-    until("it tells", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
+    until("it reports", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
     assert!(!worker.running.is_finished(), "it ended");
-    let told = worker.notes.events.lock().unwrap().iter().find(|event| is_trouble(event)).cloned();
-    assert!(told.unwrap().to_string().contains("password"));
+    let reported = worker.notes.events.lock().unwrap().iter().find(|event| is_trouble(event)).cloned();
+    assert!(reported.unwrap().to_string().contains("password"));
     cli("new", &["config", "set", "requirepass", "old"]);
     until("a job is pushed", async || queue.push(job("count")).await.is_ok()).await;
     until("the second job runs", async || worker.notes.runs.load(Ordering::SeqCst) == 2).await;
@@ -326,7 +326,7 @@ async fn permissions_that_were_taken_away_are_an_outage_for_a_worker_that_has_wo
     }
     server.redis_cli(&["acl", "setuser", "u", "-evalsha", "-eval", "-blpop"]);
     server.redis_cli(&["client", "kill", "user", "u"]);
-    until("it tells", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
+    until("it reports", async || worker.notes.count(is_trouble) == 1 || worker.running.is_finished()).await;
     assert!(!worker.running.is_finished(), "it ended");
     server.redis_cli(&["acl", "setuser", "u", "+@all"]);
     queue.push(job("count")).await.unwrap();
@@ -436,7 +436,8 @@ async fn a_zombie_is_refused_and_harms_nothing() {
     server.redis_cli(&["zadd", "duly:{orders}:reserved", "1", &id]);
     let other = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
     gate.add_permits(1);
-    until("it is told", async || worker.notes.count(|event| matches!(event, WorkerEvent::LeaseLost { .. })) == 1).await;
+    until("it is reported", async || worker.notes.count(|event| matches!(event, WorkerEvent::LeaseLost { .. })) == 1)
+        .await;
     assert_eq!(worker.notes.about(), [("orders".to_owned(), id.clone(), Some("zombie".to_owned()), 1)]);
     assert_eq!(queue.find(&id).await.unwrap().unwrap().job.state, State::Reserved);
     other.ack().await.unwrap();

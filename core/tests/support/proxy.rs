@@ -20,7 +20,7 @@ pub enum Fault {
     HoldRequest,
     /// Executed; the answer reaches the client only at [`Proxy::deliver`].
     HoldReply,
-    /// None: it goes on to the server, and whoever waits for it is told.
+    /// None: it goes on to the server, and whoever waits for it hears so.
     PassRequest,
 }
 

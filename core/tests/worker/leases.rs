@@ -95,11 +95,11 @@ async fn an_outage_that_only_renewals_see_is_told_once_and_so_is_its_end() {
     let run = next(&executor).await;
 
     server.kill();
-    let told = tokio::time::timeout(A_WHILE, engine.event()).await.expect("it says that the server is away");
-    assert!(matches!(told, WorkerEvent::Trouble { .. }), "{told}");
+    let reported = tokio::time::timeout(A_WHILE, engine.event()).await.expect("it says that the server is away");
+    assert!(matches!(reported, WorkerEvent::Trouble { .. }), "{reported}");
     server.restart();
-    let told = tokio::time::timeout(A_WHILE, engine.event()).await.expect("it says that the server is back");
-    assert!(matches!(told, WorkerEvent::Recovered { .. }), "{told}");
+    let reported = tokio::time::timeout(A_WHILE, engine.event()).await.expect("it says that the server is back");
+    assert!(matches!(reported, WorkerEvent::Recovered { .. }), "{reported}");
 
     executor.finish(&run, Ended::DONE).unwrap();
     engine.stop();

@@ -142,7 +142,7 @@ async fn an_executor_survives_panics_in_hooks_and_in_the_drop_of_a_handler() {
     }
     let worker = worker(&client)
         .middleware(Panics)
-        .on_event(|event| panic!("told of {event}"))
+        .on_event(|event| panic!("reported {event}"))
         .handler("dropped", |_: Job<Value>, _| async {
             let _brittle = Brittle;
             std::future::pending::<Result<(), Failure>>().await
@@ -193,22 +193,22 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     queue.push(job("short")).await.unwrap();
     let (stopper, started) = (Arc::clone(&stop), Arc::new(Notify::new()));
     let endless_started = Arc::clone(&started);
-    let told = Arc::new(Notify::new());
-    let telling = Arc::clone(&told);
+    let reported = Arc::new(Notify::new());
+    let reporting = Arc::clone(&reported);
     let worker = worker(&client)
         .concurrency(2)
         .grace(Duration::from_secs(1))
         .on_event(move |event| {
             if event.to_string().starts_with("the worker stops: 2 jobs may run on for 1 s") && !event.is_warning() {
-                telling.notify_one();
+                reporting.notify_one();
             }
         })
         .handler("short", move |_: Job<Value>, _| {
-            let (stop, started, told) = (Arc::clone(&stopper), Arc::clone(&endless_started), Arc::clone(&told));
+            let (stop, started, reported) = (Arc::clone(&stopper), Arc::clone(&endless_started), Arc::clone(&reported));
             async move {
                 started.notified().await;
                 stop.notify_one();
-                told.notified().await;
+                reported.notified().await;
                 Ok::<(), String>(())
             }
         })
@@ -345,7 +345,7 @@ async fn a_handler_may_settle_its_job_itself() {
     }
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let events = Arc::new(AtomicU32::new(0));
-    let told = Arc::clone(&events);
+    let reported = Arc::clone(&events);
     let worker = worker(&client)
         .handler("acks", |job: Job<Value>, _| async move { job.ack().await })
         .handler("releases", |job: Job<Value>, _| async move { job.release(LATER).await })
@@ -357,7 +357,7 @@ async fn a_handler_may_settle_its_job_itself() {
         })
         .middleware(Noted("it", Arc::clone(&order)))
         .on_event(move |_| {
-            told.fetch_add(1, Ordering::SeqCst);
+            reported.fetch_add(1, Ordering::SeqCst);
         });
     let report = run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
     assert_eq!((report.lost, events.load(Ordering::SeqCst)), (0, 0), "no lease was lost");

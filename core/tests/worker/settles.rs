@@ -46,7 +46,7 @@ impl Working {
         support::eventually("its lease is renewed", || async { lease_end().await != before }).await;
     }
 
-    /// What became of it all, and what was told.
+    /// What became of it all, and what was reported.
     async fn end(self) -> (WorkerReport, Vec<WorkerEvent>) {
         self.engine.stop();
         let report = tokio::time::timeout(A_WHILE, self.engine.ended()).await.expect("it ends").unwrap();
@@ -99,9 +99,9 @@ async fn a_verb_that_is_refused_ends_the_run_without_an_outcome() {
     assert_eq!(it.executors[0].finish(&run, Ended::failed("the ack was refused")).unwrap(), None);
     let (report, events) = it.end().await;
     assert_eq!((report.failed, report.lost), (0, 1));
-    let told = events.iter().filter(|event| matches!(event, WorkerEvent::LeaseLost { .. }));
+    let reported = events.iter().filter(|event| matches!(event, WorkerEvent::LeaseLost { .. }));
     let interrupted = events.iter().filter(|event| matches!(event, WorkerEvent::Interrupted { .. }));
-    assert_eq!(told.count() + interrupted.count(), 1, "once, by whoever saw it first: {events:?}");
+    assert_eq!(reported.count() + interrupted.count(), 1, "once, by whoever saw it first: {events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,8 +110,8 @@ async fn what_is_learned_at_the_very_end_is_told_too() {
     let queue = server.queue("orders");
     for round in 0..10 {
         queue.push(job(round)).await.unwrap();
-        let (told, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
-        let (counts, of_queue, stops) = (Arc::clone(&told), queue.clone(), Arc::clone(&stop));
+        let (reported, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        let (counts, of_queue, stops) = (Arc::clone(&reported), queue.clone(), Arc::clone(&stop));
         let worker = Worker::builder(server.client())
             .queue("orders", 1)
             .any_handler(move |job: Job<u8>, _| {
@@ -128,6 +128,6 @@ async fn what_is_learned_at_the_very_end_is_told_too() {
                 }
             });
         let report = worker.build().unwrap().run_until(stop.notified()).await.unwrap();
-        assert_eq!((report.lost, told.load(Ordering::SeqCst)), (1, 1), "round {round}");
+        assert_eq!((report.lost, reported.load(Ordering::SeqCst)), (1, 1), "round {round}");
     }
 }

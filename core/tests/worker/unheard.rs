@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Each call of `on_failed`: id, data, attempt, error.
-type Told = Arc<Mutex<Vec<(String, String, u32, String)>>>;
+type Reports = Arc<Mutex<Vec<(String, String, u32, String)>>>;
 
-struct Telling(Told);
+struct Reporting(Reports);
 
-impl Middleware for Telling {
+impl Middleware for Reporting {
     fn on_failed(&self, job: &duly::Job, error: &str) {
         let data = job.envelope.data.as_str().to_owned();
         self.0.lock().unwrap().push((job.id().to_owned(), data, job.attempt(), error.to_owned()));
@@ -25,7 +25,7 @@ impl Middleware for Telling {
 
 /// A worker with the hook, whose handler `long` never ends by itself.
 struct Working {
-    told: Told,
+    reported: Reports,
     events: Arc<Mutex<Vec<WorkerEvent>>>,
     stop: Arc<Notify>,
     running: JoinHandle<()>,
@@ -33,12 +33,12 @@ struct Working {
 
 impl Working {
     fn start(server: &Server) -> Self {
-        let (told, events, stop) = (Told::default(), Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
+        let (reported, events, stop) = (Reports::default(), Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
         let heard = Arc::clone(&events);
         let worker = Worker::builder(server.client())
             .queue("orders", 1)
             .lease(Duration::from_secs(1))
-            .middleware(Telling(Arc::clone(&told)))
+            .middleware(Reporting(Arc::clone(&reported)))
             .on_event(move |event| heard.lock().unwrap().push(event.clone()))
             .handler("long", |_: Job<Value>, _: Context| std::future::pending::<Result<(), Failure>>())
             .handler("bad", |_: Job<Value>, _: Context| async { Err::<(), _>("bad luck") })
@@ -49,16 +49,16 @@ impl Working {
         let running = tokio::spawn(async move {
             worker.run_until(stopped.notified()).await.unwrap();
         });
-        Self { told, events, stop, running }
+        Self { reported, events, stop, running }
     }
 
-    async fn told_of(&self, ids: &[&str]) -> Vec<(String, String, u32, String)> {
+    async fn wait_for_reports(&self, ids: &[&str]) -> Vec<(String, String, u32, String)> {
         support::eventually("the hook is called", || async {
-            let told = self.told.lock().unwrap();
-            ids.iter().all(|id| told.iter().any(|(of, ..)| of == id))
+            let reported = self.reported.lock().unwrap();
+            ids.iter().all(|id| reported.iter().any(|(of, ..)| of == id))
         })
         .await;
-        self.told.lock().unwrap().clone()
+        self.reported.lock().unwrap().clone()
     }
 
     async fn until_event(&self, what: &str, is_it: impl Fn(&WorkerEvent) -> bool) {
@@ -101,7 +101,7 @@ async fn each_way_into_failed_is_heard_of_once() {
     let timed_out = push(&queue, job("long").timeout(Duration::from_millis(20))).await;
     let bad = push(&queue, job("bad")).await;
     let own = push(&queue, job("own")).await;
-    let told = worker.told_of(&[&dead, &by_hand, &timed_out, &bad, &own]).await;
+    let reported = worker.wait_for_reports(&[&dead, &by_hand, &timed_out, &bad, &own]).await;
     for (id, data, error) in [
         (&dead, "\"dead\"", "lease ended"),
         (&by_hand, "\"by hand\"", "by hand"),
@@ -109,8 +109,8 @@ async fn each_way_into_failed_is_heard_of_once() {
         (&bad, "\"bad\"", "bad luck"),
         (&own, "\"own\"", "its own verb"),
     ] {
-        let of_it: Vec<_> = told.iter().filter(|(of, ..)| of == id).collect();
-        assert_eq!(of_it.len(), 1, "{told:?}");
+        let of_it: Vec<_> = reported.iter().filter(|(of, ..)| of == id).collect();
+        assert_eq!(of_it.len(), 1, "{reported:?}");
         assert!(of_it[0].1 == data && of_it[0].2 == 1 && of_it[0].3.contains(error), "{of_it:?}");
     }
     nobody_waits(&server).await;
@@ -135,9 +135,9 @@ async fn a_job_whose_hook_died_is_told_of_again() {
     let id = queue.push(job("by hand")).await.unwrap().id().to_owned();
     queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
 
-    // This one is told, and ends before it says that its hooks have run.
+    // This one is reported, and ends before it says that its hooks have run.
     let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
-    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is told");
+    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is reported");
     assert!(matches!(&event, WorkerEvent::Failed { failed: Some(_), .. }), "{event}");
     drop(engine);
     assert_eq!(line(&server).0, "1");
@@ -145,7 +145,7 @@ async fn a_job_whose_hook_died_is_told_of_again() {
     // Its claim is over.
     server.redis_cli(&["ZADD", "duly:{orders}:unheard", "1", &id]);
     let worker = Working::start(&server);
-    assert_eq!(worker.told_of(&[&id]).await.len(), 1);
+    assert_eq!(worker.wait_for_reports(&[&id]).await.len(), 1);
     nobody_waits(&server).await;
     worker.stop().await;
 }
@@ -158,7 +158,7 @@ async fn fail_by_hand(queue: &Queue) -> String {
 }
 
 async fn failed_event(engine: &Engine) -> Arc<FailedJob> {
-    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is told");
+    let event = tokio::time::timeout(Duration::from_secs(20), engine.event()).await.expect("it is reported");
     match event {
         WorkerEvent::Failed { failed: Some(failed), .. } => failed,
         other => panic!("{other}"),
@@ -188,7 +188,7 @@ async fn what_a_worker_has_claimed_and_not_told_is_free_when_it_ends() {
     engine.heard(&read);
 
     let worker = Working::start(&server);
-    assert_eq!(worker.told_of(&[&first, &second]).await.len(), 2);
+    assert_eq!(worker.wait_for_reports(&[&first, &second]).await.len(), 2);
     nobody_waits(&server).await;
     worker.stop().await;
 }
@@ -228,8 +228,8 @@ async fn what_a_stopping_worker_is_given_all_the_same_goes_back() {
     engine.stop();
     proxy.deliver().await;
     engine.ended().await.unwrap();
-    let told = engine.event_within(Duration::ZERO);
-    assert!(told.is_none(), "{told:?}");
+    let reported = engine.event_within(Duration::ZERO);
+    assert!(reported.is_none(), "{reported:?}");
     assert!(is_free(&server, &second));
 }
 
@@ -241,7 +241,7 @@ async fn what_cannot_be_read_is_told_of_by_its_id() {
     server.redis_cli(&["HSET", "duly:{orders}:jobs", &id, "nonsense"]);
     let worker = Working::start(&server);
     let is_it = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, failed: None } if job.id == id);
-    worker.until_event("it is told", is_it).await;
+    worker.until_event("it is reported", is_it).await;
     nobody_waits(&server).await;
     worker.stop().await;
 }
@@ -257,7 +257,7 @@ async fn what_an_audit_sends_to_failed_is_heard_of() {
     assert_eq!(queue.counts().await.unwrap().failed, 1);
     let worker = Working::start(&server);
     let is_it = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, failed: None } if job.id == id);
-    worker.until_event("it is told", is_it).await;
+    worker.until_event("it is reported", is_it).await;
     nobody_waits(&server).await;
     worker.stop().await;
 }
@@ -278,9 +278,9 @@ async fn what_has_left_failed_is_told_of_no_more_and_the_line_is_bounded() {
 
     server.redis_cli(&["ZADD", "duly:{orders}:unheard", "1", &id]);
     let worker = Working::start(&server);
-    let told = worker.told_of(&[&next]).await;
+    let reported = worker.wait_for_reports(&[&next]).await;
     nobody_waits(&server).await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(reported.len(), 1, "{reported:?}");
     worker.stop().await;
 }
 
@@ -295,7 +295,7 @@ async fn one_worker_tells_of_trimmed_jobs_once() {
     }
     assert_eq!(queue.peek(State::Failed, 0, 10).await.unwrap().len(), 2);
     let first = Working::start(&server);
-    first.until_event("it is told", |event| matches!(event, WorkerEvent::Trimmed { jobs: 3, .. })).await;
+    first.until_event("it is reported", |event| matches!(event, WorkerEvent::Trimmed { jobs: 3, .. })).await;
     let second = Working::start(&server);
     support::eventually("the second is there", || async { queue.workers().await.unwrap().len() == 2 }).await;
     assert!(!second.events.lock().unwrap().iter().any(|event| matches!(event, WorkerEvent::Trimmed { .. })));

@@ -58,7 +58,7 @@ async fn a_worker_of_many_idle_queues_looks_at_a_few_of_them_at_a_time() {
     let server = Server::start();
     let (client, names, runs) = (server.client(), names(100), Arc::new(AtomicU64::new(0)));
     let stop = Arc::new(Notify::new());
-    // With this lease it tells each queue once a second that it is alive, which is the clock of this test.
+    // With this lease it reports to each queue once a second that it is alive, which is the clock of this test.
     let worker = counting(&client, &names, &runs).lease(Duration::from_secs(1)).build().unwrap();
     let stopped = Arc::clone(&stop);
     let worker = tokio::spawn(async move { worker.run_until(stopped.notified()).await });

@@ -85,7 +85,7 @@ final class Command
             }
         }
         $grace = $settings['grace'] ?? 0.0;
-        $work = fn (callable $tell): int => $this->work($file, $settings, $tell);
+        $work = fn (callable $report): int => $this->work($file, $settings, $report);
         return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();
     }
 
@@ -96,20 +96,20 @@ final class Command
 
     /**
      * @param array<string, mixed> $settings
-     * @param callable(string): void $tell gets the words for the supervisor
+     * @param callable(string): void $report gets the words for the supervisor
      */
-    private function work(string $file, array $settings, callable $tell): int
+    private function work(string $file, array $settings, callable $report): int
     {
         try {
             $worker = $this->load($file, $settings);
         } catch (\Throwable $error) {
-            $tell(Supervisor::REFUSED);
+            $report(Supervisor::REFUSED);
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
         // A worker that is ready handles signals.
         Worker::holdSignals();
         try {
-            $tell("ready {$worker->grace()} " . implode(', ', $worker->queues()));
+            $report("ready {$worker->grace()} " . implode(', ', $worker->queues()));
             $worker->run();
         } catch (\Throwable $error) {
             // Any other exception is of a logger, which may do better in a fresh process; its message may hold data.
@@ -117,7 +117,7 @@ final class Command
             $why = $isOurs ? ": {$error->getMessage()}" : " at {$error->getFile()}:{$error->getLine()}";
             $this->say('the worker ends: ' . $error::class . $why);
             if ($isOurs) {
-                $tell(Supervisor::FATAL);
+                $report(Supervisor::FATAL);
             }
             return self::ERROR;
         } finally {

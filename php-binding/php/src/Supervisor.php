@@ -21,7 +21,7 @@ final class Supervisor
     /** The wait before a child that died is replaced doubles up to the longest one, if its successors die too. */
     private const FIRST_PAUSE_S = 0.1;
     private const LONGEST_PAUSE_S = 10.0;
-    /** Who has lived so long was all right. */
+    /** A process that has lived so long was all right. */
     private const LONG_LIFE_S = 10.0;
     /** How often the loop looks around, if no signal wakes it. */
     private const LOOK_US = 200_000;
@@ -33,7 +33,7 @@ final class Supervisor
     private bool $reloadAsked = false;
     /** @var list<int> the process ids of children that are to be replaced */
     private array $old = [];
-    /** @var ?array{int, float} which of them was told to end, and when */
+    /** @var ?array{int, float} which of them was asked to end, and when */
     private ?array $leaving = null;
     /** @var array<int, float> when to start the child of a slot */
     private array $due = [];
@@ -41,7 +41,7 @@ final class Supervisor
     private array $pause = [];
     private bool $everReady = false;
     private int $signals = 0;
-    /** When they were told to stop, the last time. */
+    /** When they were asked to stop, the last time. */
     private ?float $toldAt = null;
     private int $code = 0;
     private bool $hasTerminal;

@@ -85,7 +85,7 @@ final class Worker
     private array $onFailure = [];
     /** @var list<callable> */
     private array $onFailed = [];
-    /** @var array<string, true> queue and id of jobs whose hooks were called before the server told of them */
+    /** @var array<string, true> queue and id of jobs whose hooks were called before the server reported them */
     private array $heard = [];
     private RestartOn $restartOn;
     private Log $log;
@@ -100,7 +100,7 @@ final class Worker
     /** @var ?array{\Throwable, array<string, mixed>} why the run failed, and the arguments of `Job::fail` */
     private ?array $failure = null;
     /** Whether the engine knows what becomes of the job. */
-    private bool $isTold = false;
+    private bool $isReported = false;
     /** The failed job of another run whose `onFailed` hooks are called. */
     private ?Job $toldOf = null;
     private ?Leftovers $leftovers = null;
@@ -327,11 +327,11 @@ final class Worker
             }
             do {
                 $this->arm();
-                // The engine waits a moment for the hooks of failed jobs that it has told of.
-                $this->tell($engine);
+                // The engine waits a moment for the hooks of failed jobs that it has reported.
+                $this->reportEvents($engine);
                 $ended = $engine->ended(self::LAST_WAIT_S);
             } while (!$ended);
-            $this->tell($engine);
+            $this->reportEvents($engine);
         } catch (\Throwable $error) {
             // A logger that throws, or the engine's own end.
             $this->leave($engine);
@@ -372,7 +372,7 @@ final class Worker
             // Ends the run before, too.
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
-                $this->tell($engine);
+                $this->reportEvents($engine);
                 if ($engine->isOver()) {
                     return;
                 }
@@ -398,10 +398,10 @@ final class Worker
     {
         $this->isDone = false;
         $this->failure = null;
-        $this->isTold = false;
+        $this->isReported = false;
         $this->job = $job;
         if (\count($this->heard) > self::MOST_HEARD) {
-            $this->heard = []; // of these the server told another worker
+            $this->heard = []; // another worker has reported these
         }
         $goesOn = $this->handle($engine, $job);
         $this->job = null;
@@ -514,7 +514,7 @@ final class Worker
     {
         try {
             $engine->release($thrown->after);
-            $this->isTold = true;
+            $this->isReported = true;
             $text = self::named($job) . " was released by its handler; it runs again in {$thrown->after} s";
             $this->log('info', $text, $job);
         } catch (ExceptionInterface $error) {
@@ -567,7 +567,7 @@ final class Worker
             return;
         }
         $wait = $engine->fail(...$failure);
-        $this->isTold = true;
+        $this->isReported = true;
         if ($this->report !== null) {
             $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
             return;
@@ -652,13 +652,13 @@ final class Worker
     }
 
     /** What the engine has to say. */
-    private function tell(WorkerEngine $engine): void
+    private function reportEvents(WorkerEngine $engine): void
     {
         foreach ($engine->events() as $event) {
             // Its worker died, its time was over, or whoever held it said so.
             $job = $event['failed'] ?? null;
             if ($job instanceof Job && !$engine->mayCallHooks($job)) {
-                continue; // another worker tells of it
+                continue; // another worker reports it
             }
             $left = ['level' => 0, 'text' => 0, 'failed' => 0, 'error' => 0];
             ($this->log)($event['level'], $event['text'], array_diff_key($event, $left));
@@ -825,12 +825,12 @@ final class Worker
     /**
      * Settles the job whose run ended the process.
      *
-     * @return callable(): void what is left to do when the engine has told that
+     * @return callable(): void what is left to do when the engine has sent that
      */
     private function exitsIn(WorkerEngine $engine, Job $job, \Throwable $thrown, string $why): callable
     {
         $named = self::named($job);
-        if ($this->isTold || $job->settled || $engine->interruption() !== null) {
+        if ($this->isReported || $job->settled || $engine->interruption() !== null) {
             return fn () => $this->log('error', "{$named} was settled before {$why}", $job);
         }
         if ($this->isDone) {

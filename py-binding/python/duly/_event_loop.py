@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
-from duly._runs import check_result, context_of, running, tell
+from duly._runs import check_result, context_of, log_safely, running
 
 if TYPE_CHECKING:
     from duly._core import Executor, Job
@@ -76,7 +76,7 @@ class EventLoop:
                 if self._loop.is_closed():
                     raise
             if not self._has_ended:
-                tell(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
+                log_safely(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
 
     def _stop(self) -> None:
         self._has_ended = True

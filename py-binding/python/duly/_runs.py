@@ -35,7 +35,9 @@ def about(job: Job) -> dict[str, Any]:
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
 
 
-def tell(level: int, what: str, *args: Any, fields: dict[str, Any] | None = None, logger: logging.Logger = log) -> None:
+def log_safely(
+    level: int, what: str, *args: Any, fields: dict[str, Any] | None = None, logger: logging.Logger = log
+) -> None:
     """Log it; what the program's own logging raises must end neither a run nor a thread of the worker."""
     try:
         try:
@@ -176,7 +178,7 @@ class Runs:
 
     def _log_error(self, what: str, job: Job, raised: BaseException) -> None:
         who = (job.id, job.name or "no name", job.attempt, job.queue.name)
-        tell(logging.ERROR, what, *who, self._why(raised), fields=about(job))
+        log_safely(logging.ERROR, what, *who, self._why(raised), fields=about(job))
 
     def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
         try:
@@ -210,14 +212,16 @@ class Runs:
         who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
         fields = about(job)
         if what == "ack":
-            tell(logging.DEBUG, f"{who[0]} is done", *who[1:], fields=fields)
+            log_safely(logging.DEBUG, f"{who[0]} is done", *who[1:], fields=fields)
         elif what == "retry":
-            tell(logging.WARNING, f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, fields=fields)
+            log_safely(
+                logging.WARNING, f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, fields=fields
+            )
         elif what == "failed":
-            tell(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
+            log_safely(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
         else:
             released = f"{who[0]} was released by its handler; it runs again in %g s"
-            tell(logging.INFO, released, *who[1:], after, fields=fields)
+            log_safely(logging.INFO, released, *who[1:], after, fields=fields)
 
     def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
         for hook in hooks:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from duly._core import Executor, Job
 from duly._failures import brief
-from duly._runs import PLAIN, check_result, context_of, running, tell
+from duly._runs import PLAIN, check_result, context_of, log_safely, running
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Threads:
                 # Raised by the worker just as the handler had ended: `next` finishes the run.
                 continue
             except BaseException as error:  # noqa: BLE001 - a thread that ends would keep its executor and its job
-                tell(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
+                log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
                 time.sleep(_PAUSE_S)
 
     def _serve(self, seat: _Seat) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duly._core import Client, WorkerEngine, __version__
-from duly._runs import tell
+from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
 from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STOPS, STUCK, USAGE, Supervisor
@@ -236,7 +236,7 @@ def _work(given: argparse.Namespace) -> int:
     for name in queues or ():
         # Of a partitioned queue the parts are served: orders/0, orders/1.
         if name.partition("/")[0] not in app.queues():
-            tell(logging.WARNING, "no task of the app goes to the queue %s: is its name right?", name)
+            log_safely(logging.WARNING, "no task of the app goes to the queue %s: is its name right?", name)
     try:
         worker = app.worker(
             queues,
@@ -251,7 +251,7 @@ def _work(given: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
-    tell(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
+    log_safely(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
     worker.run()
     return _status(worker._ending)
 

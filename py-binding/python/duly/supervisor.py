@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duly._runs import tell
+from duly._runs import log_safely
 from duly.worker import SIGNALS
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 log = logging.getLogger("duly.supervisor")
-_tell = partial(tell, logger=log)
+_log = partial(log_safely, logger=log)
 
 FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
@@ -61,7 +61,7 @@ class _Child:
 
 
 class Supervisor:
-    """Keeps a number of worker processes running until it is told to stop.
+    """Keeps a number of worker processes running until it is asked to stop.
 
     A process that dies is replaced: at once, or after a growing pause when it lived for less than five seconds.
     SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended ten seconds after the grace is
@@ -109,7 +109,7 @@ class Supervisor:
             pid, child.process = child.process.pid, None
             fatal = next((word for word, said in FATAL.items() if said == status), None)
             if fatal is not None and self._sources is None:
-                _tell(
+                _log(
                     logging.ERROR, "worker process %d met an error that no other process would be spared: all stop", pid
                 )
                 status = fatal
@@ -125,22 +125,18 @@ class Supervisor:
                 child.reloads_since, child.pause, child.start_at = None, _FIRST_PAUSE_S, 0.0
                 continue
             if self._sources is not None and status > 0 and lived < _QUICK_S:
-                _tell(
-                    logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status
-                )
+                _log(logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status)
                 child.start_at = float("inf")
                 continue
             if status == 0:
                 child.pause, child.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
-                _tell(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
+                _log(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
                 continue
             child.pause = min(child.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
             pause = child.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
             child.start_at = time.monotonic() + pause
             how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            _tell(
-                logging.WARNING, "worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause
-            )
+            _log(logging.WARNING, "worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause)
 
     def _handle_signals(self) -> None:
         while self._signals:
@@ -149,9 +145,9 @@ class Supervisor:
     def _stop(self, number: int) -> None:
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
-        self._tell(number)
+        self._send_all(number)
 
-    def _tell(self, number: int) -> None:
+    def _send_all(self, number: int) -> None:
         for child in self._children:
             if child.process is not None:
                 child.process.send_signal(number)
@@ -160,14 +156,14 @@ class Supervisor:
         for child in self._children:
             since = child.reloads_since if self._stopping_since is None else self._stopping_since
             if child.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
-                _tell(logging.ERROR, "worker process %d did not end within its grace and is killed", child.process.pid)
+                _log(logging.ERROR, "worker process %d did not end within its grace and is killed", child.process.pid)
                 child.process.kill()
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
             return
         self._sources = found
-        _tell(logging.INFO, "a Python file has changed: the workers start again")
+        _log(logging.INFO, "a Python file has changed: the workers start again")
         for child in self._children:
             child.start_at = 0.0
             if child.process is not None:
@@ -203,7 +199,7 @@ class Supervisor:
             signal.set_wakeup_fd(before_fd)
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-            self._tell(signal.SIGTERM)
+            self._send_all(signal.SIGTERM)
             os.close(read)
             os.close(write)
 

@@ -16,7 +16,7 @@ from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
 from duly._failures import brief
 from duly._misuse import check_function, is_coroutine_function
-from duly._runs import Runs, about, context_of, tell
+from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
 from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.middleware import Failure, Middleware
@@ -263,7 +263,7 @@ class Worker:
         return watch.report()
 
     def _missed(self, signals_seen: int | None) -> int:
-        """Count the signals that came while only one side listened, on a thread that was not told to wait."""
+        """Count the signals that came while only one side listened, on a thread that was not asked to wait."""
         if signals_seen is None:
             return 0
         return max(0, len(self._ending.signals) - (WorkerEngine.listen(()) - signals_seen))
@@ -313,7 +313,7 @@ class Ending:
 
 
 class _Watch(threading.Thread):
-    """Logs what the engine tells, and interrupts runs that must end, until the engine has ended.
+    """Logs the events of the engine, and interrupts runs that must end, until the engine has ended.
 
     With `patience`, a handler that goes on for so many seconds after it was interrupted ends the worker: the executor
     that it keeps is lost to others.
@@ -352,7 +352,7 @@ class _Watch(threading.Thread):
                 if event is not None:
                     self._handle(event)
                 elif self._ended is not None:
-                    break  # what it told last has been heard
+                    break  # its last event has been handled
                 else:
                     self._look_for_end()
                 self._look_at_interrupted()
@@ -370,7 +370,7 @@ class _Watch(threading.Thread):
         executor = None if event.executor is None else self._executors[event.executor]
         job = None if executor is None else executor.job
         level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
-        tell(level, "%s", event.text, fields=fields)
+        log_safely(level, "%s", event.text, fields=fields)
         self._failures.hear(event)
         self._ending.cut_short |= event.why == "stopped"
         if executor is not None and job is not None and self._patience is not None:
@@ -388,7 +388,7 @@ class _Watch(threading.Thread):
                 del self._interrupted[number]
             elif now > until and not self._ending.stuck:
                 what = "the handler of job %s of queue %s does not end: the worker stops when the others have ended"
-                tell(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
+                log_safely(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
                 self._ending.stuck = True
                 self._engine.stop()
         if self._ending.stuck and all(
@@ -416,7 +416,7 @@ class _Failures:
         self._events.put(event)
 
     def end(self, wait: float) -> None:
-        """Wait for the hooks that are called; what they leave is told of by another worker."""
+        """Wait for the hooks that are called; what they leave is reported by another worker."""
         if self._thread is not None:
             self._events.put(None)
             self._thread.join(wait)
@@ -431,7 +431,7 @@ class _Failures:
             except BaseException as error:  # noqa: BLE001 - the next job must be heard of
                 fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
-                tell(logging.ERROR, what, event.id, event.queue, brief(error), fields=fields)
+                log_safely(logging.ERROR, what, event.id, event.queue, brief(error), fields=fields)
 
 
 class _OnFailure(Middleware):

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use duly::worker::{Ended, Interruption};
 use duly::{Data, Envelope, Error, ErrorKind, Next, Outcome, blocking};
 
-/// What `job.ack()`, `job.fail()` and `job.release()` say in a handler is noted, and told when the handler has ended: one
+/// What `job.ack()`, `job.fail()` and `job.release()` say in a handler is noted, and sent when the handler has ended: one
 /// lease, renewed as long as the handler runs, and one outcome.
 pub(crate) struct InRun {
     run: blocking::Run,
@@ -18,7 +18,7 @@ struct Noted {
     /// By the handler itself.
     said: Option<Outcome>,
     ended: Option<Ended>,
-    /// The engine was told; whoever still holds the job has nothing to say.
+    /// The engine has it; whoever still holds the job has nothing to say.
     is_over: bool,
 }
 

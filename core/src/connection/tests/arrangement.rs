@@ -71,14 +71,14 @@ async fn an_old_primary_is_left_before_it_is_demoted() {
     left_before_it_is_demoted(&Replicated::start()).await;
 }
 
-/// The sentinels tell all only when each other replica follows the new primary.
+/// The sentinels announce it only when each other replica follows the new primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_primary_is_left_although_a_replica_does_not_answer() {
     let servers = Replicated::start();
     let primary = servers.primary.port.to_string();
     let other = TestServer::start(&["--replicaof", "127.0.0.1", &primary, "--replica-priority", "200"]);
     eventually("it is in sync", || servers.primary.cli(&["INFO", "replication"]).matches("state=online").count() == 2);
-    // It looks for replicas every ten seconds only, or when it is told of the primary anew.
+    // It looks for replicas every ten seconds only, or when the primary is announced to it anew.
     servers.sentinel.cli(&["SENTINEL", "RESET", "main"]);
     eventually("the sentinel knows both", || {
         servers.sentinel.cli(&["SENTINEL", "MASTER", "main"]).contains("num-slaves\n2")
@@ -104,7 +104,7 @@ async fn left_before_it_is_demoted(servers: &Replicated) {
         assert_eq!(run_set_once(&connection, &format!("k{number}"), "v").await.unwrap(), bulk("v"));
         assert!(is_primary(&servers.primary), "it was demoted, and left only then");
     }
-    assert!(waiting.await.unwrap().unwrap().is_woken(), "who waits there is told to look again");
+    assert!(waiting.await.unwrap().unwrap().is_woken(), "those that wait there look again");
     assert!(is_primary(&servers.primary));
 }
 

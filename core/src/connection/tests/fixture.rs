@@ -155,7 +155,7 @@ pub(super) fn connect(url: &str) -> Connection {
     Connection::new(Settings::new(url)).unwrap()
 }
 
-/// What is told at once is told long before the deadline of 15 s, also by a machine that has much else to do.
+/// An error that comes at once comes long before the deadline of 15 s, also by a machine that has much else to do.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// Whose calls and connections may last as long as a machine likes that has much else to do.

@@ -85,7 +85,7 @@ async fn distrust(connection: &Connection) -> String {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_trusted_is_told_in_words() {
+async fn a_certificate_that_is_not_trusted_is_reported_in_words() {
     let certificates = Certificates::make();
     let (_server, port) = tls_server(&certificates, "no");
     let ca = certificates.path("ca.pem").display().to_string();
@@ -99,7 +99,7 @@ async fn a_certificate_that_is_not_trusted_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn an_expired_certificate_and_one_of_tomorrow_are_told_in_words() {
+async fn an_expired_certificate_and_one_of_tomorrow_are_reported_in_words() {
     for (dates, words) in [
         ("-startdate 20200101000000Z -enddate 20200102000000Z", "has expired"),
         ("-startdate 20990101000000Z -enddate 20990102000000Z", "not valid yet"),
@@ -114,7 +114,7 @@ async fn an_expired_certificate_and_one_of_tomorrow_are_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_self_signed_certificate_as_its_own_authority_is_told_how_to_be_made() {
+async fn a_self_signed_certificate_as_its_own_authority_is_refused_with_how_to_make_one() {
     let certificates = Certificates::make();
     certificates.self_signed("");
     let (_server, port) = tls_server(&certificates, "no");

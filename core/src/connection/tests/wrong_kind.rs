@@ -43,7 +43,7 @@ async fn answering(bytes: &'static [u8]) -> u16 {
 }
 
 #[tokio::test]
-async fn tls_to_a_plain_port_is_told_to_use_redis() {
+async fn the_error_of_tls_to_a_plain_port_names_redis() {
     let certificates = Certificates::make();
     let ca = certificates.path("ca.pem").display().to_string();
     for arguments in [&[][..], &["--requirepass", "right"]] {
@@ -59,7 +59,7 @@ async fn tls_to_a_plain_port_is_told_to_use_redis() {
 }
 
 #[tokio::test]
-async fn plain_text_to_a_tls_port_is_told_to_use_rediss() {
+async fn the_error_of_plain_text_to_a_tls_port_names_rediss() {
     let certificates = Certificates::make();
     for ask_client in ["no", "yes"] {
         let (_server, port) = tls_server(&certificates, ask_client);

@@ -106,7 +106,7 @@ impl Desk {
     /// it brings, if that is not the usual one.
     pub(in crate::worker) fn begin_call(&self, lane: usize, want: usize, lease: Option<Duration>) -> Arc<Batch> {
         let mut state = self.lock();
-        // What was not told by the end is left to the end of the leases.
+        // What was not sent by the end is left to the end of the leases.
         let is_over = state.phase.is_over();
         let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
@@ -135,7 +135,7 @@ impl Desk {
         state.lanes[lane].call_ended(batch, took, self.lease);
     }
 
-    /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are told
+    /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are reported
     /// as failed: (id, token, reason).
     pub(in crate::worker) fn deliver(
         &self,

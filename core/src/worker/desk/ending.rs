@@ -31,16 +31,16 @@ impl Desk {
         }
         if state.running > 0 && !std::mem::replace(&mut state.stop_is_reported, true) {
             let running = state.running;
-            state.tell(WorkerEvent::Stopping { running, grace }, self);
+            state.report(WorkerEvent::Stopping { running, grace }, self);
         }
         state.give_back_fetched();
         drop(state);
-        self.tell_executors();
+        self.wake_all();
         self.for_fetcher.notify_one();
         self.for_timer.notify_one();
     }
 
-    /// Is over at once: what was not told yet is left to the end of the leases.
+    /// Is over at once: what was not sent yet is left to the end of the leases.
     pub(in crate::worker) fn abandon(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Ended {
@@ -62,7 +62,7 @@ impl Desk {
         state.phase = phase;
         drop(state);
         self.over.notify_waiters();
-        self.tell_executors();
+        self.wake_all();
     }
 
     pub(in crate::worker) fn is_stopping(&self) -> bool {
@@ -70,7 +70,7 @@ impl Desk {
     }
 
     /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
-    /// tried to be told for the farewell; if there are none either, nobody waits for a server that does not answer.
+    /// tried for the farewell; if there are none either, nobody waits for a server that does not answer.
     pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
         let state = self.lock();
         match state.phase {
@@ -234,7 +234,7 @@ impl State {
             Interruption::LeaseLost => self.report.lost += 1,
         }
         let job = AboutJob::of(&job);
-        self.tell(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
+        self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {
@@ -273,7 +273,7 @@ impl State {
         self.give_back_fetched();
         self.prefetch.forget();
         for (queue, jobs) in given_back {
-            self.tell(WorkerEvent::GivenBack { queue, jobs }, desk);
+            self.report(WorkerEvent::GivenBack { queue, jobs }, desk);
         }
     }
 

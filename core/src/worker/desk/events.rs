@@ -1,4 +1,4 @@
-//! What the worker tells of itself.
+//! The events of a worker.
 
 use std::mem;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::worker::event::WorkerEvent;
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
-/// One call or wait that may get no answer. However many of them there are, an outage is told once, and its end once.
+/// One call or wait that may get no answer. However many of them there are, an outage is reported once, and its end once.
 pub(in crate::worker) struct Outage<'a> {
     desk: &'a Desk,
     mine: Mutex<Mine>,
@@ -50,9 +50,9 @@ impl<'a> Outage<'a> {
         } else if state.recovered_at.is_none_or(|at| mine.since > at) {
             mine.is_reported = true;
             state.trouble_since = Some(mine.since);
-            state.tell(WorkerEvent::Trouble { error: error.clone() }, self.desk);
+            state.report(WorkerEvent::Trouble { error: error.clone() }, self.desk);
         } else {
-            // It began before the end of an outage that was told, and has just noticed that one. The next failure is news.
+            // It began before the end of an outage that was reported, and has just noticed that one. The next failure is news.
             mine.since = Instant::now();
         }
         if is_new && state.in_trouble == 1 {
@@ -74,7 +74,7 @@ impl Drop for Outage<'_> {
             && let Some(since) = state.trouble_since.take()
         {
             state.recovered_at = Some(Instant::now());
-            state.tell(WorkerEvent::Recovered { after: since.elapsed() }, self.desk);
+            state.report(WorkerEvent::Recovered { after: since.elapsed() }, self.desk);
         }
     }
 }
@@ -107,14 +107,14 @@ impl Desk {
         }
     }
 
-    /// For how long nobody has read what is told.
+    /// For how long nobody has read an event.
     pub(in crate::worker) fn unread_for(&self) -> Duration {
         self.lock().events.front().map_or(Duration::ZERO, |(at, _)| at.elapsed())
     }
 }
 
 impl State {
-    pub(super) fn tell(&mut self, event: WorkerEvent, desk: &Desk) {
+    pub(super) fn report(&mut self, event: WorkerEvent, desk: &Desk) {
         if self.events.len() == MOST_EVENTS
             && let Some((_, unread)) = self.events.pop_front()
         {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_notices_late_tells_no_second_outage() {
+    fn a_call_that_notices_late_reports_no_second_outage() {
         let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
         let error = Error::new(ErrorKind::Timeout, "no answer");
         let (first, second, late) = (Outage::of_call(&desk), Outage::of_call(&desk), Outage::of_call(&desk));

@@ -14,7 +14,7 @@ use crate::worker::event::{AboutJob, WorkerEvent};
 /// Outcomes that leave whether or not a fetch is due.
 pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
 
-/// Leases that were lost together are told of one by one up to so many.
+/// Leases that were lost together are reported one by one up to so many.
 const MOST_REPORTED_SINGLY: u64 = 10;
 
 /// Outcomes of one queue for one script call.
@@ -71,8 +71,8 @@ impl Desk {
     }
 
     /// Of this outcome the server kept no result, or no changed record.
-    pub(in crate::worker) fn not_kept(&self, queue: &str, batch: &Batch, place: usize) {
-        self.lock().tell(WorkerEvent::NotKept { job: batch.about(queue, place) }, self);
+    pub(in crate::worker) fn not_kept(&self, queue: &str, batch: &Batch, index: usize) {
+        self.lock().report(WorkerEvent::NotKept { job: batch.about(queue, index) }, self);
     }
 
     /// The answer to a batch of outcomes: one flag each, acks first.
@@ -85,11 +85,11 @@ impl Desk {
             if let Some((Noted::Started(at), Some(job))) = other {
                 startable += usize::from(state.start_noted(*at, job, settled, self));
             } else if !settled && batch.job(index).is_some_and(|job| job.is_being_settled()) {
-                // Its handler was first, or has a verb under way that tells.
+                // Its handler was first, or has a verb under way that reports it.
             } else if !settled {
                 lost += 1;
                 if lost <= MOST_REPORTED_SINGLY {
-                    state.tell(WorkerEvent::LeaseLost { job: batch.about(queue, index) }, self);
+                    state.report(WorkerEvent::LeaseLost { job: batch.about(queue, index) }, self);
                 }
             } else if index < acks {
                 state.report.acked += 1;
@@ -101,7 +101,7 @@ impl Desk {
         }
         state.report.lost += lost;
         if let Some(jobs) = lost.checked_sub(MOST_REPORTED_SINGLY).filter(|&jobs| jobs > 0) {
-            state.tell(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
+            state.report(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
         // Those behind it waited with it.
         let may_start = if startable > 0 { state.fetched.len() } else { 0 };

@@ -57,7 +57,7 @@ impl Desk {
             self.for_timer.notify_one();
         }
         if was_last {
-            self.tell_executors();
+            self.wake_all();
         }
         if wake {
             self.for_fetcher.notify_one();
@@ -118,7 +118,7 @@ impl Desk {
             _ if interrupted || leased.job.is_settled() => Ok(None),
             _ if leased.job.is_lost() => {
                 state.report.lost += 1;
-                state.tell(WorkerEvent::LeaseLost { job: AboutJob::of(&leased.job) }, self);
+                state.report(WorkerEvent::LeaseLost { job: AboutJob::of(&leased.job) }, self);
                 Ok(None)
             }
             None => Ok(None),
@@ -148,7 +148,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn tell_executors(&self) {
+    pub(super) fn wake_all(&self) {
         self.job_there.notify_all();
         self.job_there_async.notify_waiters();
         self.event_there.notify_all();

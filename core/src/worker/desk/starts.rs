@@ -1,4 +1,4 @@
-//! Jobs of which the server is told that they start before they do, so that a worker that dies is charged to nobody else.
+//! Jobs whose start is reported to the server before they start, so that a worker that dies is charged to nobody else.
 //!
 //! - A *suspect* is a job that a worker died with. It may be what killed it, so its start is noted just before its run, when an
 //!   executor is free for it, and no other suspect is started until that run has ended, or has gone on for a while. So when
@@ -7,7 +7,7 @@
 //! - A job without retries must not run twice: its start is noted before its handler runs, from the first time on. Those that
 //!   are next are noted together, as each would else cost a round trip.
 //!
-//! A queue that gets no answer cannot be told of a start: its jobs wait, and those of other queues go on. If it has heard of a
+//! A queue whose server does not answer can note no start: its jobs wait, and those of other queues go on. If it has heard of a
 //! suspect's start all the same, that one may run beside the suspect that took its turn meanwhile.
 //!
 //! All others have nothing noted, and are taken as they come.
@@ -30,10 +30,10 @@ const PART_OF_AHEAD: usize = 4;
 pub(super) enum Start {
     /// Nothing.
     Free,
-    /// That it starts; it is not told yet.
+    /// That it starts; it is not sent yet.
     Suspect,
     WithoutRetries,
-    /// That it starts; it is being told.
+    /// That it starts; it is on its way.
     Noting {
         suspect: bool,
     },
@@ -324,15 +324,15 @@ mod tests {
         }
     }
 
-    /// A call that tells what waits to be told, and its answer; gives how many starts it told.
-    fn tell(desk: &Desk, lane: usize) -> usize {
+    /// A call that reports the starts that wait, and its answer; gives how many there were.
+    fn report_starts(desk: &Desk, lane: usize) -> usize {
         let batch = desk.begin_call(lane, 0, None);
         desk.end_call(lane, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &vec![true; batch.outcomes.len()]);
         batch.starts()
     }
 
-    /// Runs what may start, and tells the server what it must know, until neither is possible.
+    /// Runs what may start, and reports what the server must know, until neither is possible.
     fn run_all(desk: &Desk, executor: &Arc<ExecutorShared>) -> Vec<String> {
         let mut ran = Vec::new();
         loop {
@@ -386,7 +386,7 @@ mod tests {
         desk.finish(&run, Ended::DONE, true).unwrap();
         assert!(take(&desk, &executor).is_none(), "the executor is left for the suspect");
         assert!(matches!(desk.next_step(false), Step::Call { .. }));
-        assert_eq!(tell(&desk, 0), 1, "the call that tells of the first one's end says that it starts");
+        assert_eq!(report_starts(&desk, 0), 1, "the call that reports the first one's end says that it starts");
         for id in ["suspect", "p1", "p2"] {
             let run = take(&desk, &executor).unwrap();
             assert_eq!(run.job.id(), id);
@@ -415,14 +415,14 @@ mod tests {
             let _ = desk.next_step(false);
         };
         deliver(0, &ids("a", 8));
-        assert_eq!(tell(&desk, 0), 8);
+        assert_eq!(report_starts(&desk, 0), 8);
         for leased in desk.lock().leased.iter_mut().flatten() {
             leased.sure_until = Instant::now();
         }
         deliver(1, &ids("b", 16));
         let (mut ran, mut calls) = (Vec::new(), 0);
         while ran.len() < 16 {
-            assert!(tell(&desk, 1) > 0, "{ran:?} have run, and no more can start");
+            assert!(report_starts(&desk, 1) > 0, "{ran:?} have run, and no more can start");
             calls += 1;
             while let Some(run) = take(&desk, &executor) {
                 ran.push(run.job.id().to_owned());
@@ -447,7 +447,7 @@ mod tests {
 
         desk.falls_silent(0);
         assert!(matches!(desk.next_step(false), Step::Call { .. }));
-        assert_eq!(tell(&desk, 1), 2);
+        assert_eq!(report_starts(&desk, 1), 2);
         for id in ["b1", "b2", "b3"] {
             let run = take(&desk, &executor).unwrap();
             assert_eq!(run.job.id(), id);
@@ -496,7 +496,7 @@ mod tests {
         while desk.lock().waiting_tasks < 2 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(tell(&desk, 0), 1);
+        assert_eq!(report_starts(&desk, 0), 1);
         for run in waiting {
             tokio::time::timeout(Duration::from_secs(20), run).await.expect("it is woken").unwrap().unwrap();
         }

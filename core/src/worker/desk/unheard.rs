@@ -10,7 +10,7 @@ use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 /// So many of a queue are its owner's to hear of at once.
 const MOST_CLAIMED: usize = 100;
 
-/// A job that is this worker's to tell of.
+/// A job that this worker is to report.
 pub(super) struct Claimed {
     lane: usize,
     claim: Claim,
@@ -32,7 +32,7 @@ impl Desk {
         self.lock().claimed_of(lane).next().is_some()
     }
 
-    /// The answer to these claims. Tells of those that are new; what comes when the worker stops goes back.
+    /// The answer to these claims. Reports those that are new; what comes when the worker stops goes back.
     pub(in crate::worker) fn heard_of(&self, lane: usize, sent: &[Claim], queue: &Queue, reply: &HearReply) {
         let mut state = self.lock();
         let is_done = |one: &Claimed| {
@@ -62,10 +62,10 @@ impl Desk {
                 claim.standing = Standing::Heard;
             }
             state.claimed.push(Claimed { lane, claim, is_begun: false });
-            state.tell(WorkerEvent::Failed { job: about, failed }, self);
+            state.report(WorkerEvent::Failed { job: about, failed }, self);
         }
         if !reply.jobs.is_empty() && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
-            self.tell_news(lane);
+            self.note_news(lane);
         }
     }
 
@@ -85,7 +85,7 @@ impl Desk {
         }
         drop(state);
         self.claim_settled.notify_waiters();
-        self.tell_news(failed.lane);
+        self.note_news(failed.lane);
     }
 
     /// Ready when the owner has called the hooks of all that are claimed.
@@ -111,7 +111,7 @@ impl Desk {
     }
 
     /// There may be something to hear before the next beat.
-    pub(in crate::worker) fn tell_news(&self, lane: usize) {
+    pub(in crate::worker) fn note_news(&self, lane: usize) {
         self.news[lane].notify_one();
     }
 
@@ -120,11 +120,11 @@ impl Desk {
         self.news[lane].notified().await;
     }
 
-    /// What the server said when it was told that this worker is alive.
+    /// What the server answered to the report that this worker is alive.
     pub(in crate::worker) fn beat_answered(&self, queue: &Queue, reply: BeatReply) {
         if reply.trimmed > 0 {
             let queue = queue.name().to_owned();
-            self.lock().tell(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);
+            self.lock().report(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);
         }
     }
 }
@@ -139,7 +139,7 @@ impl State {
         self.claimed.iter_mut().find(is_it)
     }
 
-    /// Nobody reads what this worker tells: another one is to hear of it.
+    /// Nobody reads this worker's events: another one is to report it.
     pub(super) fn unclaim(&mut self, event: &WorkerEvent) {
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
             self.claimed.retain(|one| one.lane != failed.lane || one.claim.id != failed.job.id().as_bytes());
