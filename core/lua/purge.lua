@@ -19,7 +19,7 @@ if names then redis.call('ZCARD', parked) end
 -- Records are read for their keys and for who waits for their results, not more bytes of them than one call may read.
 local bytes_left, is_cut = 4194304, false
 local function cut(entries, ids)
-  if not known[9] then return end
+  if not noted_large then return end
   local fitting
   fitting, bytes_left = count_fitting(ids or entries, bytes_left)
   for k = #entries, fitting + 1, -1 do

@@ -29,7 +29,7 @@ local at
 if due ~= '' then
   --- include: clock, due, delayed_member
   at = due_of(due)
-  local timer = tonumber(known[3] or 0)
+  local timer = tonumber(noted_timer or 0)
   if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
   local at_text = string.format('%.0f', at or 0)
   for i = first_item, at and last_item or 0, 2 do

@@ -72,7 +72,7 @@ if stored == 0 then
 end
 
 --- include: first_use
-if some_large and not known[9] then redis.call('HSET', meta, 'large', '1') end
+if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
 if some_ready then wake_one() end
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)

@@ -7,7 +7,6 @@
 if refused then return refused end
 --- include: clock
 do
-  local last_token = known[5]
   --- include: set_back
 end
 local reply = {}

@@ -16,7 +16,7 @@ if mend == 'levels' then
 end
 if mend == 'stale_total' then
   -- ARGV: what `meta` said, by how much to change it.
-  if (known[6] or '0') ~= ARGV[first_item] then return 'changed' end
+  if (noted_stale or '0') ~= ARGV[first_item] then return 'changed' end
   redis.call('HINCRBY', meta, 'stale_entries', ARGV[first_item + 1])
   return 'done'
 end

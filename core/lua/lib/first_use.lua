@@ -1,5 +1,5 @@
 -- Writes down the format, and the levels that the caller is going to use.
-if not known[1] or levels ~= passed_levels then
+if not noted_format or levels ~= passed_levels then
   redis.call('HSET', meta, 'format', FORMAT, 'levels', passed_levels)
   if names == '?' then redis.call('HSET', meta, 'names', names) end
 end

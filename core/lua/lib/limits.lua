@@ -2,7 +2,7 @@
 -- rate lets start, the smaller number.
 --- include: rate
 local rate
-local most, jobs_text, us_text = string.match(known[7], '^(%d+);(%d+);(%d+)$')
+local most, jobs_text, us_text = string.match(noted_limits, '^(%d+);(%d+);(%d+)$')
 if most and most ~= '0' then
   places_left = math.max(0, most - redis.call('ZCARD', reserved))
   room = places_left

@@ -4,12 +4,13 @@
 local FORMAT = '1'
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943
-local known = redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'names', 'large')
-local levels, names = known[2], known[8]
+local noted_format, noted_levels, noted_timer, noted_paused, last_token, noted_stale, noted_limits, noted_names, noted_large =
+  unpack(redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'names', 'large'))
+local levels, names = noted_levels, noted_names
 local refused
-if levels ~= passed_levels or known[1] ~= FORMAT then
-  if known[1] and tonumber(known[1]) > tonumber(FORMAT) then
-    refused = 'format ' .. known[1]
+if levels ~= passed_levels or noted_format ~= FORMAT then
+  if noted_format and tonumber(noted_format) > tonumber(FORMAT) then
+    refused = 'format ' .. noted_format
   else
     if not levels then
       -- A new queue; or one that lost its `meta`, which then gets all levels, to hide no job, and may have parked ones.

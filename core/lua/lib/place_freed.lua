@@ -1,8 +1,8 @@
 -- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may. Where the
 -- rate of its name lets it start later, somebody must promise to come back for that.
-if (known[7] or names) and known[4] ~= '1' then
+if (noted_limits or names) and noted_paused ~= '1' then
   local some_wait = false
-  if known[7] and string.byte(known[7]) ~= 48 then
+  if noted_limits and string.byte(noted_limits) ~= 48 then
     for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
   end
   if names and not some_wait then

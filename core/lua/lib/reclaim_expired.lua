@@ -7,7 +7,7 @@ if #expired > 0 then
   -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
   redis.call('HLEN', jobs)
   -- The rest is there for the next call.
-  if known[9] then
+  if noted_large then
     for k = #expired, count_fitting(expired, 4194304) + 1, -1 do
       expired[k], reply.is_cut = nil, true
     end

@@ -44,7 +44,7 @@ for at = next_item, #ARGV, 7 do
         record = redis.call('HGET', jobs, id)
       else
         redis.call('HSET', jobs, id, record)
-        if #record > LARGE and not known[9] then redis.call('HSET', meta, 'large', '1') end
+        if #record > LARGE and not noted_large then redis.call('HSET', meta, 'large', '1') end
       end
     else
       record = redis.call('HGET', jobs, id)

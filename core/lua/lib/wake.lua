@@ -4,6 +4,6 @@ end
 
 -- Somebody must come back at `due`: needed unless a waiting worker has promised to come back by then (`timer`).
 local function wake_for(due)
-  local timer = tonumber(known[3] or 0)
+  local timer = tonumber(noted_timer or 0)
   if timer <= now or due < timer then wake_one() end
 end

@@ -1,0 +1,15 @@
+-- Large records are not read by the hundred, only to be left behind. Where there may be large ones the size of each is read; else that
+-- of the first, because another program that wrote records may not have said how large they are.
+-- Needs: `entries`, `length`, `bytes`. Gives: these without what does not fit, and `more`.
+local fitting
+if some_large then
+  --- include: fitting
+  fitting = count_fitting(entries, max_bytes - bytes)
+else
+  fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
+end
+for k = length, math.max(fitting, 1) + 1, -1 do
+  entries[k] = nil
+  length = k - 1
+  more = true
+end

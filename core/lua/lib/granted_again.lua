@@ -1,0 +1,17 @@
+-- The answer of a reserve that was sent again: of the jobs granted then, those that are still held under that token. What was
+-- fetched ahead is not sent any more when its lease is over: a worker could not start it, and over a line that cuts off each large
+-- reply would ask for it for ever.
+-- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), `now`. Gives: `reply`.
+local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
+local has = redis.call('HMGET', meta, 'limits', 'names')
+local reply = { 'jobs', flags, token, -1, 0, (has[1] or has[2]) and 1 or 0 }
+for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
+  local is_held = redis.call('HGET', leases, id) == token
+  if is_held and ahead == 1 then is_held = tonumber(redis.call('ZSCORE', reserved, id) or 0) > now end
+  if is_held then
+    reply[#reply + 1] = { id }
+    reply[#reply + 1] = redis.call('HMGET', jobs, id)
+    reply[#reply + 1] = redis.call('HMGET', returned, id)
+  end
+end
+if #reply == 6 then reply[1] = 'none' end
