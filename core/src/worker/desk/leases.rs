@@ -21,8 +21,15 @@ impl Desk {
     /// The leases of a queue that are to be renewed: (id, token) of what waits, of what runs, and of what has ended, until the
     /// server has answered to its outcome: a lease that ends before would be a crash to everybody else. One that a handler
     /// settled and works on is over.
-    pub(in crate::worker) fn leases(&self, lane: usize) -> Vec<(String, u64)> {
-        let state = self.lock();
+    ///
+    /// From the moment at which that is asked for, none is surely ours for longer than the renewal makes it: one that was granted for
+    /// longer, because its job took long to arrive, is shortened by it, and the answer may take long to arrive, too.
+    pub(in crate::worker) fn leases(&self, lane: usize, asked_at: Instant) -> Vec<(String, u64)> {
+        let mut state = self.lock();
+        let sure_until = sure_until(asked_at, self.lease);
+        for leased in state.leased.iter_mut().flatten().filter(|leased| leased.lane == lane) {
+            leased.sure_until = leased.sure_until.min(sure_until);
+        }
         let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane);
         let ours =
             of_lane.filter(|leased| !leased.is_interrupted() && !leased.job.is_settled()).map(|leased| &leased.job);
@@ -100,7 +107,7 @@ mod tests {
     use crate::worker::desk::Taken;
     use crate::worker::executor::{Ended, ExecutorShared};
 
-    fn desk_that_asked_for(ids: &[&str], ago: Duration) -> Desk {
+    fn desk_that_asked_for(lease: Duration, ids: &[&str], ago: Duration) -> Desk {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
         let queue = client.queue("orders").unwrap();
         let job = |id: &&str| {
@@ -111,12 +118,13 @@ mod tests {
         let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
         let mut of = Batch::default();
         of.asked_at = Instant::now().checked_sub(ago);
+        of.lease = Some(lease);
         desk.deliver(0, &of, ids.iter().map(job).collect(), &[]);
         desk
     }
 
     fn desk_with(ids: &[&str]) -> Desk {
-        desk_that_asked_for(ids, Duration::ZERO)
+        desk_that_asked_for(DEFAULT_LEASE, ids, Duration::ZERO)
     }
 
     fn run_one(desk: &Desk, result: &str) {
@@ -127,13 +135,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_renewal_that_is_under_way_shortens_a_longer_lease() {
+        let executor = Arc::new(ExecutorShared::new(0));
+        for (renewed_ago, starts) in [(0.5, true), (0.96, false)] {
+            let desk = desk_that_asked_for(DEFAULT_LEASE * 3, &["a"], DEFAULT_LEASE);
+            let asked_at = Instant::now().checked_sub(DEFAULT_LEASE.mul_f64(renewed_ago)).unwrap();
+            let ours = desk.leases(0, asked_at);
+            let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
+            assert_eq!(takes_one(), starts, "the renewal was sent {renewed_ago} of a lease ago");
+            desk.renewed(0, &ours, &[true], Instant::now());
+            assert_eq!(takes_one(), !starts, "it was answered");
+        }
+    }
+
+    #[tokio::test]
     async fn no_job_is_started_in_the_last_part_of_its_lease() {
         let executor = Arc::new(ExecutorShared::new(0));
         for (part, starts) in [(0.5, true), (0.96, false), (2.0, false)] {
-            let desk = desk_that_asked_for(&["a"], DEFAULT_LEASE.mul_f64(part));
+            let desk = desk_that_asked_for(DEFAULT_LEASE, &["a"], DEFAULT_LEASE.mul_f64(part));
             let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
             assert_eq!(takes_one(), starts, "after {part} of the lease");
-            desk.renewed(0, &desk.leases(0), &[true], Instant::now());
+            desk.renewed(0, &desk.leases(0, Instant::now()), &[true], Instant::now());
             assert_eq!(takes_one(), !starts, "it was renewed after {part} of the lease");
         }
     }
@@ -142,14 +164,14 @@ mod tests {
     async fn a_lease_is_renewed_until_the_server_has_answered_to_the_outcome() {
         let desk = desk_with(&["a"]);
         let ours = vec![("a".to_owned(), 16)];
-        assert_eq!(desk.leases(0), ours);
+        assert_eq!(desk.leases(0, Instant::now()), ours);
         run_one(&desk, "");
-        assert_eq!(desk.leases(0), ours, "its outcome waits for a call");
+        assert_eq!(desk.leases(0, Instant::now()), ours, "its outcome waits for a call");
         let batch = desk.begin_call(0, 0, None);
-        assert_eq!(desk.leases(0), ours, "its outcome is under way");
+        assert_eq!(desk.leases(0, Instant::now()), ours, "its outcome is under way");
         desk.end_call(0, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &[true]);
-        assert_eq!(desk.leases(0), []);
+        assert_eq!(desk.leases(0, Instant::now()), []);
     }
 
     #[tokio::test]
