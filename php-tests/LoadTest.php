@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Runs;
+use Duly\Signals;
 use Duly\Worker;
 
 final class LoadTest extends ServerTestCase
@@ -27,7 +29,8 @@ final class LoadTest extends ServerTestCase
     public function testWhereASignalIsNamedPhpWasAskedForSignals(): void
     {
         $found = 0;
-        foreach ((new \ReflectionClass(Worker::class))->getMethods() as $method) {
+        $methods = static fn (string $class): array => (new \ReflectionClass($class))->getMethods();
+        foreach ([...$methods(Worker::class), ...$methods(Runs::class), ...$methods(Signals::class)] as $method) {
             $lines = (array) file((string) $method->getFileName());
             $length = $method->getEndLine() - $method->getStartLine() + 1;
             $code = implode(array_slice($lines, $method->getStartLine() - 1, $length));

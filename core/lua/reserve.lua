@@ -66,5 +66,5 @@ if left_behind then
   end
   return reply
 end
---- include: nothing
+--- include: none_granted
 return reply

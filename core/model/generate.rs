@@ -359,6 +359,22 @@ fn names() -> impl Strategy<Value = Names> {
     ]
 }
 
+/// A worker that would wait a second for a job, and keeps its promise to come back.
+fn wait(want: usize) -> Step {
+    let who = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
+    Step::Reserve {
+        who,
+        want,
+        lease_ms: 10,
+        wait_ms: 1000,
+        max_bytes: 1 << 20,
+        keeps_promise: true,
+        ahead: false,
+        spares: false,
+        endings: Endings::Some(Vec::new()),
+    }
+}
+
 /// Steps that lead where single ones seldom come: jobs that run, and more jobs than one call may touch.
 fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let me = Who { client: 0, fate: Fate::Answered, renew: false, knows: Knows::Learnt };
@@ -407,9 +423,9 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     });
     let item = (0..4_usize, record(), when());
     let run = (who(), item, reserve(), endings(), 0..8_usize).prop_map(|(who, item, reserve, endings, pick)| {
-        let (push, wait) =
+        let (push, result) =
             (Step::PushUnique { who, if_duplicate: IfDuplicate::Keep, items: vec![item] }, Step::Await { pick });
-        vec![push, wait.clone(), reserve, Step::Settle { who, endings }, wait]
+        vec![push, result.clone(), reserve, Step::Settle { who, endings }, result]
     });
     let again = (reserve(), who(), deed(), 1..20_u64).prop_map(move |(reserve, who, deed, ms)| {
         vec![reserve.clone(), settle(who, deed), Step::Advance(ms), reserve, Step::Resend { back: 0 }]
@@ -421,17 +437,6 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     });
     let limited = (limits(), record(), select(vec![3, 5, 150]), 1..20_u64, deed()).prop_map(
         move |(limits, record, count, ms, deed)| {
-            let wait = |want| Step::Reserve {
-                who: me,
-                want,
-                lease_ms: 10,
-                wait_ms: 1000,
-                max_bytes: 1 << 20,
-                keeps_promise: true,
-                ahead: false,
-                spares: false,
-                endings: Endings::Some(Vec::new()),
-            };
             vec![
                 Step::Limit { who: me, limits, names: Vec::new() },
                 Step::Push { who: me, count, record, when: When::Now },
@@ -530,17 +535,6 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
     };
     (names_limits(), names_limits(), select(vec![2, 5, 150]), reserve(), deed(), 0..5_usize).prop_map(
         move |(before, after, count, reserve, deed, last)| {
-            let wait = |want| Step::Reserve {
-                who: me,
-                want,
-                lease_ms: 10,
-                wait_ms: 1000,
-                max_bytes: 1 << 20,
-                keeps_promise: true,
-                ahead: false,
-                spares: false,
-                endings: Endings::Some(Vec::new()),
-            };
             let limit = |names| Step::Limit { who: me, limits: None, names };
             let last = match last {
                 0 => Step::Cancel { who: me, names: Names::LastPushed },

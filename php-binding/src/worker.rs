@@ -175,7 +175,7 @@ impl WorkerEngine {
     pub fn check_name(name: Text) -> PhpResult<()> {
         let check = || -> Result<(), Fault> {
             let name = name.utf8("the name of a handler")?;
-            Ok(duly::NewJob::new(&())?.name(name).check()?)
+            Ok(duly::name::check_handler(&name)?)
         };
         Ok(check()?)
     }

@@ -44,6 +44,11 @@ impl Outage {
 }
 
 impl Outages {
+    /// Is anything known? If not, a call needs neither the clock nor the lock.
+    pub(super) fn any(&self) -> bool {
+        self.some.load(Ordering::Acquire)
+    }
+
     /// An attempt got no answer, or the server does nothing for now.
     pub(super) fn failed(&self, slot: u16, now: Instant) {
         let mut slots = self.lock();
@@ -62,7 +67,7 @@ impl Outages {
 
     /// A call was answered. `spared`: of a reserve, whether it spared leases.
     pub(super) fn answered(&self, slot: u16, spared: Option<bool>, now: Instant) {
-        if !self.some.load(Ordering::Acquire) {
+        if !self.any() {
             return;
         }
         let mut slots = self.lock();
@@ -80,7 +85,7 @@ impl Outages {
 
     /// Is a reserve that is sent now to spare leases that are over?
     pub(super) fn spares(&self, slot: u16, now: Instant) -> bool {
-        if !self.some.load(Ordering::Acquire) {
+        if !self.any() {
             return false;
         }
         let mut slots = self.lock();
@@ -122,7 +127,7 @@ mod tests {
         outages.answered(0, Some(false), start + 34 * SECOND);
         assert!(reserve(&outages, start + 34 * SECOND), "one that was on its way before is no end of it");
         assert!(!reserve(&outages, start + 35 * SECOND));
-        assert!(!outages.some.load(Ordering::Relaxed), "nothing is left of it");
+        assert!(!outages.any(), "nothing is left of it");
     }
 
     #[test]
@@ -130,9 +135,9 @@ mod tests {
         let (outages, start) = (Outages::default(), Instant::now());
         outages.failed(0, start);
         outages.answered(0, None, start);
-        assert!(outages.some.load(Ordering::Relaxed));
+        assert!(outages.any());
         outages.answered(0, None, start + SPARED_FOR);
-        assert!(!outages.some.load(Ordering::Relaxed));
+        assert!(!outages.any());
     }
 
     #[test]

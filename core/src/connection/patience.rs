@@ -22,6 +22,10 @@ impl Patience {
     pub(super) fn until(until: Instant) -> Self {
         Self { silence: until.saturating_duration_since(Instant::now()), until }
     }
+
+    fn next_look(&self) -> Instant {
+        self.until.min(Instant::now() + self.silence / LOOKS)
+    }
 }
 
 /// Silence is looked for so many times in its length.
@@ -103,12 +107,6 @@ impl Life {
     /// How long what is on its way may be out of sight.
     fn out_of_sight(&self) -> Duration {
         at_the_slowest(self.slow_bytes.load(Ordering::Relaxed).min(UNSEEN))
-    }
-}
-
-impl Patience {
-    fn next_look(&self) -> Instant {
-        self.until.min(Instant::now() + self.silence / LOOKS)
     }
 }
 

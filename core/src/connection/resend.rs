@@ -189,13 +189,13 @@ impl Shared {
         }
         let link = self.link_to(server, slot, deadline).await?;
         let slot = self.outage_slot(slot);
-        let spared = request.reclaims().then(|| self.outages.spares(slot, Instant::now()));
+        let spared = request.reclaims().then(|| self.outages.any() && self.outages.spares(slot, Instant::now()));
         let request = request.sparing(spared == Some(true));
         let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
         match &result {
-            Ok(_) => self.outages.answered(slot, spared, Instant::now()),
+            Ok(_) if self.outages.any() => self.outages.answered(slot, spared, Instant::now()),
             Err(trouble) if trouble.next == Next::Reconnect => server.discard(&link),
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
         result
     }

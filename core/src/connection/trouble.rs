@@ -47,44 +47,26 @@ impl Trouble {
 
     /// The server answered: not now.
     pub(super) fn not_now(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::Wait, may_have_run: false, final_when_new: false, is_outage: true }
+        Self { next: Next::Wait, final_when_new: false, is_outage: true, ..Self::refused(error) }
     }
 
     /// The server answered, and the answer means that we talk to the wrong one, or as nobody.
     pub(super) fn wrong_server(error: Error) -> Self {
-        Self {
-            error: Box::new(error),
-            next: Next::Reconnect,
-            may_have_run: false,
-            final_when_new: true,
-            is_outage: true,
-        }
+        Self { next: Next::Reconnect, is_outage: true, ..Self::refused(error) }
     }
 
     /// No connection came to be, so nothing was sent.
     pub(super) fn no_connection(error: Error) -> Self {
-        Self {
-            error: Box::new(error),
-            next: Next::Reconnect,
-            may_have_run: false,
-            final_when_new: true,
-            is_outage: true,
-        }
+        Self::wrong_server(error)
     }
 
     /// The connection was lost, or fell silent, after the call went out.
     pub(super) fn no_answer(error: Error) -> Self {
-        Self {
-            error: Box::new(error),
-            next: Next::Reconnect,
-            may_have_run: true,
-            final_when_new: false,
-            is_outage: true,
-        }
+        Self { may_have_run: true, final_when_new: false, ..Self::no_connection(error) }
     }
 
     pub(super) fn redirected(next: Next) -> Self {
         let error = Error::new(ErrorKind::Busy, "the cluster is moving this queue from one server to another");
-        Self { error: Box::new(error), next, may_have_run: false, final_when_new: false, is_outage: false }
+        Self { next, final_when_new: false, ..Self::refused(error) }
     }
 }

@@ -187,7 +187,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("find_stale", include_str!("../../lua/lib/find_stale.lua")),
     ("hand_over", include_str!("../../lua/lib/hand_over.lua")),
     ("grant", include_str!("../../lua/lib/grant.lua")),
-    ("nothing", include_str!("../../lua/lib/nothing.lua")),
+    ("none_granted", include_str!("../../lua/lib/none_granted.lua")),
     ("find_full", include_str!("../../lua/lib/find_full.lua")),
     ("take_places", include_str!("../../lua/lib/take_places.lua")),
     ("to_head", include_str!("../../lua/lib/to_head.lua")),

@@ -51,7 +51,7 @@ async fn of_queue(
             () = desk.needs_renewal(lane) => {}
         }
         next = tokio::time::Instant::now() + every;
-        for held in desk.leases(lane, Instant::now()).chunks(MAX_BATCH) {
+        for held in desk.begin_renewal(lane, Instant::now()).chunks(MAX_BATCH) {
             let (asked_at, outage) = (Instant::now(), Outage::of_call(&desk));
             let has_failed = AtomicBool::new(false);
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this

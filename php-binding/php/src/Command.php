@@ -107,7 +107,7 @@ final class Command
             return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
         }
         // A worker that is ready handles signals.
-        Worker::holdSignals();
+        Signals::hold();
         try {
             $report("ready {$worker->grace()} " . implode(', ', $worker->queues()));
             $worker->run();
@@ -121,7 +121,7 @@ final class Command
             }
             return self::ERROR;
         } finally {
-            Worker::holdSignals(false);
+            Signals::hold(false);
         }
         return 0;
     }

@@ -42,7 +42,7 @@ final class Supervisor
     private bool $everReady = false;
     private int $signals = 0;
     /** When they were asked to stop, the last time. */
-    private ?float $toldAt = null;
+    private ?float $askedAt = null;
     private int $code = 0;
     private bool $hasTerminal;
 
@@ -86,7 +86,7 @@ final class Supervisor
                 foreach (array_keys($this->children) as $pid) {
                     posix_kill($pid, SIGKILL);
                 }
-                $this->toldAt = null;
+                $this->askedAt = null;
             }
         }
         return $this->code;
@@ -156,13 +156,13 @@ final class Supervisor
             // A worker that is still starting handles none yet, and by SIGQUIT it would dump its core.
             posix_kill($pid, $child['isReady'] ? $signal : SIGTERM);
         }
-        $this->toldAt = microtime(true);
+        $this->askedAt = microtime(true);
     }
 
     private function isKillTime(): bool
     {
         $grace = $this->signals === 1 ? $this->grace : 0.0;
-        return $this->toldAt !== null && microtime(true) > $this->toldAt + $grace + self::MARGIN_S;
+        return $this->askedAt !== null && microtime(true) > $this->askedAt + $grace + self::MARGIN_S;
     }
 
     private function startDue(): void

@@ -6,15 +6,12 @@ namespace Duly;
 
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
-use Duly\Exception\JobFailedException;
-use Duly\Exception\JobInterruptedException;
-use Duly\Exception\TooLargeException;
 
 // For programs without an autoloader, for which this file is the only one to name.
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
-    $files = ['Exception/JobInterruptedException', 'Log', 'Misuse', 'Leftovers', 'RestartOn'];
-    $files = [...$files, 'Retry', 'Release', 'Fail', 'Trace'];
+    $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
+    $files = [...$files, 'Failures', 'Leftovers', 'Log', 'Misuse', 'RestartOn', 'Runs', 'Signals', 'Trace'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -58,72 +55,19 @@ if (extension_loaded('duly')) {
  */
 final class Worker
 {
-    /** SIGALRM, which PHP knows by name only with pcntl. */
-    private const ALARM = 14;
-    private const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
     /** No wait is longer, so that `stop` is seen soon. */
     private const LONGEST_WAIT_S = 0.5;
     /** The same while the engine ends. */
     private const LAST_WAIT_S = 0.05;
     /** How long an interrupted handler may take to clean up. */
     private const PATIENCE_S = 5.0;
-    /** How long the last words of a process that ends in a handler may take. */
-    private const FAREWELL_S = 2.0;
-    /** What may be used to say that all memory was used up. */
-    private const LAST_BYTES = 16 << 20;
-    private const MOST_HEARD = 100;
-    private const HANDLER = 'handler';
-    private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
-    /** @var array<string, callable> */
-    private array $handlers = [];
-    /** @var list<callable> */
-    private array $before = [];
-    /** @var list<callable> the last one that was added is the first, as in the lists below */
-    private array $after = [];
-    /** @var list<callable> */
-    private array $onFailure = [];
-    /** @var list<callable> */
-    private array $onFailed = [];
-    /** @var array<string, true> queue and id of jobs whose hooks were called before the server reported them */
-    private array $heard = [];
     private RestartOn $restartOn;
-    private Log $log;
-    /** @var ?callable */
-    private $report;
-    private ?WorkerEngine $engine = null;
-    private ?Job $job = null;
-    /** What of the program runs: the handler, or one of the hooks by its name. */
-    private string $phase = self::HANDLER;
-    /** Whether the run has worked, and is to be acked unless its handler has settled it. */
-    private bool $isDone = false;
-    /** @var ?array{\Throwable, array<string, mixed>} why the run failed, and the arguments of `Job::fail` */
-    private ?array $failure = null;
-    /** Whether the engine knows what becomes of the job. */
-    private bool $isReported = false;
-    /** The failed job of another run whose `onFailed` hooks are called. */
-    private ?Job $toldOf = null;
-    private ?Leftovers $leftovers = null;
-    /** Whether an exception may be thrown in what runs. */
-    private bool $interruptible = false;
+    private Runs $runs;
     private bool $stopAsked = false;
-    private int $signals = 0;
-    private int $signal = 0;
-    /** Whether the handler was interrupted because the worker stops. */
-    private bool $cutShort = false;
-    /** Whether the engine sees signals by itself. */
-    private bool $listens = false;
-    /** How many signals the engine had seen before. */
-    private int $cameBefore = 0;
-    /** @var array<int, callable> what is set for each signal during a run */
-    private array $armed = [];
-    /** @var list<int> those of them at which the engine stops */
-    private array $stopSignals = [];
-    /** The worker that runs in this process, and whose job fails if the process ends. */
-    private static ?self $running = null;
+    /** The runs in this process, one of which may end it. */
+    private static ?Runs $running = null;
     private static bool $watchesExit = false;
-    /** The process that runs it. */
-    private int $owner = 0;
 
     /**
      * @param Client $client the server
@@ -151,15 +95,14 @@ final class Worker
         private ?int $memory = null,
         ?object $logger = null,
         private ?string $name = null,
-        private bool $logDone = false,
+        bool $logDone = false,
         ?callable $report = null,
     ) {
         $this->check();
         $log === null || Misuse::refuseGenerator('log', $log);
         $report === null || Misuse::refuseGenerator('report', $report);
-        $this->log = new Log($log, $logger);
-        $this->report = $report;
         $this->restartOn = new RestartOn();
+        $this->runs = new Runs(new Log($log, $logger), $report, $this->restartOn, $logDone);
     }
 
     /**
@@ -173,13 +116,7 @@ final class Worker
      */
     public function on(string $name, callable $handler): static
     {
-        $named = $name === '' ? 'jobs without a name' : "the name '{$name}'";
-        $name === '' || WorkerEngine::checkName($name);
-        if (isset($this->handlers[$name])) {
-            throw new InvalidArgumentException("there is a handler for {$named} already: a name has one handler");
-        }
-        Misuse::refuseGenerator("the handler for {$named}", $handler);
-        $this->handlers[$name] = $handler;
+        $this->runs->handle($name, $handler);
         return $this;
     }
 
@@ -190,8 +127,7 @@ final class Worker
      */
     public function before(callable $hook): static
     {
-        Misuse::refuseGenerator('the before hook', $hook);
-        $this->before[] = $hook;
+        $this->runs->hook('before', $hook);
         return $this;
     }
 
@@ -203,8 +139,7 @@ final class Worker
      */
     public function after(callable $hook): static
     {
-        Misuse::refuseGenerator('the after hook', $hook);
-        array_unshift($this->after, $hook);
+        $this->runs->hook('after', $hook);
         return $this;
     }
 
@@ -216,8 +151,7 @@ final class Worker
      */
     public function onFailure(callable $hook): static
     {
-        Misuse::refuseGenerator('the onFailure hook', $hook);
-        array_unshift($this->onFailure, $hook);
+        $this->runs->hook('onFailure', $hook);
         return $this;
     }
 
@@ -229,8 +163,7 @@ final class Worker
      */
     public function onFailed(callable $hook): static
     {
-        Misuse::refuseGenerator('the onFailed hook', $hook);
-        array_unshift($this->onFailed, $hook);
+        $this->runs->hook('onFailed', $hook);
         return $this;
     }
 
@@ -298,56 +231,49 @@ final class Worker
      */
     public function run(): array
     {
-        if ($this->handlers === []) {
-            throw new InvalidArgumentException('a worker needs at least one handler: $worker->on(name, callable)');
-        }
-        $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
-        $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
-        [$this->listens, $this->signals, $this->cutShort] = [false, 0, false];
-        $this->leftovers = new Leftovers();
+        $this->runs->refuseNoHandlers();
+        $leftovers = new Leftovers();
+        $outer = self::$running;
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
-        self::holdSignals();
-        $outer = self::$running;
+        Signals::hold();
         try {
+            $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
+            $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
             $engine = new WorkerEngine($this->client, ...$settings);
-            $this->engine = $engine;
-            self::$running = $this;
-            $this->owner = (int) getmypid();
+            $this->runs->begin($engine);
+            self::$running = $this->runs;
             self::watchExit();
-            $restore = $this->catchSignals();
+            $signals = new Signals($engine, $this->stop(...), $this->runs->interrupt(...));
         } finally {
-            self::holdSignals(false);
+            Signals::hold(false);
         }
         try {
-            $this->work($engine);
+            $this->work($engine, $signals, $leftovers);
             $engine->done();
             if (!$engine->isOver()) {
                 $engine->stop();
             }
             do {
-                $this->arm();
+                $leftovers->clear();
+                $signals->arm();
                 // The engine waits a moment for the hooks of failed jobs that it has reported.
-                $this->reportEvents($engine);
+                $this->runs->reportEvents($engine);
                 $ended = $engine->ended(self::LAST_WAIT_S);
             } while (!$ended);
-            $this->reportEvents($engine);
+            $this->runs->reportEvents($engine);
         } catch (\Throwable $error) {
             // A logger that throws, or the engine's own end.
-            $this->leave($engine);
+            $this->runs->leave($engine);
             throw $error;
         } finally {
-            $this->engine = null;
-            $this->job = null;
+            $this->runs->end();
             $this->stopAsked = false;
             self::$running = $outer;
-            $restore();
+            $signals->restore();
         }
-        $signal = $this->signals > 1 ? $this->signal : self::ALARM;
-        $this->signals = 0;
-        if ($this->cutShort) {
-            $this->cutShort = false;
-            exit(128 + $signal);
+        if ($this->runs->wasCutShort) {
+            exit($signals->exitCode());
         }
         return $engine->report();
     }
@@ -363,16 +289,18 @@ final class Worker
         WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name);
     }
 
-    private function work(WorkerEngine $engine): void
+    private function work(WorkerEngine $engine, Signals $signals, Leftovers $leftovers): void
     {
         $left = $this->maxJobs ?? PHP_INT_MAX;
         $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
         while (!$this->stopAsked && $left > 0) {
-            $this->arm();
+            // The wait for the next run, and that, begin as the first did.
+            $leftovers->clear();
+            $signals->arm();
             // Ends the run before, too.
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
-                $this->reportEvents($engine);
+                $this->runs->reportEvents($engine);
                 if ($engine->isOver()) {
                     return;
                 }
@@ -383,386 +311,13 @@ final class Worker
                 return;
             }
             $left--;
-            if (!$this->runOne($engine, $job)) {
+            if (!$this->runs->run($engine, $job)) {
                 return;
             }
             if ($memory !== PHP_INT_MAX && memory_get_usage(true) > $memory) {
-                $this->log('info', "this worker ends: PHP's memory is more than {$this->memory} MB", $job);
+                $this->runs->log('info', "this worker ends: PHP's memory is more than {$this->memory} MB", $job);
                 return;
             }
-        }
-    }
-
-    /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
-    private function runOne(WorkerEngine $engine, Job $job): bool
-    {
-        $this->isDone = false;
-        $this->failure = null;
-        $this->isReported = false;
-        $this->job = $job;
-        if (\count($this->heard) > self::MOST_HEARD) {
-            $this->heard = []; // another worker has reported these
-        }
-        $goesOn = $this->handle($engine, $job);
-        $this->job = null;
-        return $goesOn;
-    }
-
-    private function handle(WorkerEngine $engine, Job $job): bool
-    {
-        $scope = null;
-        try {
-            try {
-                $this->interruptible = true;
-                $scope = Trace::continue($job);
-                $this->phase = 'before';
-                foreach ($this->before as $hook) {
-                    Misuse::refuseUnrun('the before hook', $hook($job));
-                }
-                $this->phase = self::HANDLER;
-                $name = $job->name;
-                $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $result = $handler($job->data(), $job);
-                if ($result instanceof \Generator) {
-                    Misuse::refuseUnrun('the handler', $result);
-                }
-                $engine->keep($result);
-            } finally {
-                $this->interruptible = false;
-                $scope?->detach();
-            }
-        } catch (\Throwable $thrown) {
-            $goesOn = $this->isForked() ? $this->endForked($job, $thrown) : $this->onThrown($engine, $job, $thrown);
-            $this->failure = null;
-            $this->letGo($thrown, $job);
-            return $goesOn;
-        }
-        if (\getmypid() !== $this->owner) {
-            return false; // forked
-        }
-        $this->isDone = true;
-        if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
-            $this->callHooks('after', $this->after, $job);
-        }
-        if ($this->logDone) {
-            $this->log('debug', self::named($job) . ' is done', $job);
-        }
-        return true;
-    }
-
-    /** Whether this is a process that the handler has forked: the job is its parent's. */
-    private function isForked(): bool
-    {
-        return getmypid() !== $this->owner;
-    }
-
-    private function endForked(Job $job, \Throwable $thrown): never
-    {
-        $this->log('error', 'a process that the handler of ' . self::named($job) . ' has forked ends: it threw '
-            . self::place($thrown), $job, $thrown);
-        exit(255); // as PHP does when nobody catches an exception
-    }
-
-    /** Gives up an exception where what its destructors throw is caught: it is no reason for a worker to end. */
-    private function letGo(?\Throwable &$thrown, Job $job): void
-    {
-        while ($thrown !== null) {
-            try {
-                $thrown = null;
-            } catch (\Throwable $thrown) {
-                $text = 'a destructor of an exception for ' . self::named($job) . ' threw ' . self::place($thrown);
-                $this->log('error', $text, $job, $thrown);
-            }
-        }
-    }
-
-    private static function noHandler(?string $name): Retry
-    {
-        $name = $name === null ? 'jobs without a name' : "the name '{$name}'";
-        return new Retry(message: "this worker has no handler for {$name}");
-    }
-
-    private function onThrown(WorkerEngine $engine, Job $job, \Throwable $thrown): bool
-    {
-        $why = $engine->interruption();
-        if ($why !== null) {
-            // It is settled, and the engine's event says so.
-            $this->cutShort = $why === 'stopped';
-            if ($why === 'timed_out' && !$job->settled && $engine->isLast($thrown)) {
-                $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
-                $this->heard["{$job->queue->name} {$job->id}"] = true;
-            }
-            $engine->done();
-            return true;
-        }
-        if ($job->settled) {
-            $text = self::named($job) . ' was settled, then its handler threw ' . self::place($thrown);
-            $this->log('warning', $text, $job, $thrown);
-        } elseif ($thrown instanceof Release) {
-            $this->release($engine, $job, $thrown);
-        } else {
-            $this->fail($engine, $job, $thrown);
-        }
-        if ($this->restartOn->means($thrown)) {
-            $this->log('info', 'this worker ends, for a fresh one to go on', $job);
-            return false;
-        }
-        return true;
-    }
-
-    private function release(WorkerEngine $engine, Job $job, Release $thrown): void
-    {
-        try {
-            $engine->release($thrown->after);
-            $this->isReported = true;
-            $text = self::named($job) . " was released by its handler; it runs again in {$thrown->after} s";
-            $this->log('info', $text, $job);
-        } catch (ExceptionInterface $error) {
-            $this->fail($engine, $job, $error);
-        }
-    }
-
-    private function fail(WorkerEngine $engine, Job $job, \Throwable $thrown): void
-    {
-        $failure = ['error' => $thrown];
-        if ($thrown instanceof Fail) {
-            $failure['final'] = true;
-        } elseif ($thrown instanceof Retry && $thrown->after !== null) {
-            $failure['retryAfter'] = $thrown->after;
-        }
-        $changed = $failure;
-        $this->failure = [$thrown, $failure];
-        foreach ($this->onFailure as $hook) {
-            try {
-                $this->phase = 'onFailure';
-                $changed = (Misuse::refuseUnrun('the onFailure hook', $hook($job, $thrown)) ?? []) + $changed;
-            } catch (\Throwable $error) {
-                // The job has failed all the same.
-                $this->logHook('onFailure', $job, $error);
-                $this->letGo($error, $job);
-            }
-            if ($job->settled) {
-                return;
-            }
-        }
-        try {
-            $this->settle($engine, $job, $thrown, $changed);
-        } catch (\Error | \InvalidArgumentException | \LengthException $error) {
-            $named = self::named($job);
-            $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
-            $this->log('error', "{$what} what fail does not take: " . self::place($error), $job, $error);
-            $this->letGo($error, $job);
-            $this->settle($engine, $job, $thrown, ['error' => $thrown]);
-        }
-    }
-
-    /** @param array<string, mixed> $failure the arguments of `Job::fail` */
-    private function settle(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): void
-    {
-        $isLast = $engine->isLast(...$failure);
-        if ($isLast) {
-            $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
-        }
-        if ($job->settled) {
-            return;
-        }
-        $wait = $engine->fail(...$failure);
-        $this->isReported = true;
-        if ($this->report !== null) {
-            $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
-            return;
-        }
-        $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
-        $why = self::reason($thrown);
-        $this->log($isLast ? 'error' : 'warning', self::named($job) . " {$what}: {$why}", $job, $thrown);
-    }
-
-    /** @param list<callable> $hooks */
-    private function callHooks(string $kind, array $hooks, Job $job, mixed ...$arguments): void
-    {
-        foreach ($hooks as $hook) {
-            try {
-                $this->phase = $kind;
-                Misuse::refuseUnrun($kind === 'report' ? $kind : "the {$kind} hook", $hook($job, ...$arguments));
-            } catch (\Throwable $error) {
-                $this->logHook($kind, $job, $error);
-                $this->letGo($error, $job);
-            }
-        }
-    }
-
-    private function logHook(string $kind, Job $job, \Throwable $error): void
-    {
-        $words = self::ownWords($error);
-        $what = $words === null ? ' threw ' . self::place($error) : ": {$words}";
-        $this->log('error', "{$kind} for " . self::named($job) . $what, $job, $error);
-    }
-
-    private static function named(Job $job): string
-    {
-        $name = $job->name ?? 'no name';
-        return "job '{$job->id}' ({$name}, attempt {$job->attempt}) of queue '{$job->queue->name}'";
-    }
-
-    /** For a line of the log: what an exception says may hold the job's data. */
-    private static function place(\Throwable $error): string
-    {
-        return self::utf8($error::class . " at {$error->getFile()}:{$error->getLine()}");
-    }
-
-    private static function reason(\Throwable $error): string
-    {
-        return self::ownWords($error) ?? self::place($error);
-    }
-
-    /** What a line of the log may say when this worker, and not its handler, made a run fail; null for a handler. */
-    private static function ownWords(\Throwable $error): ?string
-    {
-        // Not by the class: what a `jsonSerialize` of the result throws may be of any.
-        $maker = $error->getTrace()[0] ?? [];
-        return match ([$maker['class'] ?? '', $maker['function'] ?? '', $error::class]) {
-            [self::class, 'noHandler', Retry::class],
-            [Misuse::class, 'refuseUnrun', \LogicException::class],
-            [WorkerEngine::class, 'keep', TooLargeException::class] => self::utf8($error->getMessage()),
-            // The message says at which key, and the keys of a result are data as well.
-            [WorkerEngine::class, 'keep', InvalidArgumentException::class]
-                => "what the handler gave cannot be JSON; the job's error says where",
-            default => null,
-        };
-    }
-
-    /** A message may hold any bytes, and an error text must be UTF-8. */
-    private static function utf8(string $text): string
-    {
-        return json_decode((string) json_encode($text, JSON_INVALID_UTF8_SUBSTITUTE));
-    }
-
-    private function log(string $level, string $text, Job $job, ?\Throwable $error = null): void
-    {
-        $context = [
-            'queue' => $job->queue->name,
-            'id' => $job->id,
-            'name' => $job->name,
-            'attempt' => $job->attempt,
-        ];
-        $phase = $this->phase;
-        $this->phase = 'log';
-        ($this->log)($level, $text, $error === null ? $context : $context + ['exception' => $error]);
-        $this->phase = $phase;
-    }
-
-    /** What the engine has to say. */
-    private function reportEvents(WorkerEngine $engine): void
-    {
-        foreach ($engine->events() as $event) {
-            // Its worker died, its time was over, or whoever held it said so.
-            $job = $event['failed'] ?? null;
-            if ($job instanceof Job && !$engine->mayCallHooks($job)) {
-                continue; // another worker reports it
-            }
-            $left = ['level' => 0, 'text' => 0, 'failed' => 0, 'error' => 0];
-            ($this->log)($event['level'], $event['text'], array_diff_key($event, $left));
-            if ($job instanceof Job) {
-                $named = "{$job->queue->name} {$job->id}";
-                if (!isset($this->heard[$named])) {
-                    $this->toldOf = $job;
-                    $error = new JobFailedException((string) ($event['error'] ?? ''));
-                    $this->callHooks('onFailed', $this->onFailed, $job, $error);
-                    $this->toldOf = null;
-                }
-                unset($this->heard[$named]);
-                $engine->heard($job);
-            }
-        }
-    }
-
-    /** @internal has signals wait for the handlers that `run` sets */
-    public static function holdSignals(bool $hold = true): void
-    {
-        if (function_exists('pcntl_sigprocmask')) {
-            pcntl_sigprocmask($hold ? SIG_BLOCK : SIG_UNBLOCK, array_map('constant', self::SIGNALS));
-        }
-    }
-
-    /** @return callable(): void what puts the program's own handlers back */
-    private function catchSignals(): callable
-    {
-        if (!function_exists('pcntl_signal')) {
-            return static function (): void {
-            };
-        }
-        $async = pcntl_async_signals(true);
-        $before = [];
-        $owner = getmypid();
-        $onSignal = function (int $signal) use ($owner, &$before): void {
-            if (getmypid() === $owner) {
-                $this->onSignal($signal);
-                return;
-            }
-            // A process that a handler has forked is no worker: as if this had never been set there.
-            pcntl_signal($signal, $before[$signal]);
-            function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
-        };
-        $this->stopSignals = array_map('constant', self::SIGNALS);
-        $this->armed = array_fill_keys($this->stopSignals, $onSignal);
-        $this->armed[SIGURG] = $this->interrupt(...);
-        foreach ($this->armed as $signal => $handler) {
-            $before[$signal] = pcntl_signal_get_handler($signal);
-            pcntl_signal($signal, $handler);
-        }
-        // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
-        $this->cameBefore = WorkerEngine::came();
-        $this->listens = WorkerEngine::listen($this->stopSignals);
-        return function () use ($async, $before): void {
-            $this->armed = [];
-            foreach ($before as $signal => $handler) {
-                pcntl_signal($signal, $handler);
-            }
-            pcntl_async_signals($async);
-        };
-    }
-
-    /**
-     * What a handler has set for signals, alarms, and the time and memory that PHP may use, was for its own run: the
-     * wait for the next one, and that, begin as the first did.
-     */
-    private function arm(): void
-    {
-        $this->leftovers?->clear();
-        foreach ($this->armed as $signal => $handler) {
-            if (pcntl_signal_get_handler($signal) !== $handler) {
-                pcntl_signal($signal, $handler);
-                $this->listens = WorkerEngine::listen(array_intersect([$signal], $this->stopSignals)) && $this->listens;
-            }
-        }
-        if ($this->armed !== [] && !pcntl_async_signals()) {
-            pcntl_async_signals(true);
-        }
-    }
-
-    private function onSignal(int $signal): void
-    {
-        $this->stopAsked = true;
-        $this->signals++;
-        $this->signal = $signal;
-        // A handler that has set handlers of its own, and put these back, has removed the engine's: `listen` sets them
-        // anew.
-        if (
-            !$this->listens
-            || WorkerEngine::listen([$signal])
-            || WorkerEngine::came() < $this->cameBefore + $this->signals
-        ) {
-            $this->engine?->stop();
-        }
-    }
-
-    /** The engine's signal, which may also come a moment too late. */
-    private function interrupt(): void
-    {
-        $why = $this->interruptible ? $this->engine?->interruption() : null;
-        if ($why !== null && $this->job !== null) {
-            $this->interruptible = false;
-            throw new JobInterruptedException($why, $this->job->queue->name, $this->job->id);
         }
     }
 
@@ -776,100 +331,5 @@ final class Worker
         register_shutdown_function(static function (): void {
             self::$running?->exits();
         });
-    }
-
-    private function exits(): void
-    {
-        $engine = $this->engine;
-        // The job is not that of a process that its handler has forked.
-        if ($engine === null || $this->isForked()) {
-            return;
-        }
-        $error = error_get_last();
-        $culprit = match ($this->phase) {
-            self::HANDLER => 'its handler',
-            'report', 'log' => $this->phase,
-            default => "the {$this->phase} hook",
-        };
-        if ($error !== null && ($error['type'] & self::FATAL) !== 0) {
-            // What is used up is not given back before the process is gone.
-            ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
-            $thrown = new \ErrorException($error['message'], 0, $error['type'], $error['file'], $error['line']);
-            // The message may hold the job's data.
-            $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";
-            $why .= $this->phase === self::HANDLER ? '' : ", in {$culprit}";
-        } else {
-            $thrown = new \RuntimeException('exit was called');
-            $why = "{$culprit} ended the process by exit";
-        }
-        $say = null;
-        try {
-            if ($this->job !== null) {
-                $say = $this->exitsIn($engine, $this->job, $thrown, $why);
-            } elseif ($this->toldOf !== null) {
-                $job = $this->toldOf;
-                $engine->heard($job); // as one whose hook threw: the next worker would end by it, too
-                $say = fn () => $this->log('error', self::named($job) . " failed for good before {$why}", $job);
-            }
-        } catch (\Throwable) {
-            // The engine has ended before, and nobody is left to hear why.
-        }
-        $this->leave($engine);
-        try {
-            $say === null || $say();
-        } catch (\Throwable) {
-            // A logger that throws, and nobody is left to hear it.
-        }
-    }
-
-    /**
-     * Settles the job whose run ended the process.
-     *
-     * @return callable(): void what is left to do when the engine has sent that
-     */
-    private function exitsIn(WorkerEngine $engine, Job $job, \Throwable $thrown, string $why): callable
-    {
-        $named = self::named($job);
-        if ($this->isReported || $job->settled || $engine->interruption() !== null) {
-            return fn () => $this->log('error', "{$named} was settled before {$why}", $job);
-        }
-        if ($this->isDone) {
-            $engine->done();
-            return fn () => $this->log('error', "{$named} is done; then {$why}", $job);
-        }
-        $text = self::utf8("the process ended during the run: {$thrown->getMessage()}");
-        if ($thrown instanceof \ErrorException) {
-            $text .= self::utf8(" at {$thrown->getFile()}:{$thrown->getLine()}");
-        }
-        [$reason, $failure] = $this->failure ?? [$thrown, ['error' => $text]];
-        try {
-            $isLast = $engine->isLast(...$failure);
-            $wait = $engine->fail(...$failure);
-        } catch (\Error | \InvalidArgumentException | \LengthException) {
-            // A `Retry` whose time is none.
-            $isLast = $engine->isLast($reason);
-            $wait = $engine->fail($reason);
-        }
-        $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
-        $why = $reason === $thrown ? $why : self::reason($reason) . "; then {$why}";
-        $isCalled = $this->phase === 'onFailed';
-        return function () use ($job, $reason, $named, $what, $why, $isLast, $isCalled): void {
-            $this->log($isLast ? 'error' : 'warning', "{$named} {$what}: {$why}", $job);
-            if ($isLast && !$isCalled) {
-                $this->callHooks('onFailed', $this->onFailed, $job, $reason);
-            }
-        };
-    }
-
-    /** Gives back what was fetched, as far as that is possible at once. */
-    private function leave(WorkerEngine $engine): void
-    {
-        try {
-            $engine->stop();
-            $engine->stop();
-            $engine->ended(self::FAREWELL_S);
-        } catch (ExceptionInterface) {
-            // It was said, or nobody is left to hear it.
-        }
     }
 }

@@ -106,7 +106,7 @@ class Threads:
                     context = copy_context()
                     reset_running(token)
                     result = context.run(handler, job)
-                    if result is not None and type(result) not in PLAIN:
+                    if type(result) not in PLAIN:
                         check_result(job, result)
                     job = executor.done(result)
                 seat.executor = None

@@ -24,7 +24,7 @@ impl Desk {
     ///
     /// From the moment at which that is asked for, none is surely ours for longer than the renewal makes it: one that was granted for
     /// longer, because its job took long to arrive, is shortened by it, and the answer may take long to arrive, too.
-    pub(in crate::worker) fn leases(&self, lane: usize, asked_at: Instant) -> Vec<(String, u64)> {
+    pub(in crate::worker) fn begin_renewal(&self, lane: usize, asked_at: Instant) -> Vec<(String, u64)> {
         let mut state = self.lock();
         let sure_until = sure_until(asked_at, self.lease);
         for leased in state.leased.iter_mut().flatten().filter(|leased| leased.lane == lane) {
@@ -140,7 +140,7 @@ mod tests {
         for (renewed_ago, starts) in [(0.5, true), (0.96, false)] {
             let desk = desk_that_asked_for(DEFAULT_LEASE * 3, &["a"], DEFAULT_LEASE);
             let asked_at = Instant::now().checked_sub(DEFAULT_LEASE.mul_f64(renewed_ago)).unwrap();
-            let ours = desk.leases(0, asked_at);
+            let ours = desk.begin_renewal(0, asked_at);
             let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
             assert_eq!(takes_one(), starts, "the renewal was sent {renewed_ago} of a lease ago");
             desk.renewed(0, &ours, &[true], Instant::now());
@@ -155,7 +155,7 @@ mod tests {
             let desk = desk_that_asked_for(DEFAULT_LEASE, &["a"], DEFAULT_LEASE.mul_f64(part));
             let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
             assert_eq!(takes_one(), starts, "after {part} of the lease");
-            desk.renewed(0, &desk.leases(0, Instant::now()), &[true], Instant::now());
+            desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[true], Instant::now());
             assert_eq!(takes_one(), !starts, "it was renewed after {part} of the lease");
         }
     }
@@ -164,14 +164,14 @@ mod tests {
     async fn a_lease_is_renewed_until_the_server_has_answered_to_the_outcome() {
         let desk = desk_with(&["a"]);
         let ours = vec![("a".to_owned(), 16)];
-        assert_eq!(desk.leases(0, Instant::now()), ours);
+        assert_eq!(desk.begin_renewal(0, Instant::now()), ours);
         run_one(&desk, "");
-        assert_eq!(desk.leases(0, Instant::now()), ours, "its outcome waits for a call");
+        assert_eq!(desk.begin_renewal(0, Instant::now()), ours, "its outcome waits for a call");
         let batch = desk.begin_call(0, 0, None);
-        assert_eq!(desk.leases(0, Instant::now()), ours, "its outcome is under way");
+        assert_eq!(desk.begin_renewal(0, Instant::now()), ours, "its outcome is under way");
         desk.end_call(0, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &[true]);
-        assert_eq!(desk.leases(0, Instant::now()), []);
+        assert_eq!(desk.begin_renewal(0, Instant::now()), []);
     }
 
     #[tokio::test]

@@ -1,0 +1,121 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly;
+
+/**
+ * The signals of a process while a worker runs in it: they stop the worker, and interrupt its handler.
+ *
+ * @internal of `Duly\Worker`
+ */
+final class Signals
+{
+    /** SIGALRM, which PHP knows by name only with pcntl. */
+    private const ALARM = 14;
+    private const STOP = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
+
+    /** How many came that stop the worker, and the last of them. */
+    private int $count = 0;
+    private int $last = 0;
+    /** Whether the engine sees signals by itself. */
+    private bool $listens = false;
+    /** How many signals the engine had seen before. */
+    private int $cameBefore = 0;
+    /** @var array<int, callable> what is set for each signal during a run */
+    private array $armed = [];
+    /** @var list<int> those of them at which the engine stops */
+    private array $stopSignals = [];
+    /** @var array<int, callable|int> the program's own handlers */
+    private array $before = [];
+    private bool $async = false;
+
+    /** Has signals wait for the handlers that are set next. */
+    public static function hold(bool $hold = true): void
+    {
+        if (function_exists('pcntl_sigprocmask')) {
+            pcntl_sigprocmask($hold ? SIG_BLOCK : SIG_UNBLOCK, array_map('constant', self::STOP));
+        }
+    }
+
+    /**
+     * @param \Closure(): void $onStop called for each signal that stops the worker, before the engine is
+     * @param \Closure(): void $interrupt called when the engine wants the handler to end
+     */
+    public function __construct(private WorkerEngine $engine, private \Closure $onStop, \Closure $interrupt)
+    {
+        if (!function_exists('pcntl_signal')) {
+            return;
+        }
+        $this->async = pcntl_async_signals(true);
+        $owner = getmypid();
+        $onSignal = function (int $signal) use ($owner): void {
+            if (getmypid() === $owner) {
+                $this->onSignal($signal);
+                return;
+            }
+            // A process that a handler has forked is no worker: as if this had never been set there.
+            pcntl_signal($signal, $this->before[$signal]);
+            function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
+        };
+        $this->stopSignals = array_map('constant', self::STOP);
+        $this->armed = array_fill_keys($this->stopSignals, $onSignal);
+        $this->armed[SIGURG] = $interrupt;
+        foreach ($this->armed as $signal => $handler) {
+            $this->before[$signal] = pcntl_signal_get_handler($signal);
+            pcntl_signal($signal, $handler);
+        }
+        // The grace begins with the signal also when PHP is in a query, and sees it only at its end.
+        $this->cameBefore = WorkerEngine::came();
+        $this->listens = WorkerEngine::listen($this->stopSignals);
+    }
+
+    /** Sets the worker's handlers again, where a handler of a job has set its own. */
+    public function arm(): void
+    {
+        foreach ($this->armed as $signal => $handler) {
+            if (pcntl_signal_get_handler($signal) !== $handler) {
+                pcntl_signal($signal, $handler);
+                $this->listens = WorkerEngine::listen(array_intersect([$signal], $this->stopSignals)) && $this->listens;
+            }
+        }
+        if ($this->armed !== [] && !pcntl_async_signals()) {
+            pcntl_async_signals(true);
+        }
+    }
+
+    /** Puts the program's own handlers back. */
+    public function restore(): void
+    {
+        if ($this->armed === []) {
+            return;
+        }
+        $this->armed = [];
+        foreach ($this->before as $signal => $handler) {
+            pcntl_signal($signal, $handler);
+        }
+        pcntl_async_signals($this->async);
+    }
+
+    /** The exit code of a process whose handler was cut short: by a second signal, or by the end of the grace. */
+    public function exitCode(): int
+    {
+        return 128 + ($this->count > 1 ? $this->last : self::ALARM);
+    }
+
+    private function onSignal(int $signal): void
+    {
+        ($this->onStop)();
+        $this->count++;
+        $this->last = $signal;
+        // A handler that has set handlers of its own, and put these back, has removed the engine's: `listen` sets them
+        // anew.
+        if (
+            !$this->listens
+            || WorkerEngine::listen([$signal])
+            || WorkerEngine::came() < $this->cameBefore + $this->count
+        ) {
+            $this->engine->stop();
+        }
+    }
+}
