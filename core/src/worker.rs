@@ -6,7 +6,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `engine.rs` | the handle, and the thread |
-//! | `fetch.rs` | the loop that calls the server |
+//! | `fetch.rs`, `fetch/` | the loop that calls the server |
 //! | `desk.rs`, `desk/` | what the loop and the executors share |
 //! | `executor.rs` | runs one handler at a time |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
