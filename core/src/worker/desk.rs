@@ -9,7 +9,7 @@
 //! | `outcomes.rs` | outcomes that wait for a call |
 //! | `starts.rs` | jobs of which the server must know before they start |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
-//! | `silence.rs` | queues that get no answer, and hold up no other |
+//! | `lanes.rs` | what is kept of each queue; one that gets no answer holds up no other |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `events.rs` | the events of it all |
@@ -17,10 +17,10 @@
 mod calls;
 mod ending;
 mod events;
+mod lanes;
 mod leases;
 mod outcomes;
 mod runs;
-mod silence;
 mod starts;
 mod unheard;
 
@@ -36,11 +36,11 @@ pub(super) use events::Outage;
 pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
-use unheard::Claimed;
 
-use self::silence::Lane;
+use self::events::{Events, Trouble};
+use self::lanes::Lanes;
 use self::starts::{Start, Starts};
-use super::event::WorkerEvent;
+use self::unheard::Claimed;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
@@ -48,68 +48,92 @@ use crate::queue::Job;
 
 pub(super) struct Desk {
     state: Mutex<State>,
+    lease: Duration,
     /// Wakes the fetch loop.
     for_fetcher: Notify,
     /// Wakes the timer, because something must end before it rings.
     for_timer: Notify,
-    /// One a queue: wakes who renews its leases, because one of them may be over.
-    for_renewal: Vec<Notify>,
-    /// One a queue: wakes the loop that reports that this worker is alive.
-    news: Vec<Notify>,
-    lease: Duration,
-    job_there: Condvar,
-    job_there_async: Notify,
-    event_there: Condvar,
-    event_there_async: Notify,
+    for_queues: Vec<ForQueue>,
+    for_job: Waiters,
+    for_event: Waiters,
     /// Wakes those who wait for the end of the fetch loop, or of all.
     over: Notify,
     /// Wakes who waits for the last hooks.
     claim_settled: Notify,
 }
 
+/// Wakes those who wait for the same.
+#[derive(Default)]
+struct Waiters {
+    threads: Condvar,
+    tasks: Notify,
+}
+
+/// Wakes those who work for one queue.
+#[derive(Default)]
+struct ForQueue {
+    /// Who renews its leases, because one of them may be over.
+    renewal: Notify,
+    /// The loop that reports that this worker is alive.
+    news: Notify,
+}
+
 struct State {
     phase: Phase,
-    stop_is_reported: bool,
     concurrency: usize,
     grace: Duration,
-    /// How many runs may still be started.
-    runs_left: u64,
+    jobs: Jobs,
+    runs: Runs,
+    waiting: WaitingExecutors,
+    lanes: Lanes,
+    fetcher: FetchLoop,
+    prefetch: Prefetch,
+    events: Events,
+    /// Jobs that failed unheard, and that this worker is to report.
+    claimed: Vec<Claimed>,
+    trouble: Trouble,
+    report: WorkerReport,
+}
+
+/// The jobs whose leases are ours.
+#[derive(Default)]
+struct Jobs {
     leased: Vec<Option<Leased>>,
+    /// Unused indexes of `leased`.
     free: Vec<usize>,
     /// Indexes into `leased` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
     starts: Starts,
+}
+
+/// What runs, has run, and may run yet.
+#[derive(Default)]
+struct Runs {
     running: usize,
+    /// How many may still be started.
+    left: u64,
+    last_number: u64,
     last_end: Option<Instant>,
-    /// Calls under way, and how many jobs they may bring.
-    calls: usize,
-    asked: usize,
-    lanes: Vec<Lane>,
-    /// How many of them are silent.
-    silent: usize,
-    outcomes: usize,
-    oldest_outcome: Option<Instant>,
-    /// The fetch loop is on its way to the server, or was woken: it looks here before it sleeps.
-    fetcher_is_awake: bool,
-    /// When the fetch loop looks here by itself.
-    fetcher_wakes_at: Option<Instant>,
-    /// A queue may have more jobs than were fetched.
-    may_have_more: bool,
-    prefetch: Prefetch,
     timeouts: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// When the timer rings.
     timer_rings_at: Option<Instant>,
-    next_run: u64,
-    waiting_threads: usize,
-    waiting_tasks: usize,
-    events: VecDeque<(Instant, WorkerEvent)>,
-    /// Jobs that failed unheard, and that this worker is to report.
-    claimed: Vec<Claimed>,
-    /// How many of the loop's calls and waits get no answer, and since when one does not.
-    in_trouble: usize,
-    trouble_since: Option<Instant>,
-    recovered_at: Option<Instant>,
-    report: WorkerReport,
+}
+
+/// How many executors wait for a job.
+#[derive(Default)]
+struct WaitingExecutors {
+    threads: usize,
+    tasks: usize,
+}
+
+/// What is known of the fetch loop.
+struct FetchLoop {
+    /// It is on its way to the server, or was woken: it looks here before it sleeps.
+    is_awake: bool,
+    /// When it looks here by itself.
+    wakes_at: Option<Instant>,
+    /// A queue may have more jobs than were fetched.
+    may_have_more: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,47 +180,25 @@ impl Desk {
         Self {
             state: Mutex::new(State {
                 phase: Phase::Working,
-                stop_is_reported: false,
                 concurrency: settings.concurrency,
                 grace: settings.grace,
-                runs_left: settings.max_jobs.unwrap_or(u64::MAX),
-                leased: Vec::new(),
-                free: Vec::new(),
-                fetched: VecDeque::new(),
-                starts: Starts::default(),
-                running: 0,
-                last_end: None,
-                calls: 0,
-                asked: 0,
-                lanes: settings.queues.iter().map(|_| Lane::new()).collect(),
-                silent: 0,
-                outcomes: 0,
-                oldest_outcome: None,
-                fetcher_is_awake: true,
-                fetcher_wakes_at: None,
-                may_have_more: true,
+                jobs: Jobs::default(),
+                runs: Runs { left: settings.max_jobs.unwrap_or(u64::MAX), ..Runs::default() },
+                waiting: WaitingExecutors::default(),
+                lanes: Lanes::new(settings.queues.len()),
+                fetcher: FetchLoop { is_awake: true, wakes_at: None, may_have_more: true },
                 prefetch: Prefetch::default(),
-                timeouts: BinaryHeap::new(),
-                timer_rings_at: None,
-                next_run: 0,
-                waiting_threads: 0,
-                waiting_tasks: 0,
-                events: VecDeque::new(),
+                events: Events::default(),
                 claimed: Vec::new(),
-                in_trouble: 0,
-                trouble_since: None,
-                recovered_at: None,
+                trouble: Trouble::default(),
                 report: WorkerReport::default(),
             }),
+            lease: settings.lease,
             for_fetcher: Notify::new(),
             for_timer: Notify::new(),
-            for_renewal: settings.queues.iter().map(|_| Notify::new()).collect(),
-            news: settings.queues.iter().map(|_| Notify::new()).collect(),
-            lease: settings.lease,
-            job_there: Condvar::new(),
-            job_there_async: Notify::new(),
-            event_there: Condvar::new(),
-            event_there_async: Notify::new(),
+            for_queues: settings.queues.iter().map(|_| ForQueue::default()).collect(),
+            for_job: Waiters::default(),
+            for_event: Waiters::default(),
             over: Notify::new(),
             claim_settled: Notify::new(),
         }
@@ -212,7 +214,7 @@ impl Desk {
     }
 }
 
-impl State {
+impl Jobs {
     fn add(&mut self, leased: Leased) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.leased.push(None);
@@ -223,16 +225,16 @@ impl State {
         self.fetched.push_back(index);
     }
 
-    /// The same of one that waits.
-    fn release_waiting(&mut self, index: usize) -> Option<Leased> {
-        let leased = self.take_out(index)?;
-        self.starts.waits_no_more(leased.start);
-        Some(leased)
-    }
-
     fn take_out(&mut self, index: usize) -> Option<Leased> {
         let leased = self.leased.get_mut(index)?.take()?;
         self.free.push(index);
+        Some(leased)
+    }
+
+    /// The same of one that waits.
+    fn take_out_waiting(&mut self, index: usize) -> Option<Leased> {
+        let leased = self.take_out(index)?;
+        self.starts.waits_no_more(leased.start);
         Some(leased)
     }
 }

@@ -49,10 +49,10 @@ impl Desk {
         let mut state = self.lock();
         let now = Instant::now();
         if let Phase::Stopping { until, .. } = state.phase
-            && (state.running == 0 || now >= until)
+            && (state.runs.running == 0 || now >= until)
         {
             state.interrupt_all(self);
-            if !state.has_calls() && state.all_is_settled() {
+            if !state.lanes.has_calls() && state.lanes.all_is_settled() {
                 self.end(state, Phase::Over);
                 return Step::Over;
             }
@@ -60,35 +60,39 @@ impl Desk {
         if state.phase.is_over() {
             return Step::Over;
         }
-        state.may_have_more = due;
+        state.fetcher.may_have_more = due;
         state.give_back_hoarded(now, self);
         state.note_starts(now);
         let want = state.want();
-        let ride_over = state.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
+        let ride_over = state.lanes.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
         // Beside a call that is under way only what is worth one of its own.
-        let least = if state.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
-        let leave_now = state.outcomes >= least && (state.waiting_here() == 0 || state.outcomes >= OUTCOMES_A_CALL);
+        let least = if state.lanes.calls == 0 { 1 } else { WORTH_A_SECOND_CALL };
+        let leave_now =
+            state.lanes.outcomes >= least && (state.waiting_here() == 0 || state.lanes.outcomes >= OUTCOMES_A_CALL);
         // An executor waits for it.
-        let start_now = state.starts.unsent > 0 && state.calls == 0;
-        if leave_now || start_now || (ride_over && state.outcomes > 0) || (due && want.jobs >= least && state.is_low())
+        let start_now = state.jobs.starts.unsent > 0 && state.lanes.calls == 0;
+        if leave_now
+            || start_now
+            || (ride_over && state.lanes.outcomes > 0)
+            || (due && want.jobs >= least && state.is_low())
         {
             let concurrency = state.concurrency;
             state.prefetch.grow(concurrency);
-            state.fetcher_is_awake = true;
+            state.fetcher.is_awake = true;
             return Step::Call { want: state.want() };
         }
         let until = [
-            state.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
+            state.lanes.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
             state.next_look_for_hoarded(now),
             state.next_start_at(now),
             match state.phase {
-                Phase::Stopping { until, .. } if state.running > 0 && now < until => Some(until),
+                Phase::Stopping { until, .. } if state.runs.running > 0 && now < until => Some(until),
                 _ => None,
             },
         ];
         let until = until.into_iter().flatten().min();
-        state.fetcher_is_awake = false;
-        state.fetcher_wakes_at = until;
+        state.fetcher.is_awake = false;
+        state.fetcher.wakes_at = until;
         Step::Sleep { until, want }
     }
 
@@ -99,7 +103,7 @@ impl Desk {
 
     /// The fetch loop woke by itself.
     pub(in crate::worker) fn awake(&self) {
-        self.lock().fetcher_is_awake = true;
+        self.lock().fetcher.is_awake = true;
     }
 
     /// A call to this queue that may bring `want` jobs: gives the outcomes for it. `lease`: of what
@@ -108,22 +112,22 @@ impl Desk {
         let mut state = self.lock();
         // What was not sent by the end is left to the end of the leases.
         let is_over = state.phase.is_over();
-        let next = if is_over { None } else { state.lanes[lane].batches.pop_front() };
+        let next = if is_over { None } else { state.lanes.each[lane].batches.pop_front() };
         let mut batch = next.unwrap_or_default();
         (batch.asked_at, batch.lease) = (Some(Instant::now()), lease);
-        state.count_call(lane, want, true);
-        if !state.lanes[lane].is_silent {
-            state.outcomes -= batch.outcomes.len();
-            if state.starts.unsent > 0 {
-                state.starts.unsent -= batch.starts();
+        state.lanes.count_call(lane, want, true);
+        if !state.lanes.each[lane].is_silent {
+            state.lanes.outcomes -= batch.outcomes.len();
+            if state.jobs.starts.unsent > 0 {
+                state.jobs.starts.unsent -= batch.starts();
             }
         }
-        if state.outcomes == 0 {
-            state.oldest_outcome = None;
+        if state.lanes.outcomes == 0 {
+            state.lanes.oldest_outcome = None;
         }
         let batch = Arc::new(batch);
         if batch.outcomes.len() > 0 {
-            state.lanes[lane].under_way.push(Arc::clone(&batch));
+            state.lanes.each[lane].under_way.push(Arc::clone(&batch));
         }
         batch
     }
@@ -131,8 +135,8 @@ impl Desk {
     /// It was answered after so long, or given up.
     pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Arc<Batch>, took: Duration) {
         let mut state = self.lock();
-        state.count_call(lane, want, false);
-        state.lanes[lane].call_ended(batch, took, self.lease);
+        state.lanes.count_call(lane, want, false);
+        state.lanes.each[lane].call_ended(batch, took, self.lease);
     }
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are reported
@@ -154,14 +158,14 @@ impl Desk {
         for job in jobs {
             if state.phase == Phase::Working {
                 let start = Start::of(&job);
-                state.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
+                state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released);
             }
         }
         self.wake_executors(state, count);
         if sure_until <= now {
-            self.for_renewal[lane].notify_one();
+            self.for_queues[lane].renewal.notify_one();
         }
     }
 }
@@ -172,33 +176,34 @@ impl State {
         if self.phase != Phase::Working {
             return Want::default();
         }
-        let here = self.waiting_here() + self.asked;
-        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.running + here);
-        let jobs = room.min(usize::try_from(self.runs_left).unwrap_or(usize::MAX).saturating_sub(here));
-        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.running + here)) }
+        let here = self.waiting_here() + self.lanes.asked;
+        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.runs.running + here);
+        let jobs = room.min(usize::try_from(self.runs.left).unwrap_or(usize::MAX).saturating_sub(here));
+        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.runs.running + here)) }
     }
 
     /// Do so few jobs wait that more should be fetched?
     fn is_low(&self) -> bool {
-        2 * (self.waiting_here() + self.asked) <= self.prefetch.ahead()
+        2 * (self.waiting_here() + self.lanes.asked) <= self.prefetch.ahead()
     }
 
     pub(super) fn wake_to_refill(&mut self) -> bool {
         let must_wake = self.phase != Phase::Working || self.has_starts();
-        self.wake_if(must_wake || (self.may_have_more && self.is_low() && self.want().jobs > 0))
+        self.wake_if(must_wake || (self.fetcher.may_have_more && self.is_low() && self.want().jobs > 0))
     }
 
     pub(super) fn wake_for_outcome(&mut self) -> bool {
         let stopping = self.phase != Phase::Working;
         let no_timer = self
+            .lanes
             .oldest_outcome
-            .is_some_and(|oldest| self.fetcher_wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
+            .is_some_and(|oldest| self.fetcher.wakes_at.is_none_or(|wakes_at| wakes_at > oldest + RIDE_WITHIN));
         self.wake_if(stopping || self.has_starts() || self.waiting_here() == 0 || no_timer)
     }
 
     pub(super) fn wake_if(&mut self, needed: bool) -> bool {
-        let wake = needed && !self.fetcher_is_awake;
-        self.fetcher_is_awake |= wake;
+        let wake = needed && !self.fetcher.is_awake;
+        self.fetcher.is_awake |= wake;
         wake
     }
 }

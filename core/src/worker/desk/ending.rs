@@ -29,8 +29,8 @@ impl Desk {
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
             phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
-        if state.running > 0 && !std::mem::replace(&mut state.stop_is_reported, true) {
-            let running = state.running;
+        if state.runs.running > 0 && !std::mem::replace(&mut state.events.stop_is_reported, true) {
+            let running = state.runs.running;
             state.report(WorkerEvent::Stopping { running, grace }, self);
         }
         state.give_back_fetched();
@@ -77,11 +77,12 @@ impl Desk {
             Phase::Working => false,
             Phase::Stopping { since, until } => {
                 // Also by other calls that are under way.
-                let nothing_to_settle = state.running == 0 && batch.outcomes.len() == 0 && state.all_is_settled();
-                let last_run = state.last_end.map_or(since, |end| end.max(since));
-                let from = if state.running == 0 { last_run.min(until) } else { until };
-                let farewell = farewell + at_the_slowest(state.payload_bytes()).min(MOST_FOR_RESULTS);
-                (nothing_to_settle && state.in_trouble > 0) || Instant::now() > from + farewell
+                let nothing_to_settle =
+                    state.runs.running == 0 && batch.outcomes.len() == 0 && state.lanes.all_is_settled();
+                let last_run = state.runs.last_end.map_or(since, |end| end.max(since));
+                let from = if state.runs.running == 0 { last_run.min(until) } else { until };
+                let farewell = farewell + at_the_slowest(state.lanes.payload_bytes()).min(MOST_FOR_RESULTS);
+                (nothing_to_settle && state.trouble.calls > 0) || Instant::now() > from + farewell
             }
             Phase::Over | Phase::Ended => true,
         }
@@ -91,14 +92,14 @@ impl Desk {
     pub(in crate::worker) fn end_overdue(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();
-        let noted = state.outcomes;
+        let noted = state.lanes.outcomes;
         state.end_timed_out(now, self);
         if state.grace_ends().is_some_and(|until| until <= now) {
             state.interrupt_all(self);
         }
-        state.timer_rings_at = state.next_end().filter(|at| *at > now);
-        let rings_at = state.timer_rings_at;
-        let wake = state.outcomes > noted && state.wake_for_outcome();
+        state.runs.timer_rings_at = state.next_end().filter(|at| *at > now);
+        let rings_at = state.runs.timer_rings_at;
+        let wake = state.lanes.outcomes > noted && state.wake_for_outcome();
         drop(state);
         if wake {
             self.for_fetcher.notify_one();
@@ -114,14 +115,14 @@ impl Desk {
     /// For how long a run goes on that was interrupted; that of the first one.
     pub(in crate::worker) fn overdue_for(&self) -> Duration {
         let state = self.lock();
-        let runs = state.leased.iter().flatten().filter_map(|leased| leased.run.as_ref()?.interrupted);
+        let runs = state.jobs.leased.iter().flatten().filter_map(|leased| leased.run.as_ref()?.interrupted);
         runs.min().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// The jobs of runs that go on though they were interrupted.
     pub(in crate::worker) fn overdue(&self) -> Vec<AboutJob> {
         let state = self.lock();
-        let leased = state.leased.iter().flatten();
+        let leased = state.jobs.leased.iter().flatten();
         let overdue = leased.filter(|leased| leased.run.as_ref().is_some_and(|run| run.interrupted.is_some()));
         overdue.map(|leased| AboutJob::of(&leased.job)).collect()
     }
@@ -156,7 +157,7 @@ impl Desk {
             if left.is_zero() {
                 return false;
             }
-            state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.for_event.threads.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -165,50 +166,50 @@ impl Desk {
 impl State {
     /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
     fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
-        while let Some(&Reverse((at, index, number))) = self.timeouts.peek() {
-            if is_running(&self.leased, index, number) {
+        while let Some(&Reverse((at, index, number))) = self.runs.timeouts.peek() {
+            if is_running(&self.jobs.leased, index, number) {
                 if at > now {
                     return;
                 }
                 self.interrupt(index, Interruption::TimedOut, desk);
             }
-            self.timeouts.pop();
+            self.runs.timeouts.pop();
         }
     }
 
     /// When the first of the timeouts and the grace is over.
     fn next_end(&self) -> Option<Instant> {
-        let timeout = self.timeouts.peek().map(|Reverse((at, ..))| *at);
+        let timeout = self.runs.timeouts.peek().map(|Reverse((at, ..))| *at);
         timeout.into_iter().chain(self.grace_ends()).min()
     }
 
     fn grace_ends(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Stopping { until, .. } if self.running > 0 => Some(until),
+            Phase::Stopping { until, .. } if self.runs.running > 0 => Some(until),
             _ => None,
         }
     }
 
     /// Must something end before the timer rings?
     pub(super) fn timer_is_late(&self) -> bool {
-        self.next_end().is_some_and(|at| self.timer_rings_at.is_none_or(|rings_at| at < rings_at))
+        self.next_end().is_some_and(|at| self.runs.timer_rings_at.is_none_or(|rings_at| at < rings_at))
     }
 
     /// Most runs end long before their timeout: what is left of them must not pile up.
     pub(super) fn forget_old_timeouts(&mut self) {
-        if self.timeouts.len() > 100 + 4 * self.leased.len() {
-            let leased = &self.leased;
-            self.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
+        if self.runs.timeouts.len() > 100 + 4 * self.jobs.leased.len() {
+            let leased = &self.jobs.leased;
+            self.runs.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
         }
     }
 
     pub(super) fn interrupt(&mut self, index: usize, why: Interruption, desk: &Desk) {
-        let Some(leased) = self.leased[index].as_mut() else { return };
+        let Some(leased) = self.jobs.leased[index].as_mut() else { return };
         let (job, lane) = (Arc::clone(&leased.job), leased.lane);
         let Some(run) = &mut leased.run else {
             // It waits for an executor: only a lost lease ends that.
-            self.fetched.retain(|&waiting| waiting != index);
-            self.release_waiting(index);
+            self.jobs.fetched.retain(|&waiting| waiting != index);
+            self.jobs.take_out_waiting(index);
             return;
         };
         if run.interrupted.is_some() {
@@ -238,15 +239,15 @@ impl State {
     }
 
     pub(super) fn interrupt_all(&mut self, desk: &Desk) {
-        for index in 0..self.leased.len() {
-            if self.leased[index].as_ref().is_some_and(|leased| leased.run.is_some()) {
+        for index in 0..self.jobs.leased.len() {
+            if self.jobs.leased[index].as_ref().is_some_and(|leased| leased.run.is_some()) {
                 self.interrupt(index, Interruption::Stopped, desk);
             }
         }
     }
 
     fn hoarded_at(&self) -> Option<Instant> {
-        let oldest = self.leased[*self.fetched.front()?].as_ref()?;
+        let oldest = self.jobs.leased[*self.jobs.fetched.front()?].as_ref()?;
         Some(oldest.fetched_at + HOARDED_AFTER)
     }
 
@@ -260,14 +261,14 @@ impl State {
         if self.hoarded_at().is_none_or(|at| at > now) {
             return;
         }
-        if self.running < self.concurrency {
+        if self.runs.running < self.concurrency {
             if let Some(since) = now.checked_sub(HOARDED_AFTER) {
                 self.give_back_blocked(since);
             }
             return;
         }
         let mut given_back = BTreeMap::<String, usize>::new();
-        for leased in self.fetched.iter().filter_map(|&index| self.leased[index].as_ref()) {
+        for leased in self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref()) {
             *given_back.entry(leased.job.queue().name().to_owned()).or_default() += 1;
         }
         self.give_back_fetched();
@@ -278,13 +279,13 @@ impl State {
     }
 
     pub(super) fn give_back_fetched(&mut self) {
-        let fetched = std::mem::take(&mut self.fetched);
+        let fetched = std::mem::take(&mut self.jobs.fetched);
         self.give_back(fetched);
     }
 
     pub(super) fn give_back(&mut self, fetched: VecDeque<usize>) {
         for index in fetched {
-            if let Some(leased) = self.release_waiting(index) {
+            if let Some(leased) = self.jobs.take_out_waiting(index) {
                 self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released);
             }
         }

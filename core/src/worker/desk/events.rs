@@ -1,5 +1,6 @@
 //! The events of a worker.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +12,23 @@ use crate::worker::event::WorkerEvent;
 
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
+
+/// Events that its owner has not read yet.
+#[derive(Default)]
+pub(super) struct Events {
+    pub(super) unread: VecDeque<(Instant, WorkerEvent)>,
+    /// That the worker stops is reported once.
+    pub(super) stop_is_reported: bool,
+}
+
+/// The outage of now, and the one before.
+#[derive(Default)]
+pub(super) struct Trouble {
+    /// How many of the loop's calls and waits get no answer, and since when one does not.
+    pub(super) calls: usize,
+    since: Option<Instant>,
+    recovered_at: Option<Instant>,
+}
 
 /// One call or wait that may get no answer. However many of them there are, an outage is reported once, and its end once.
 pub(in crate::worker) struct Outage<'a> {
@@ -44,18 +62,18 @@ impl<'a> Outage<'a> {
         }
         let mut state = self.desk.lock();
         let is_new = !mem::replace(&mut mine.is_noted, true);
-        state.in_trouble += usize::from(is_new);
-        if state.trouble_since.is_some() {
+        state.trouble.calls += usize::from(is_new);
+        if state.trouble.since.is_some() {
             mine.is_reported = true;
-        } else if state.recovered_at.is_none_or(|at| mine.since > at) {
+        } else if state.trouble.recovered_at.is_none_or(|at| mine.since > at) {
             mine.is_reported = true;
-            state.trouble_since = Some(mine.since);
+            state.trouble.since = Some(mine.since);
             state.report(WorkerEvent::Trouble { error: error.clone() }, self.desk);
         } else {
             // It began before the end of an outage that was reported, and has just noticed that one. The next failure is news.
             mine.since = Instant::now();
         }
-        if is_new && state.in_trouble == 1 {
+        if is_new && state.trouble.calls == 1 {
             // No executor is left for a suspect whose start cannot be noted now.
             self.desk.wake_executors(state, usize::MAX);
         }
@@ -68,12 +86,12 @@ impl Drop for Outage<'_> {
             return;
         }
         let mut state = self.desk.lock();
-        state.in_trouble -= 1;
-        if state.in_trouble == 0
+        state.trouble.calls -= 1;
+        if state.trouble.calls == 0
             && !state.phase.is_over()
-            && let Some(since) = state.trouble_since.take()
+            && let Some(since) = state.trouble.since.take()
         {
-            state.recovered_at = Some(Instant::now());
+            state.trouble.recovered_at = Some(Instant::now());
             state.report(WorkerEvent::Recovered { after: since.elapsed() }, self.desk);
         }
     }
@@ -83,8 +101,8 @@ impl Desk {
     /// The next event, waited for by a task.
     pub(in crate::worker) async fn event(&self) -> WorkerEvent {
         loop {
-            let there = self.event_there_async.notified();
-            if let Some((_, event)) = self.lock().events.pop_front() {
+            let there = self.for_event.tasks.notified();
+            if let Some((_, event)) = self.lock().events.unread.pop_front() {
                 return event;
             }
             there.await;
@@ -96,33 +114,33 @@ impl Desk {
         let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
         loop {
-            if let Some((_, event)) = state.events.pop_front() {
+            if let Some((_, event)) = state.events.unread.pop_front() {
                 return Some(event);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || state.phase == Phase::Ended {
                 return None;
             }
-            state = self.event_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.for_event.threads.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// For how long nobody has read an event.
     pub(in crate::worker) fn unread_for(&self) -> Duration {
-        self.lock().events.front().map_or(Duration::ZERO, |(at, _)| at.elapsed())
+        self.lock().events.unread.front().map_or(Duration::ZERO, |(at, _)| at.elapsed())
     }
 }
 
 impl State {
     pub(super) fn report(&mut self, event: WorkerEvent, desk: &Desk) {
-        if self.events.len() == MOST_EVENTS
-            && let Some((_, unread)) = self.events.pop_front()
+        if self.events.unread.len() == MOST_EVENTS
+            && let Some((_, unread)) = self.events.unread.pop_front()
         {
             self.unclaim(&unread);
         }
-        self.events.push_back((Instant::now(), event));
-        desk.event_there.notify_all();
-        desk.event_there_async.notify_one();
+        self.events.unread.push_back((Instant::now(), event));
+        desk.for_event.threads.notify_all();
+        desk.for_event.tasks.notify_one();
     }
 }
 

@@ -27,13 +27,13 @@ impl Desk {
     pub(in crate::worker) fn begin_renewal(&self, lane: usize, asked_at: Instant) -> Vec<(String, u64)> {
         let mut state = self.lock();
         let sure_until = sure_until(asked_at, self.lease);
-        for leased in state.leased.iter_mut().flatten().filter(|leased| leased.lane == lane) {
+        for leased in state.jobs.leased.iter_mut().flatten().filter(|leased| leased.lane == lane) {
             leased.sure_until = leased.sure_until.min(sure_until);
         }
-        let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane);
+        let of_lane = state.jobs.leased.iter().flatten().filter(|leased| leased.lane == lane);
         let ours =
             of_lane.filter(|leased| !leased.is_interrupted() && !leased.job.is_settled()).map(|leased| &leased.job);
-        let queue = &state.lanes[lane];
+        let queue = &state.lanes.each[lane];
         let ended = queue
             .under_way
             .iter()
@@ -47,7 +47,8 @@ impl Desk {
     /// The runs of a queue's jobs, at most so many; `now` is this moment by the host's clock.
     pub(in crate::worker) fn running(&self, lane: usize, most: usize, now: Millis) -> Vec<RunningJob> {
         let state = self.lock();
-        let of_lane = state.leased.iter().flatten().filter(|leased| leased.lane == lane && !leased.is_interrupted());
+        let of_lane =
+            state.jobs.leased.iter().flatten().filter(|leased| leased.lane == lane && !leased.is_interrupted());
         let running = |leased: &Leased| {
             let ago = Millis::from_duration(leased.run.as_ref()?.started.elapsed()).ok()?;
             let id = leased.job.id().to_owned();
@@ -58,7 +59,7 @@ impl Desk {
 
     /// Ready when a lease of this queue should be renewed before its turn.
     pub(in crate::worker) async fn needs_renewal(&self, lane: usize) {
-        self.for_renewal[lane].notified().await;
+        self.for_queues[lane].renewal.notified().await;
     }
 
     /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
@@ -69,8 +70,8 @@ impl Desk {
             renewals.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
         let mut state = self.lock();
         let (mut sure_again, mut lost) = (0, 0);
-        for index in 0..state.leased.len() {
-            let Some(leased) = state.leased[index].as_mut().filter(|leased| leased.lane == lane) else { continue };
+        for index in 0..state.jobs.leased.len() {
+            let Some(leased) = state.jobs.leased[index].as_mut().filter(|leased| leased.lane == lane) else { continue };
             match answers.get(leased.job.id()) {
                 Some(&(token, true)) if token == leased.job.token() => {
                     sure_again += usize::from(leased.sure_until <= now);
@@ -87,10 +88,10 @@ impl Desk {
         if lost + sure_again > 0 && state.wake_to_refill() {
             self.for_fetcher.notify_one();
         }
-        let may_start = if sure_again + lost > 0 { state.fetched.len() } else { 0 };
+        let may_start = if sure_again + lost > 0 { state.jobs.fetched.len() } else { 0 };
         self.wake_executors(state, may_start);
         if sure_again > 0 && sure_until <= now {
-            self.for_renewal[lane].notify_one();
+            self.for_queues[lane].renewal.notify_one();
         }
     }
 }

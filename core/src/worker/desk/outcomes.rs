@@ -67,7 +67,7 @@ pub(super) enum Noted {
 
 impl Desk {
     pub(in crate::worker) fn has_outcomes(&self, lane: usize) -> bool {
-        !self.lock().lanes[lane].batches.is_empty()
+        !self.lock().lanes.each[lane].batches.is_empty()
     }
 
     /// Of this outcome the server kept no result, or no changed record.
@@ -104,7 +104,7 @@ impl Desk {
             state.report(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
         }
         // Those behind it waited with it.
-        let may_start = if startable > 0 { state.fetched.len() } else { 0 };
+        let may_start = if startable > 0 { state.jobs.fetched.len() } else { 0 };
         self.wake_executors(state, may_start);
     }
 }
@@ -149,8 +149,8 @@ impl State {
 
     /// The batch that takes an outcome with so many bytes of results, errors and records.
     fn open_batch(&mut self, lane: usize, bytes: usize) -> &mut Batch {
-        let most = self.lanes[lane].uploads.bytes();
-        let batches = &mut self.lanes[lane].batches;
+        let most = self.lanes.each[lane].uploads.bytes();
+        let batches = &mut self.lanes.each[lane].batches;
         let is_full = |outcomes: &Outcomes| {
             let there = outcomes.payload_bytes();
             outcomes.len() >= OUTCOMES_A_CALL || (there > 0 && there.saturating_add(bytes) > most)
@@ -163,11 +163,11 @@ impl State {
     }
 
     fn count_outcome(&mut self, lane: usize, now: Instant) {
-        if self.lanes[lane].is_silent {
+        if self.lanes.each[lane].is_silent {
             return;
         }
-        self.outcomes += 1;
-        self.oldest_outcome.get_or_insert(now);
+        self.lanes.outcomes += 1;
+        self.lanes.oldest_outcome.get_or_insert(now);
     }
 }
 

@@ -41,7 +41,7 @@ impl Desk {
         let taken = state.take(executor);
         match taken {
             Taken::Run(_) => self.refill(state),
-            Taken::None => state.waiting_tasks += 1,
+            Taken::None => state.waiting.tasks += 1,
             Taken::Over => {}
         }
         taken
@@ -50,7 +50,7 @@ impl Desk {
     /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
     fn refill(&self, mut state: MutexGuard<'_, State>) {
         let wake = state.wake_to_refill();
-        let was_last = state.runs_left == 0;
+        let was_last = state.runs.left == 0;
         let timer_is_late = state.timer_is_late();
         drop(state);
         if timer_is_late {
@@ -80,9 +80,9 @@ impl Desk {
             if left.is_zero() {
                 return Taken::None;
             }
-            state.waiting_threads += 1;
-            state = self.job_there.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            state.waiting_threads -= 1;
+            state.waiting.threads += 1;
+            state = self.for_job.threads.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting.threads -= 1;
         }
     }
 
@@ -90,7 +90,7 @@ impl Desk {
     pub(in crate::worker) async fn take_async(&self, executor: &Arc<ExecutorShared>) -> Option<Run> {
         loop {
             // Registered before the look, so that what comes in between is not missed.
-            let mut there = std::pin::pin!(self.job_there_async.notified());
+            let mut there = std::pin::pin!(self.for_job.tasks.notified());
             there.as_mut().enable();
             match self.take_or_wait(executor) {
                 Taken::Run(run) => return Some(run),
@@ -98,7 +98,7 @@ impl Desk {
                 Taken::None => {}
             }
             there.await;
-            self.lock().waiting_tasks -= 1;
+            self.lock().waiting.tasks -= 1;
         }
     }
 
@@ -110,9 +110,9 @@ impl Desk {
         let (decided, refused) = decide(&run.job, ended, is_heard);
         let mut state = self.lock();
         state.prefetch.learn(now - run.started);
-        let Some(leased) = state.take_out(run.index) else { return Ok(None) };
-        state.running -= 1;
-        state.last_end = Some(now);
+        let Some(leased) = state.jobs.take_out(run.index) else { return Ok(None) };
+        state.runs.running -= 1;
+        state.runs.last_end = Some(now);
         let interrupted = leased.run.is_none_or(|run| run.interrupted.is_some());
         let next = match decided {
             _ if interrupted || leased.job.is_settled() => Ok(None),
@@ -137,21 +137,21 @@ impl Desk {
     }
 
     pub(super) fn wake_executors(&self, state: MutexGuard<'_, State>, count: usize) {
-        let threads = state.waiting_threads.min(count);
-        let tasks = state.waiting_tasks.min(count);
+        let threads = state.waiting.threads.min(count);
+        let tasks = state.waiting.tasks.min(count);
         drop(state);
         for _ in 0..threads {
-            self.job_there.notify_one();
+            self.for_job.threads.notify_one();
         }
         for _ in 0..tasks {
-            self.job_there_async.notify_one();
+            self.for_job.tasks.notify_one();
         }
     }
 
     pub(super) fn wake_all(&self) {
-        self.job_there.notify_all();
-        self.job_there_async.notify_waiters();
-        self.event_there.notify_all();
+        self.for_job.threads.notify_all();
+        self.for_job.tasks.notify_waiters();
+        self.for_event.threads.notify_all();
     }
 }
 
@@ -175,18 +175,18 @@ impl State {
         }
         let started = Instant::now();
         let Some(index) = self.next_to_start(started) else { return Taken::None };
-        self.next_run += 1;
-        let number = self.next_run;
-        let Some(leased) = self.leased[index].as_mut() else { return Taken::None };
+        self.runs.last_number += 1;
+        let number = self.runs.last_number;
+        let Some(leased) = self.jobs.leased[index].as_mut() else { return Taken::None };
         leased.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: None });
         let job = Arc::clone(&leased.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
-            self.timeouts.push(Reverse((until, index, number)));
+            self.runs.timeouts.push(Reverse((until, index, number)));
             self.forget_old_timeouts();
         }
-        self.running += 1;
-        self.runs_left -= 1;
-        if self.runs_left == 0 {
+        self.runs.running += 1;
+        self.runs.left -= 1;
+        if self.runs.left == 0 {
             self.phase = Phase::Stopping { since: started, until: started + self.grace };
             self.give_back_fetched();
         }
@@ -197,14 +197,16 @@ impl State {
     /// another worker may have run and acked what waited here: that waits on, until a renewal says whether it is ours.
     fn next_to_start(&mut self, now: Instant) -> Option<usize> {
         let mut is_for_suspect = false;
-        for (at, &index) in self.fetched.iter().enumerate() {
-            let Some(leased) = self.leased[index].as_ref().filter(|leased| leased.sure_until > now) else { continue };
+        for (at, &index) in self.jobs.fetched.iter().enumerate() {
+            let Some(leased) = self.jobs.leased[index].as_ref().filter(|leased| leased.sure_until > now) else {
+                continue;
+            };
             is_for_suspect = is_for_suspect || self.is_next_suspect(leased, now);
             match self.turn_of(leased, now) {
                 Turn::Now if is_for_suspect && leased.start == Start::Free => {}
                 Turn::Now => {
-                    self.starts.waits_no_more(leased.start);
-                    return self.fetched.remove(at);
+                    self.jobs.starts.waits_no_more(leased.start);
+                    return self.jobs.fetched.remove(at);
                 }
                 Turn::Later => {}
                 Turn::First => return None,

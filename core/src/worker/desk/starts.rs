@@ -108,7 +108,7 @@ impl State {
             // They keep their turn among the others: a worker that runs one job at a time runs them in their order.
             Start::WithoutRetries | Start::Noting { suspect: false } => Turn::First,
             // The last free executor is for the suspect whose start is being noted.
-            Start::Free if self.suspect_waits(now) && self.running + 1 >= self.concurrency => Turn::Later,
+            Start::Free if self.suspect_waits(now) && self.runs.running + 1 >= self.concurrency => Turn::Later,
             Start::Free | Start::Noted { .. } => Turn::Now,
         }
     }
@@ -127,31 +127,31 @@ impl State {
     /// is free before the fetch loop has seen that, for as long as there are any.
     pub(super) fn is_next_suspect(&self, leased: &Leased, now: Instant) -> bool {
         leased.start == Start::Suspect
-            && self.running + 1 == self.concurrency
-            && self.in_trouble == 0
+            && self.runs.running + 1 == self.concurrency
+            && self.trouble.calls == 0
             && self.may_be_noted(leased, now)
             && self.next_suspect_at(now).is_some_and(|at| at <= now)
     }
 
     fn leased_in_turn(&self) -> Option<&Leased> {
-        let (index, job) = self.starts.turn.as_ref()?;
-        self.leased[*index].as_ref().filter(|leased| Arc::ptr_eq(&leased.job, job))
+        let (index, job) = self.jobs.starts.turn.as_ref()?;
+        self.jobs.leased[*index].as_ref().filter(|leased| Arc::ptr_eq(&leased.job, job))
     }
 
     /// From when on the next suspect may be started; none if that is when something else has happened.
     fn next_suspect_at(&self, now: Instant) -> Option<Instant> {
-        if self.starts.suspects == 0 || self.running >= self.concurrency {
+        if self.jobs.starts.suspects == 0 || self.runs.running >= self.concurrency {
             return None;
         }
         let in_turn = self.leased_in_turn();
         if in_turn.is_some_and(|leased| leased.run.is_none() && !self.is_stuck(leased, now)) {
             return None;
         }
-        let mut beside = self.leased.iter().flatten().filter(|leased| leased.is_running_suspect()).peekable();
+        let mut beside = self.jobs.leased.iter().flatten().filter(|leased| leased.is_running_suspect()).peekable();
         if beside.peek().is_none() {
             return Some(now);
         }
-        let mut waiting = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let mut waiting = self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref());
         let next = waiting.find(|leased| leased.start == Start::Suspect && self.may_be_noted(leased, now))?;
         if next.is_at_its_last_run() || beside.any(Leased::is_at_its_last_run) {
             return None;
@@ -161,7 +161,7 @@ impl State {
 
     /// Suspects that must run alone, and wait since then for others that run: another worker may have none.
     pub(super) fn give_back_blocked(&mut self, since: Instant) {
-        if self.starts.suspects == 0 || !self.leased.iter().flatten().any(Leased::is_running_suspect) {
+        if self.jobs.starts.suspects == 0 || !self.jobs.leased.iter().flatten().any(Leased::is_running_suspect) {
             return;
         }
         let is_blocked = |leased: &Leased| {
@@ -170,9 +170,9 @@ impl State {
                 && leased.fetched_at <= since
                 && leased.sure_until > since
         };
-        let blocked = |&index: &usize| self.leased[index].as_ref().is_some_and(is_blocked);
-        let (back, fetched) = std::mem::take(&mut self.fetched).into_iter().partition(blocked);
-        self.fetched = fetched;
+        let blocked = |&index: &usize| self.jobs.leased[index].as_ref().is_some_and(is_blocked);
+        let (back, fetched) = std::mem::take(&mut self.jobs.fetched).into_iter().partition(blocked);
+        self.jobs.fetched = fetched;
         self.give_back(back);
     }
 
@@ -183,20 +183,20 @@ impl State {
 
     /// Jobs without retries that are to be noted now.
     fn start_together(&self, now: Instant) -> usize {
-        if self.starts.without_retries == 0 {
+        if self.jobs.starts.without_retries == 0 {
             return 0;
         }
         let most = self.concurrency + self.prefetch.ahead() / PART_OF_AHEAD;
-        if 2 * self.starts.noted > most {
+        if 2 * self.jobs.starts.noted > most {
             // Those that are noted may wait behind it, or have leases that are unsure by now.
             if self.first_is_not_noted(now) { most.saturating_sub(self.noted_and_sure(now)).max(1) } else { 0 }
         } else {
-            (most - self.starts.noted).min(self.starts.without_retries)
+            (most - self.jobs.starts.noted).min(self.jobs.starts.without_retries)
         }
     }
 
     fn noted_and_sure(&self, now: Instant) -> usize {
-        let waiting = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let waiting = self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref());
         let noted = |leased: &&Leased| {
             let is_noted = matches!(leased.start, Start::Noting { suspect: false } | Start::Noted { suspect: false });
             is_noted && self.may_be_noted(leased, now)
@@ -205,17 +205,17 @@ impl State {
     }
 
     fn first_is_not_noted(&self, now: Instant) -> bool {
-        let mut sure = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let mut sure = self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref());
         sure.find(|leased| self.may_be_noted(leased, now)).is_some_and(|leased| leased.start == Start::WithoutRetries)
     }
 
     /// Must the fetch loop wake for a start, now or earlier than it does by itself?
     pub(super) fn has_starts(&self) -> bool {
-        if self.starts.suspects + self.starts.without_retries == 0 {
+        if self.jobs.starts.suspects + self.jobs.starts.without_retries == 0 {
             return false;
         }
         let now = Instant::now();
-        let is_due = |at| at <= now || self.fetcher_wakes_at.is_none_or(|wakes_at| at < wakes_at);
+        let is_due = |at| at <= now || self.fetcher.wakes_at.is_none_or(|wakes_at| at < wakes_at);
         self.start_together(now) > 0 || self.next_suspect_at(now).is_some_and(is_due)
     }
 
@@ -227,8 +227,8 @@ impl State {
             return;
         }
         let mut next = Vec::new();
-        for &index in &self.fetched {
-            let Some(leased) = self.leased[index].as_ref().filter(|leased| self.may_be_noted(leased, now)) else {
+        for &index in &self.jobs.fetched {
+            let Some(leased) = self.jobs.leased[index].as_ref().filter(|leased| self.may_be_noted(leased, now)) else {
                 continue;
             };
             let left = match leased.start {
@@ -242,23 +242,23 @@ impl State {
             }
         }
         for index in next {
-            let Some(leased) = self.leased[index].as_mut() else { continue };
+            let Some(leased) = self.jobs.leased[index].as_mut() else { continue };
             let suspect = leased.start == Start::Suspect;
-            self.starts.waits_no_more(leased.start);
+            self.jobs.starts.waits_no_more(leased.start);
             leased.start = Start::Noting { suspect };
-            self.starts.waits(leased.start);
+            self.jobs.starts.waits(leased.start);
             let (job, lane) = (Arc::clone(&leased.job), leased.lane);
             if suspect {
-                self.starts.turn = Some((index, Arc::clone(&job)));
+                self.jobs.starts.turn = Some((index, Arc::clone(&job)));
             }
-            self.starts.unsent += 1;
+            self.jobs.starts.unsent += 1;
             self.note_other(lane, &job, Verb::Start, Noted::Started(index));
         }
     }
 
     /// The answer to a start: the server has noted it, or the lease is over. Says whether an executor may want to know.
     pub(super) fn start_noted(&mut self, index: usize, job: &Arc<Job>, noted: bool, desk: &Desk) -> bool {
-        let Some(leased) = self.leased[index].as_mut().filter(|leased| Arc::ptr_eq(&leased.job, job)) else {
+        let Some(leased) = self.jobs.leased[index].as_mut().filter(|leased| Arc::ptr_eq(&leased.job, job)) else {
             return false;
         };
         let Start::Noting { suspect } = leased.start else { return false };
@@ -416,7 +416,7 @@ mod tests {
         };
         deliver(0, &ids("a", 8));
         assert_eq!(report_starts(&desk, 0), 8);
-        for leased in desk.lock().leased.iter_mut().flatten() {
+        for leased in desk.lock().jobs.leased.iter_mut().flatten() {
             leased.sure_until = Instant::now();
         }
         deliver(1, &ids("b", 16));
@@ -473,7 +473,7 @@ mod tests {
             let (desk, executor) = (Arc::clone(&desk), Arc::clone(&executor));
             async move { desk.take_async(&executor).await }
         });
-        while desk.lock().waiting_tasks == 0 {
+        while desk.lock().waiting.tasks == 0 {
             tokio::task::yield_now().await;
         }
         desk.falls_silent(0);
@@ -493,7 +493,7 @@ mod tests {
             let (desk, executor) = (Arc::clone(&desk), Arc::clone(&executor));
             tokio::spawn(async move { desk.take_async(&executor).await })
         });
-        while desk.lock().waiting_tasks < 2 {
+        while desk.lock().waiting.tasks < 2 {
             tokio::task::yield_now().await;
         }
         assert_eq!(report_starts(&desk, 0), 1);

@@ -112,12 +112,12 @@ impl Desk {
 
     /// There may be something to hear before the next beat.
     pub(in crate::worker) fn note_news(&self, lane: usize) {
-        self.news[lane].notify_one();
+        self.for_queues[lane].news.notify_one();
     }
 
     /// Ready when there may be something to say or to hear before the next beat.
     pub(in crate::worker) async fn has_news(&self, lane: usize) {
-        self.news[lane].notified().await;
+        self.for_queues[lane].news.notified().await;
     }
 
     /// What the server answered to the report that this worker is alive.

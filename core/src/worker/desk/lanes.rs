@@ -1,4 +1,4 @@
-//! Queues whose node says nothing: what waits for their answers holds up no other queue.
+//! What the desk keeps of each queue. One whose node says nothing holds up no other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,6 +7,18 @@ use std::time::{Duration, Instant};
 use super::outcomes::Batch;
 use super::{Desk, Leased, State};
 use crate::worker::appetite::Appetite;
+
+/// What the desk keeps of the queues, and its sums over those that are not silent.
+pub(super) struct Lanes {
+    pub(super) each: Vec<Lane>,
+    /// How many of them are silent.
+    pub(super) silent: usize,
+    /// Calls under way, and how many jobs they may bring.
+    pub(super) calls: usize,
+    pub(super) asked: usize,
+    pub(super) outcomes: usize,
+    pub(super) oldest_outcome: Option<Instant>,
+}
 
 /// What the desk keeps of one queue.
 pub(super) struct Lane {
@@ -19,12 +31,75 @@ pub(super) struct Lane {
     /// Calls under way, and how many jobs they may bring.
     pub(super) calls: usize,
     pub(super) asked: usize,
-    /// Its call gets no answer for now. The desk's sums of calls, jobs asked for, outcomes and starts leave it out.
+    /// Its call gets no answer for now. The sums of calls, jobs asked for, outcomes and starts leave it out.
     pub(super) is_silent: bool,
 }
 
+impl Lanes {
+    pub(super) fn new(queues: usize) -> Self {
+        let each = (0..queues).map(|_| Lane::new()).collect();
+        Self { each, silent: 0, calls: 0, asked: 0, outcomes: 0, oldest_outcome: None }
+    }
+
+    /// A call to this queue begins, or has ended.
+    pub(super) fn count_call(&mut self, lane: usize, want: usize, begins: bool) {
+        let of_lane = &mut self.each[lane];
+        let add = |sum: &mut usize, more: usize| if begins { *sum += more } else { *sum -= more };
+        add(&mut of_lane.calls, 1);
+        add(&mut of_lane.asked, want);
+        if !of_lane.is_silent {
+            add(&mut self.calls, 1);
+            add(&mut self.asked, want);
+        }
+    }
+
+    /// Leaves a queue that falls silent out of the sums. Gives how many starts wait for a call to it.
+    fn leave_out(&mut self, lane: usize) -> usize {
+        let of_lane = &mut self.each[lane];
+        of_lane.is_silent = true;
+        self.silent += 1;
+        self.calls -= of_lane.calls;
+        self.asked -= of_lane.asked;
+        self.outcomes -= of_lane.outcomes();
+        if self.outcomes == 0 {
+            self.oldest_outcome = None;
+        }
+        of_lane.starts()
+    }
+
+    /// The same the other way round.
+    fn take_in(&mut self, lane: usize) -> usize {
+        let of_lane = &mut self.each[lane];
+        of_lane.is_silent = false;
+        self.silent -= 1;
+        self.calls += of_lane.calls;
+        self.asked += of_lane.asked;
+        let outcomes = of_lane.outcomes();
+        self.outcomes += outcomes;
+        if outcomes > 0 {
+            self.oldest_outcome.get_or_insert_with(Instant::now);
+        }
+        of_lane.starts()
+    }
+
+    /// Is any call under way, also to a queue that says nothing?
+    pub(super) fn has_calls(&self) -> bool {
+        self.calls > 0 || (self.silent > 0 && self.each.iter().any(|lane| lane.calls > 0))
+    }
+
+    /// Has the server answered to all outcomes, also those of silent queues?
+    pub(super) fn all_is_settled(&self) -> bool {
+        self.each.iter().all(Lane::is_settled)
+    }
+
+    /// How many bytes of results, errors and records are to be sent, or on their way.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.each.iter().map(Lane::payload_bytes).sum()
+    }
+}
+
 impl Lane {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             batches: VecDeque::new(),
             under_way: Vec::new(),
@@ -67,59 +142,25 @@ impl Desk {
     /// A call to this queue gets no answer: until it does, the others go on without it.
     pub(in crate::worker) fn falls_silent(&self, lane: usize) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.lanes[lane].is_silent, true) {
-            return;
+        if !state.lanes.each[lane].is_silent {
+            state.jobs.starts.unsent -= state.lanes.leave_out(lane);
+            // Jobs that waited behind one of its own may start.
+            self.wake_executors(state, usize::MAX);
         }
-        let (of_lane, outcomes, starts) =
-            (&state.lanes[lane], state.lanes[lane].outcomes(), state.lanes[lane].starts());
-        let (calls, asked) = (of_lane.calls, of_lane.asked);
-        state.silent += 1;
-        state.calls -= calls;
-        state.asked -= asked;
-        state.outcomes -= outcomes;
-        state.starts.unsent -= starts;
-        if state.outcomes == 0 {
-            state.oldest_outcome = None;
-        }
-        // Jobs that waited behind one of its own may start.
-        self.wake_executors(state, usize::MAX);
     }
 
     /// It was answered.
     pub(in crate::worker) fn speaks_again(&self, lane: usize) {
         let mut state = self.lock();
-        if !std::mem::replace(&mut state.lanes[lane].is_silent, false) {
-            return;
-        }
-        let (of_lane, outcomes, starts) =
-            (&state.lanes[lane], state.lanes[lane].outcomes(), state.lanes[lane].starts());
-        let (calls, asked) = (of_lane.calls, of_lane.asked);
-        state.silent -= 1;
-        state.calls += calls;
-        state.asked += asked;
-        state.outcomes += outcomes;
-        state.starts.unsent += starts;
-        if outcomes > 0 {
-            state.oldest_outcome.get_or_insert_with(Instant::now);
+        if state.lanes.each[lane].is_silent {
+            state.jobs.starts.unsent += state.lanes.take_in(lane);
         }
     }
 }
 
 impl State {
-    /// A call to this queue begins, or has ended.
-    pub(super) fn count_call(&mut self, lane: usize, want: usize, begins: bool) {
-        let of_lane = &mut self.lanes[lane];
-        let add = |sum: &mut usize, more: usize| if begins { *sum += more } else { *sum -= more };
-        add(&mut of_lane.calls, 1);
-        add(&mut of_lane.asked, want);
-        if !of_lane.is_silent {
-            add(&mut self.calls, 1);
-            add(&mut self.asked, want);
-        }
-    }
-
     pub(super) fn is_silent(&self, leased: &Leased) -> bool {
-        self.lanes[leased.lane].is_silent
+        self.lanes.each[leased.lane].is_silent
     }
 
     /// Is its lease surely ours, and its queue there to hear that it starts?
@@ -127,29 +168,14 @@ impl State {
         leased.sure_until > now && !self.is_silent(leased)
     }
 
-    /// Is any call under way, also to a queue that says nothing?
-    pub(super) fn has_calls(&self) -> bool {
-        self.calls > 0 || (self.silent > 0 && self.lanes.iter().any(|lane| lane.calls > 0))
-    }
-
-    /// Has the server answered to all outcomes, also those of silent queues?
-    pub(super) fn all_is_settled(&self) -> bool {
-        self.lanes.iter().all(Lane::is_settled)
-    }
-
-    /// How many bytes of results, errors and records are to be sent, or on their way.
-    pub(super) fn payload_bytes(&self) -> usize {
-        self.lanes.iter().map(Lane::payload_bytes).sum()
-    }
-
     /// How many jobs wait for an executor. Those of a silent queue whose leases nobody renews cannot be started, and keep the
     /// executors from no other job.
     pub(super) fn waiting_here(&self) -> usize {
-        if self.silent == 0 {
-            return self.fetched.len();
+        if self.lanes.silent == 0 {
+            return self.jobs.fetched.len();
         }
         let now = Instant::now();
-        let leased = self.fetched.iter().filter_map(|&index| self.leased[index].as_ref());
+        let leased = self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref());
         leased.filter(|leased| leased.sure_until > now || !self.is_silent(leased)).count()
     }
 }
@@ -192,7 +218,7 @@ mod tests {
         // Jobs of it that cannot be started, as nobody renews their leases, do not either.
         desk.deliver(0, &Batch::default(), vec![job(&queue, "a1")], &[]);
         assert!(matches!(desk.next_step(true), Step::Sleep { .. }));
-        desk.lock().leased[0].as_mut().unwrap().sure_until = Instant::now();
+        desk.lock().jobs.leased[0].as_mut().unwrap().sure_until = Instant::now();
         desk.falls_silent(0);
         assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
     }
