@@ -5,7 +5,7 @@ use std::fmt;
 use redis::{RedisError, ServerError};
 
 use super::address::Address;
-use super::trouble::{Next, Trouble};
+use super::trouble::{Away, Next, Trouble};
 use crate::value::error::{Error, ErrorKind};
 
 /// The server's own words, shortened, as the source of an error.
@@ -64,6 +64,7 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
         "NOREPLICAS" => Trouble {
             // Perhaps its replica is the primary now.
             next: Next::AskAgain,
+            outage: Some(Away::ForWrites),
             ..Trouble::not_now(error(
                 ErrorKind::Busy,
                 "the server refuses writes because too few replicas are connected (min-replicas-to-write)",

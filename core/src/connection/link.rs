@@ -75,12 +75,18 @@ impl<'a> Request<'a> {
         matches!(self, Self::Script { call, .. } if call.reclaims)
     }
 
-    /// The same, which spares them or does not.
+    /// The same, which spares them or does not. If it does, the server keeps its answer whatever it is: a reserve that
+    /// finds nothing would else write nothing, and be answered also where writes are refused.
     pub(super) fn sparing(self, spares: bool) -> Self {
         match self {
-            Self::Script { call, again, .. } => Self::Script { call, again, spares },
+            Self::Script { call, again, .. } => Self::Script { call, again: again || spares, spares },
             other => other,
         }
+    }
+
+    /// Now that it is answered: has it surely written something?
+    pub(super) fn has_written(&self) -> bool {
+        self.changes_once() && (!self.reclaims() || matches!(self, Self::Script { spares: true, .. }))
     }
 
     /// How long the server is asked to take its time.

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::trouble::Away;
+
 /// How long after an outage leases are spared. A worker that tries again is back within three seconds: an attempt lasts two at the
 /// most, if the call is not a large one, and the pause before it 0.75.
 const SPARED_FOR: Duration = Duration::from_secs(5);
@@ -30,6 +32,8 @@ pub(super) struct Outages {
 struct Outage {
     /// No call was answered since.
     is_on: bool,
+    /// The server refuses what writes: only the answer to a call that has written is the end.
+    refuses_writes: bool,
     /// Once it is over: until when leases are spared.
     until: Instant,
     in_a_row: u32,
@@ -49,30 +53,32 @@ impl Outages {
         self.some.load(Ordering::Acquire)
     }
 
-    /// An attempt got no answer, or the server does nothing for now.
-    pub(super) fn failed(&self, slot: u16, now: Instant) {
+    /// An attempt got no answer, or the server does nothing for now, or nothing that writes.
+    pub(super) fn failed(&self, slot: u16, away: Away, now: Instant) {
         let mut slots = self.lock();
         if slots.len() >= MANY_SLOTS && !slots.contains_key(&slot) {
             slots.retain(|_, outage| outage.spares(now));
         }
-        let begins = Outage { is_on: true, until: now, in_a_row: 1, has_spared: false };
+        let begins = Outage { is_on: true, refuses_writes: false, until: now, in_a_row: 1, has_spared: false };
         let outage = slots.entry(slot).or_insert(begins);
         if !outage.is_on {
             let follows = if now < outage.until { outage.in_a_row + 1 } else { MOST_IN_A_ROW + 1 };
             outage.in_a_row = if outage.has_spared { follows } else { 1 };
             outage.is_on = true;
         }
+        outage.refuses_writes |= away == Away::ForWrites;
         self.some.store(true, Ordering::Release);
     }
 
-    /// A call was answered. `spared`: of a reserve, whether it spared leases.
-    pub(super) fn answered(&self, slot: u16, spared: Option<bool>, now: Instant) {
+    /// A call was answered. `spared`: of a reserve, whether it spared leases; `has_written`: surely.
+    pub(super) fn answered(&self, slot: u16, spared: Option<bool>, has_written: bool, now: Instant) {
         if !self.any() {
             return;
         }
         let mut slots = self.lock();
         let Some(outage) = slots.get_mut(&slot) else { return };
-        if std::mem::replace(&mut outage.is_on, false) {
+        if outage.is_on && (has_written || !outage.refuses_writes) {
+            (outage.is_on, outage.refuses_writes) = (false, false);
             outage.until = now + SPARED_FOR;
         }
         // One that began to reclaim before this outage was known is no reason to forget it.
@@ -109,7 +115,7 @@ mod tests {
     /// A reserve that is answered.
     fn reserve(outages: &Outages, now: Instant) -> bool {
         let spares = outages.spares(0, now);
-        outages.answered(0, Some(spares), now);
+        outages.answered(0, Some(spares), false, now);
         spares
     }
 
@@ -117,26 +123,42 @@ mod tests {
     fn leases_are_spared_from_an_outage_until_some_seconds_after_its_end() {
         let (outages, start) = (Outages::default(), Instant::now());
         assert!(!reserve(&outages, start));
-        outages.failed(0, start);
-        outages.failed(0, start + 20 * SECOND);
+        outages.failed(0, Away::ForAll, start);
+        outages.failed(0, Away::ForAll, start + 20 * SECOND);
         assert!(outages.spares(0, start + 30 * SECOND), "the attempt that is the first to be answered");
         assert!(!outages.spares(1, start + 30 * SECOND), "another slot");
-        outages.answered(1, None, start + 30 * SECOND);
-        outages.answered(0, None, start + 30 * SECOND);
+        outages.answered(1, None, false, start + 30 * SECOND);
+        outages.answered(0, None, false, start + 30 * SECOND);
         assert!(reserve(&outages, start + 34 * SECOND));
-        outages.answered(0, Some(false), start + 34 * SECOND);
+        outages.answered(0, Some(false), false, start + 34 * SECOND);
         assert!(reserve(&outages, start + 34 * SECOND), "one that was on its way before is no end of it");
         assert!(!reserve(&outages, start + 35 * SECOND));
         assert!(!outages.any(), "nothing is left of it");
     }
 
     #[test]
+    fn who_reads_from_a_server_that_refuses_writes_does_not_take_that_for_the_end() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        for seconds in 0..60 {
+            let now = start + seconds * SECOND;
+            outages.failed(0, if seconds % 2 == 0 { Away::ForWrites } else { Away::ForAll }, now);
+            outages.answered(0, Some(false), false, now);
+            outages.answered(0, None, false, now);
+            assert!(outages.spares(0, now + SECOND / 2), "{seconds}");
+        }
+        let end = start + 60 * SECOND;
+        outages.answered(0, Some(true), true, end);
+        assert!(outages.spares(0, end + 4 * SECOND));
+        assert!(!reserve(&outages, end + 5 * SECOND));
+    }
+
+    #[test]
     fn a_client_that_does_not_reserve_forgets_an_outage() {
         let (outages, start) = (Outages::default(), Instant::now());
-        outages.failed(0, start);
-        outages.answered(0, None, start);
+        outages.failed(0, Away::ForAll, start);
+        outages.answered(0, None, false, start);
         assert!(outages.any());
-        outages.answered(0, None, start + SPARED_FOR);
+        outages.answered(0, None, false, start + SPARED_FOR);
         assert!(!outages.any());
     }
 
@@ -146,7 +168,7 @@ mod tests {
         let spared: Vec<_> = (0..40)
             .map(|half_seconds| {
                 let now = start + half_seconds * SECOND * 2;
-                outages.failed(0, now);
+                outages.failed(0, Away::ForAll, now);
                 reserve(&outages, now + SECOND)
             })
             .collect();
@@ -161,7 +183,7 @@ mod tests {
             let now = start + minute * 60 * SECOND;
             // The first attempt finds the line dead.
             let _ = outages.spares(0, now);
-            outages.failed(0, now);
+            outages.failed(0, Away::ForAll, now);
             assert_eq!(reserve(&outages, now + SECOND), minute % 2 == 0, "{minute}");
         }
     }
@@ -169,10 +191,10 @@ mod tests {
     #[test]
     fn an_outage_while_nothing_was_reserved_since_the_last_one_counts_like_the_first() {
         let (outages, start) = (Outages::default(), Instant::now());
-        outages.failed(0, start);
-        outages.answered(0, None, start + SECOND);
-        outages.failed(0, start + 3 * SECOND);
-        outages.failed(0, start + 3600 * SECOND);
+        outages.failed(0, Away::ForAll, start);
+        outages.answered(0, None, false, start + SECOND);
+        outages.failed(0, Away::ForAll, start + 3 * SECOND);
+        outages.failed(0, Away::ForAll, start + 3600 * SECOND);
         assert!(reserve(&outages, start + 3601 * SECOND));
     }
 
@@ -181,8 +203,8 @@ mod tests {
         let (outages, start) = (Outages::default(), Instant::now());
         for slot in 0..200 {
             let now = start + u32::from(slot) * SPARED_FOR;
-            outages.failed(slot, now);
-            outages.answered(slot, None, now);
+            outages.failed(slot, Away::ForAll, now);
+            outages.answered(slot, None, false, now);
         }
         assert!(outages.lock().len() <= MANY_SLOTS);
     }

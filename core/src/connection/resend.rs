@@ -19,7 +19,7 @@ use super::outages::Outages;
 use super::patience::Patience;
 use super::server::Server;
 use super::topology::Topology;
-use super::trouble::{Next, Trouble};
+use super::trouble::{Away, Next, Trouble};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::whole_ms;
 
@@ -103,8 +103,8 @@ impl Shared {
                 }
                 Err(trouble) => trouble,
             };
-            if trouble.is_outage {
-                self.outages.failed(self.outage_slot(slot), Instant::now());
+            if let Some(away) = trouble.outage {
+                self.outages.failed(self.outage_slot(slot), away, Instant::now());
             }
             may_have_run |= trouble.may_have_run;
             if may_have_run {
@@ -193,7 +193,9 @@ impl Shared {
         let request = request.sparing(spared == Some(true));
         let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
         match &result {
-            Ok(_) if self.outages.any() => self.outages.answered(slot, spared, Instant::now()),
+            Ok(_) if self.outages.any() => {
+                self.outages.answered(slot, spared, request.has_written(), Instant::now());
+            }
             Err(trouble) if trouble.next == Next::Reconnect => server.discard(&link),
             Ok(_) | Err(_) => {}
         }
@@ -211,7 +213,7 @@ impl Shared {
             return Ok(link);
         }
         if server.has_lost_link() {
-            self.outages.failed(self.outage_slot(slot), Instant::now());
+            self.outages.failed(self.outage_slot(slot), Away::ForAll, Instant::now());
         }
         server.shared_link(&self.dialer, deadline).await
     }

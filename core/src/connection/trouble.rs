@@ -14,7 +14,16 @@ pub(super) struct Trouble {
     /// A client that has never worked should hear this at once: the address or the password is likely wrong.
     pub(super) final_when_new: bool,
     /// Nobody's leases can be renewed meanwhile.
-    pub(super) is_outage: bool,
+    pub(super) outage: Option<Away>,
+}
+
+/// What a server does for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Away {
+    /// Anything, as far as is known.
+    ForAll,
+    /// What writes; calls that only read are answered.
+    ForWrites,
 }
 
 /// What to do before the same call is sent again.
@@ -37,22 +46,22 @@ pub(super) enum Next {
 impl Trouble {
     /// The server answered: no, and it would say no again.
     pub(super) fn refused(error: Error) -> Self {
-        Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true, is_outage: false }
+        Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true, outage: None }
     }
 
     /// The same, of all writes: its disk is full, say.
     pub(super) fn writes_refused(error: Error) -> Self {
-        Self { is_outage: true, ..Self::refused(error) }
+        Self { outage: Some(Away::ForWrites), ..Self::refused(error) }
     }
 
     /// The server answered: not now.
     pub(super) fn not_now(error: Error) -> Self {
-        Self { next: Next::Wait, final_when_new: false, is_outage: true, ..Self::refused(error) }
+        Self { next: Next::Wait, final_when_new: false, outage: Some(Away::ForAll), ..Self::refused(error) }
     }
 
     /// The server answered, and the answer means that we talk to the wrong one, or as nobody.
     pub(super) fn wrong_server(error: Error) -> Self {
-        Self { next: Next::Reconnect, is_outage: true, ..Self::refused(error) }
+        Self { next: Next::Reconnect, outage: Some(Away::ForAll), ..Self::refused(error) }
     }
 
     /// No connection came to be, so nothing was sent.

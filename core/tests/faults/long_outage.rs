@@ -218,3 +218,27 @@ async fn who_reserves_by_hand_takes_nothing_from_others_that_settle_after_an_out
     let jobs = waiting.await.unwrap().unwrap();
     assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["b"]);
 }
+
+/// Meanwhile a reserve that finds nothing is answered, unless it has to write.
+#[tokio::test]
+async fn who_reserves_while_writes_are_refused_takes_nothing_from_others_when_they_are_accepted_again() {
+    let server = Server::start();
+    let (others, lease) = (server.queue("orders"), ReserveOptions::new().lease(Duration::from_secs(1)));
+    let mine = server.builder().deadline(Duration::from_millis(300)).fail_fast(false).build().unwrap();
+    let mine = mine.queue("orders").unwrap();
+    others.push_many([job("a", 0), job("b", 0)], |_| ()).await.unwrap();
+    let theirs = others.reserve(&lease).await.unwrap().remove(0);
+    let held = mine.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
+
+    server.redis_cli(&["config", "set", "min-replicas-to-write", "1"]);
+    let mut looks = 0;
+    while looks < 6 || others.counts().await.unwrap().next_lease_end_in > Some(Millis::ZERO) {
+        held.extend(LEASE).await.unwrap_err();
+        let _ = mine.reserve(&ReserveOptions::new()).await;
+        looks += 1;
+    }
+    server.redis_cli(&["config", "set", "min-replicas-to-write", "0"]);
+    assert_eq!(mine.reserve(&ReserveOptions::new()).await.unwrap().len(), 0);
+    theirs.ack().await.expect("nobody took it");
+    held.ack().await.unwrap();
+}
