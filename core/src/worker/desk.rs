@@ -37,6 +37,7 @@ pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
 
+use self::ending::Farewell;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
 use self::starts::{Start, Starts};
@@ -91,6 +92,7 @@ struct State {
     events: Events,
     /// Jobs that failed unheard, and that this worker is to report.
     claimed: Vec<Claimed>,
+    farewell: Farewell,
     trouble: Trouble,
     report: WorkerReport,
 }
@@ -190,6 +192,7 @@ impl Desk {
                 prefetch: Prefetch::default(),
                 events: Events::default(),
                 claimed: Vec::new(),
+                farewell: Farewell::default(),
                 trouble: Trouble::default(),
                 report: WorkerReport::default(),
             }),

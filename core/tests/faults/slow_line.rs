@@ -191,19 +191,31 @@ async fn jobs_whose_results_take_longer_than_a_lease_to_send_run_once() {
     send_results(Line::MODEM, 2, 200_000, Duration::from_secs(3)).await;
 }
 
+/// A worker behind a slow line is stopped when it has run these jobs, and ends when their results have arrived.
+async fn stop_before_results_are_sent(jobs: usize, bytes: usize) {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let job = NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE);
+    queue.push_many(std::iter::repeat_n(job, jobs), |_| ()).await.unwrap();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let mut workers = Workers { result: bytes, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), jobs);
+    workers.have_run(jobs).await;
+    workers.stop.send_replace(true);
+    let report = workers.running.pop().unwrap().await.unwrap().unwrap();
+    assert_eq!((report.acked, queue.counts().await.unwrap().reserved), (jobs as u64, 0));
+}
+
 /// It takes longer to send than a worker that stops waits for a server that does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_waits_for_a_result_that_is_on_its_way() {
-    let server = Server::start();
-    let queue = server.queue("orders");
-    queue.push(NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE)).await.unwrap();
-    let line = SlowLine::before(server.port(), Line::MODEM);
-    let mut workers = Workers { result: 120_000, ..Workers::of(&queue) };
-    workers.start(line.builder().build().unwrap(), 1);
-    workers.have_run(1).await;
-    workers.stop.send_replace(true);
-    let report = workers.running.pop().unwrap().await.unwrap().unwrap();
-    assert_eq!((report.acked, queue.counts().await.unwrap().reserved), (1, 0));
+    stop_before_results_are_sent(1, 120_000).await;
+}
+
+/// Each goes in a call of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_waits_for_the_last_of_several_results() {
+    stop_before_results_are_sent(4, 60_000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,25 @@ const HOARDED_AFTER: Duration = Duration::from_millis(500);
 /// Large results get so much longer than the farewell at most, as a slow line may need it.
 const MOST_FOR_RESULTS: Duration = Duration::from_secs(10);
 
+/// What was to be sent when the last run had ended, or the grace.
+#[derive(Default)]
+pub(super) struct Farewell {
+    since: Option<Instant>,
+    bytes: usize,
+}
+
+impl Farewell {
+    /// How much longer it takes from then on, as there are still so many bytes to be sent. What arrives meanwhile makes it no
+    /// shorter: the others wait behind it.
+    fn time_for(&mut self, bytes: usize, since: Instant, now: Instant) -> Duration {
+        if self.since != Some(since) || now < since {
+            *self = Self { since: Some(since), bytes };
+        }
+        self.bytes = self.bytes.max(bytes);
+        at_the_slowest(self.bytes).min(MOST_FOR_RESULTS)
+    }
+}
+
 impl Desk {
     /// Starts nothing more, gives back what waits, and lets what runs end within the grace.
     pub(in crate::worker) fn stop(&self, grace: Duration) {
@@ -72,7 +91,8 @@ impl Desk {
     /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
     /// tried for the farewell; if there are none either, nobody waits for a server that does not answer.
     pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
-        let state = self.lock();
+        let now = Instant::now();
+        let mut state = self.lock();
         match state.phase {
             Phase::Working => false,
             Phase::Stopping { since, until } => {
@@ -81,8 +101,9 @@ impl Desk {
                     state.runs.running == 0 && batch.outcomes.len() == 0 && state.lanes.all_is_settled();
                 let last_run = state.runs.last_end.map_or(since, |end| end.max(since));
                 let from = if state.runs.running == 0 { last_run.min(until) } else { until };
-                let farewell = farewell + at_the_slowest(state.lanes.payload_bytes()).min(MOST_FOR_RESULTS);
-                (nothing_to_settle && state.trouble.calls > 0) || Instant::now() > from + farewell
+                let to_send = state.lanes.payload_bytes();
+                let farewell = farewell + state.farewell.time_for(to_send, from, now);
+                (nothing_to_settle && state.trouble.calls > 0) || now > from + farewell
             }
             Phase::Over | Phase::Ended => true,
         }
