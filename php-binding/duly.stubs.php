@@ -1077,6 +1077,16 @@ namespace Duly {
         {
         }
 
+        /** Returns what a job did that was interrupted for this reason, or null if there is no such reason. */
+        public static function describe(string $interruption): ?string
+        {
+        }
+
+        /** Returns whether the grace ended before a handler did. */
+        public function wasCutShort(): bool
+        {
+        }
+
         /**
          * Returns the events since the last call: `level` and `text`; for an event about a job also `queue`, `id`,
          * `name` and `attempt`; for a failed job whose hooks have not been called yet also the job, `failed`, and its

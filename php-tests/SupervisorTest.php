@@ -140,6 +140,26 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(1, $this->queue->counts()->ready);
     }
 
+    public function testAHandlerThatCatchesTheEndOfTheGraceAndReturnsWasCutShortAllTheSame(): void
+    {
+        $this->queue->push('slow', name: 'n');
+        $program = $this->supervise('function () {
+            try {
+                say("begin");
+                while (true) {
+                    usleep(1000);
+                }
+            } catch (Throwable) {
+                say("never mind");
+            }
+        }', '--grace=0.2');
+        $program->hear('begin');
+        $program->signal(SIGTERM);
+        self::assertSame(128 + SIGALRM, $program->end());
+        self::assertStringContainsString('never mind', $program->said());
+        self::assertSame(1, $this->queue->counts()->ready);
+    }
+
     public function testItRecyclesByCountAndMemory(): void
     {
         $this->queue->pushMany(array_fill(0, 6, ['data' => 'quick', 'name' => 'n']));

@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use duly::worker::Interruption;
 use ext_php_rs::ffi::IS_STRING;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::{ZendStr, Zval};
@@ -24,8 +25,14 @@ type Enum = (&'static CStr, &'static [(&'static CStr, &'static str)]);
 const STATE: Enum =
     (c"Duly\\State", &[(c"Delayed", "delayed"), (c"Ready", "ready"), (c"Reserved", "reserved"), (c"Failed", "failed")]);
 const ON_DUPLICATE: Enum = (c"Duly\\OnDuplicate", &[(c"Refuse", "refuse"), (c"Keep", "keep"), (c"Replace", "replace")]);
-const INTERRUPTION: Enum =
-    (c"Duly\\Interruption", &[(c"TimedOut", "timed_out"), (c"LeaseLost", "lease_lost"), (c"Stopped", "stopped")]);
+const INTERRUPTION: Enum = (
+    c"Duly\\Interruption",
+    &[
+        (c"TimedOut", Interruption::TimedOut.as_str()),
+        (c"LeaseLost", Interruption::LeaseLost.as_str()),
+        (c"Stopped", Interruption::Stopped.as_str()),
+    ],
+);
 
 /// Registers them when PHP starts.
 pub fn register() {

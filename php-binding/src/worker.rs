@@ -312,6 +312,17 @@ impl WorkerEngine {
         inner.executor.was_interrupted(&current.as_ref()?.run).map(Interruption::as_str)
     }
 
+    /// What a job did that was interrupted for this reason; nothing of a word that is none.
+    pub fn describe(interruption: Text) -> PhpResult<Option<String>> {
+        let word = interruption.utf8("the interruption")?;
+        Ok(Interruption::ALL.iter().find(|why| why.as_str() == word).map(Interruption::to_string))
+    }
+
+    /// Did the grace end before a handler did?
+    pub fn was_cut_short(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.engine.was_cut_short())
+    }
+
     /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`;
     /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {

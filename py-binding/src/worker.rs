@@ -154,6 +154,11 @@ impl WorkerEngine {
         Ok(report.map(WorkerReport::from))
     }
 
+    /// Return whether its grace ended before a handler did.
+    fn was_cut_short(&self) -> bool {
+        self.engine.was_cut_short()
+    }
+
     /// Return what it has done so far.
     fn report(&self) -> WorkerReport {
         self.engine.report().into()
@@ -223,13 +228,11 @@ pub(crate) struct WorkerEvent {
     name: Option<String>,
     #[pyo3(get)]
     attempt: Option<u32>,
-    /// Of an interruption: which executor, which run of it, and `timed_out`, `lease_lost` or `stopped`.
+    /// Of an interruption: which executor, and which run of it.
     #[pyo3(get)]
     executor: Option<u64>,
     #[pyo3(get)]
     run: Option<u64>,
-    #[pyo3(get)]
-    why: Option<&'static str>,
     /// Of a failure that no hook has heard of.
     failed: Option<Arc<FailedJob>>,
 }
@@ -248,13 +251,10 @@ impl WorkerEvent {
             attempt: job.map(|job| job.attempt),
             executor: None,
             run: None,
-            why: None,
             failed: None,
         };
         match event {
-            Event::Interrupted { executor, run, why, .. } => {
-                Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..common }
-            }
+            Event::Interrupted { executor, run, .. } => Self { executor: Some(*executor), run: Some(*run), ..common },
             Event::Failed { failed, .. } => Self { failed: failed.clone(), ..common },
             Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } | Event::Trimmed { queue, .. } => {
                 Self { queue: Some(queue.clone()), ..common }

@@ -140,6 +140,11 @@ impl Engine {
         self.engine.overdue()
     }
 
+    /// See [`worker::Engine::was_cut_short`].
+    pub fn was_cut_short(&self) -> bool {
+        self.engine.was_cut_short()
+    }
+
     /// Has it ended?
     pub fn is_over(&self) -> bool {
         self.engine.is_over()

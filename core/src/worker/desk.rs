@@ -116,6 +116,8 @@ struct Runs {
     left: u64,
     last_number: u64,
     last_end: Option<Instant>,
+    /// The grace ended before one of them.
+    cut_short: bool,
     timeouts: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// When the timer rings.
     timer_rings_at: Option<Instant>,
@@ -214,6 +216,11 @@ impl Desk {
 
     pub(super) fn report(&self) -> WorkerReport {
         self.lock().report
+    }
+
+    /// Did the grace end before a run?
+    pub(super) fn was_cut_short(&self) -> bool {
+        self.lock().runs.cut_short
     }
 }
 

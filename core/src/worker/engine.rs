@@ -144,6 +144,11 @@ impl Engine {
         self.desk.report()
     }
 
+    /// Did its grace end before a handler did? That is for the exit code of its process.
+    pub fn was_cut_short(&self) -> bool {
+        self.desk.was_cut_short()
+    }
+
     /// For how long nobody has read the oldest event.
     pub fn unread_for(&self) -> Duration {
         self.desk.unread_for()

@@ -261,16 +261,30 @@ pub enum Interruption {
 }
 
 impl Interruption {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::TimedOut, Self::LeaseLost, Self::Stopped];
+
     /// Its word in every language: `timed_out`, `lease_lost` or `stopped`.
     ///
     /// ```
     /// assert_eq!(duly::worker::Interruption::TimedOut.as_str(), "timed_out");
     /// ```
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
             Self::LeaseLost => "lease_lost",
             Self::Stopped => "stopped",
         }
+    }
+}
+
+/// What an exception in the handler says of the job.
+impl fmt::Display for Interruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimedOut => "ran longer than its timeout",
+            Self::LeaseLost => "lost its lease: it was cancelled, or another worker may run it",
+            Self::Stopped => "is interrupted, because the grace of its worker is over",
+        })
     }
 }

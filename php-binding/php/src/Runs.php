@@ -49,8 +49,6 @@ final class Runs
     private ?Job $failedElsewhere = null;
     /** Whether an exception may be thrown in what runs. */
     private bool $interruptible = false;
-    /** Whether the handler was interrupted because the worker stops. */
-    public bool $wasCutShort = false;
     /** The process that runs it. */
     private int $owner = 0;
     private ?WorkerEngine $engine = null;
@@ -95,7 +93,6 @@ final class Runs
     {
         $this->engine = $engine;
         $this->owner = (int) getmypid();
-        $this->wasCutShort = false;
     }
 
     public function end(): void
@@ -196,7 +193,6 @@ final class Runs
         $why = $engine->interruption();
         if ($why !== null) {
             // It is settled, and the engine's event says so.
-            $this->wasCutShort = $why === 'stopped';
             if ($why === 'timed_out' && !$job->settled && $engine->isLast($thrown)) {
                 $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
                 $this->heard["{$job->queue->name} {$job->id}"] = true;

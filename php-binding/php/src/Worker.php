@@ -272,7 +272,7 @@ final class Worker
             self::$running = $outer;
             $signals->restore();
         }
-        if ($this->runs->wasCutShort) {
+        if ($engine->wasCutShort()) {
             exit($signals->exitCode());
         }
         return $engine->report();

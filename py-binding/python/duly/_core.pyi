@@ -878,6 +878,9 @@ class WorkerEngine:
     def ended(self, wait: float) -> WorkerReport | None:
         """Return its report once it has ended; None if it has not within the wait. Raises the error that ended it."""
 
+    def was_cut_short(self) -> bool:
+        """Return whether its grace ended before a handler did."""
+
     def report(self) -> WorkerReport:
         """Return what it has done so far."""
 
@@ -960,10 +963,6 @@ class WorkerEvent:
     @property
     def run(self) -> int | None:
         """The number of that run."""
-
-    @property
-    def why(self) -> str | None:
-        """Why: timed_out, lease_lost or stopped."""
 
 @final
 class AsyncClient:

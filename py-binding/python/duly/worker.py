@@ -260,6 +260,7 @@ class Worker:
                 loop.end(_LAST_STEPS_S)
             threads.end(_LAST_STEPS_S)
             failures.end(_LAST_STEPS_S)
+        self._ending.cut_short = engine.was_cut_short()
         return watch.report()
 
     def _missed(self, signals_seen: int | None) -> int:
@@ -372,7 +373,6 @@ class _Watch(threading.Thread):
         level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
         log_safely(level, "%s", event.text, fields=fields)
         self._failures.hear(event)
-        self._ending.cut_short |= event.why == "stopped"
         if executor is not None and job is not None and self._patience is not None:
             self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
         if executor is None or event.run is None or executor.interrupt(event.run, JobInterrupted):

@@ -239,6 +239,7 @@ impl State {
         // One of the job's own verbs may have learned it sooner.
         let why = if job.is_lost() { Interruption::LeaseLost } else { why };
         run.interrupted = Some(Instant::now());
+        self.runs.cut_short |= why == Interruption::Stopped;
         run.executor.interrupt(run.number, why);
         let (executor, number) = (run.executor.tag, run.number);
         let was_settled = job.is_settled();

@@ -6,6 +6,7 @@ namespace Duly\Exception;
 
 use Duly\Interruption;
 use Duly\PushSummary;
+use Duly\WorkerEngine;
 
 /**
  * Thrown in a handler that must end: its job's timeout is over, its lease is lost, or the worker's grace is over.
@@ -16,16 +17,10 @@ use Duly\PushSummary;
  */
 final class JobInterruptedException extends \Error implements ExceptionInterface
 {
-    private const MESSAGES = [
-        'timed_out' => 'ran longer than its timeout',
-        'lease_lost' => 'lost its lease: it was cancelled, or another worker may run it',
-        'stopped' => 'is interrupted, because the grace of its worker is over',
-    ];
-
     /** @param string $reason `timed_out`, `lease_lost` or `stopped` */
     public function __construct(public readonly string $reason, private string $queue, private string $jobId)
     {
-        $what = self::MESSAGES[$reason] ?? 'is interrupted';
+        $what = WorkerEngine::describe($reason) ?? 'is interrupted';
         parent::__construct("job '{$jobId}' of queue '{$queue}' {$what}");
     }
 
