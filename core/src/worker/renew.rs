@@ -93,7 +93,8 @@ async fn of_queue(
     }
 }
 
-/// Renews over another connection than the queue's own, which is kept in `beside`. Tried once: the other way goes on.
+/// Renews over another connection than the queue's own, which is kept in `beside`. Whatever happens to that one it is tried again,
+/// until the other way has been heard: that may take longer than a lease.
 async fn renew_beside(
     beside: &mut Option<Queue>,
     others: &OtherConnections,
@@ -105,5 +106,5 @@ async fn renew_beside(
         Some(other) => other,
         None => beside.insert(others.queue(queue)?),
     };
-    other.extend_leases(held, lease).await
+    other.extend_leases_until(held, lease, &is_of_the_server).await
 }

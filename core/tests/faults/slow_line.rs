@@ -206,6 +206,22 @@ async fn stop_before_results_are_sent(jobs: usize, bytes: usize) {
     assert_eq!((report.acked, queue.counts().await.unwrap().reserved), (jobs as u64, 0));
 }
 
+/// The second connection, over which its lease is renewed meanwhile, does not come to be at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_result_is_slow_to_send_runs_once_though_another_connection_is_refused() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE)).await.unwrap();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let mut workers = Workers { lease: Duration::from_secs(3), result: 200_000, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), 1);
+    workers.have_run(1).await;
+    line.refuse_one();
+    workers.start(server.client(), 1);
+    assert_each_ran_once(&workers.end().await, 1);
+    assert!(line.has_refused());
+}
+
 /// It takes longer to send than a worker that stops waits for a server that does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_waits_for_a_result_that_is_on_its_way() {

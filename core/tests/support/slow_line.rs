@@ -34,6 +34,8 @@ impl Line {
 pub struct SlowLine {
     port: u16,
     up: Pace,
+    /// How many new connections are closed at once.
+    refuses: Arc<AtomicUsize>,
 }
 
 /// So much is carried at once.
@@ -57,8 +59,13 @@ impl SlowLine {
         let up = Pace::new(line.bytes_per_s);
         let down = Pace::new(line.bytes_per_s);
         let to_server = up.clone();
+        let refuses = Arc::new(AtomicUsize::new(0));
+        let to_refuse = Arc::clone(&refuses);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if to_refuse.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                    continue;
+                }
                 let (up, down) = (up.clone(), down.clone());
                 tokio::spawn(async move {
                     let socket = TcpSocket::new_v4().unwrap();
@@ -68,12 +75,22 @@ impl SlowLine {
                 });
             }
         });
-        Self { port, up: to_server }
+        Self { port, up: to_server, refuses }
     }
 
     /// How many bytes it has taken to the server.
     pub fn sent(&self) -> usize {
         self.up.taken.load(Ordering::Relaxed)
+    }
+
+    /// The next connection is closed at once.
+    pub fn refuse_one(&self) {
+        self.refuses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Has it refused as many as it was told to?
+    pub fn has_refused(&self) -> bool {
+        self.refuses.load(Ordering::Relaxed) == 0
     }
 
     pub fn builder(&self) -> ClientBuilder {
