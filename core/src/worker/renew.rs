@@ -51,6 +51,7 @@ async fn of_queue(
             () = desk.needs_renewal(lane) => {}
         }
         next = tokio::time::Instant::now() + every;
+        let mut is_held_up = false;
         for held in desk.begin_renewal(lane, Instant::now()).chunks(MAX_BATCH) {
             let (asked_at, outage) = (Instant::now(), Outage::of_call(&desk));
             let has_failed = AtomicBool::new(false);
@@ -66,7 +67,6 @@ async fn of_queue(
                 goes_on
             };
             let first = queue.extend_leases_until(held, lease, &keep_trying);
-            let mut is_held_up = false;
             let passes = async {
                 tokio::time::sleep(HELD_UP.min(lease / PART_OF_LEASE)).await;
                 // What has failed is in an outage, and behind no large call.
@@ -83,12 +83,13 @@ async fn of_queue(
                 kept = first => kept,
                 kept = passes => Ok(kept),
             };
-            if !is_held_up {
-                beside = None;
-            }
             if let Ok(kept) = kept {
                 desk.renewed(lane, held, &kept, asked_at);
             }
+        }
+        // Also if there was nothing to renew.
+        if !is_held_up {
+            beside = None;
         }
     }
 }

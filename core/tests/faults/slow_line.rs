@@ -222,6 +222,24 @@ async fn a_job_whose_result_is_slow_to_send_runs_once_though_another_connection_
     assert!(line.has_refused());
 }
 
+/// The second connection is closed when no renewal is held up any more, also if there is nothing to renew.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_other_connection_of_a_worker_that_has_nothing_left_to_renew_is_closed() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::new("x").unwrap().name("large").result_ttl(A_WHILE)).await.unwrap();
+    let line = SlowLine::before(server.port(), Line::MODEM);
+    let mut workers = Workers { lease: Duration::from_secs(3), result: 120_000, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), 1);
+    let calling = || server.redis_cli(&["client", "list"]).lines().filter(|line| line.contains("cmd=eval")).count();
+    support::eventually("its lease is renewed over a second connection", async || calling() > 2).await;
+    support::eventually_within(Duration::from_secs(20), "it is closed", async || {
+        queue.counts().await.unwrap().reserved == 0 && calling() == 2
+    })
+    .await;
+    workers.end().await;
+}
+
 /// It takes longer to send than a worker that stops waits for a server that does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_waits_for_a_result_that_is_on_its_way() {
