@@ -73,6 +73,26 @@ async def test_asyncio_reads_the_iterable_before_it_sends(server: Server, prefix
     assert summary.ids == [f"j{number}" for number in range(2100)]
 
 
+def test_a_job_that_is_refused_is_named_by_its_index(queue: duly.Queue) -> None:
+    large = duly.NewJob("x" * 2_000_000)
+    for refused, why in [(1, duly.InvalidArgumentError), (large, duly.TooLargeError)]:
+        jobs: list[Any] = [duly.NewJob(number) for number in range(2500)]
+        jobs[2003] = refused
+        with pytest.raises(why, match=r"\(at index 2003; 2000 jobs of the batches before are pushed\)"):
+            queue.push_many(jobs)
+        assert queue.purge("ready") == 2000
+
+
+async def test_asyncio_names_a_job_that_is_refused_by_its_index(server: Server, prefix: str) -> None:
+    queue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+    jobs: list[Any] = [duly.NewJob(number) for number in range(2500)]
+    jobs[2003] = duly.NewJob("x" * 2_000_000)
+    with pytest.raises(duly.TooLargeError, match=r"\(at index 2003; 2000 jobs of the batches before are pushed\)"):
+        await queue.push_many(jobs)
+    with pytest.raises(duly.InvalidArgumentError, match=r"\(at index 1; 0 jobs of the batches before are pushed\)"):
+        await queue.push_many([jobs[0], 5])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("jobs", [5, [1], "ab"])
 def test_what_is_no_job_is_refused(jobs: Any, queue: duly.Queue) -> None:
     with pytest.raises((TypeError, duly.InvalidArgumentError), match=r"duly\.NewJob"):

@@ -5,11 +5,14 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod long_push;
 mod partitions;
 #[doc(hidden)] // for the skins
 pub mod process;
 mod worker;
 
+#[doc(hidden)] // for the skins
+pub use long_push::LongPush;
 pub use partitions::Partitions;
 pub use worker::{Engine, Executor, NextRun, Run};
 
@@ -192,23 +195,23 @@ impl Queue {
             if batch.is_empty() {
                 return Ok(summary);
             }
-            progress(&self.push_some(batch, &mut summary, interrupt)?);
+            let pushed = self.push_some(batch, summary.total(), interrupt)?;
+            summary.add(&pushed);
+            progress(&pushed);
         }
     }
 
-    /// One batch of a long push: adds what became of it to the summary, whose count is in the error.
+    /// One batch of a long push, so many jobs of which went before: that is in the error.
     #[doc(hidden)] // for the skins
     pub fn push_some<I: Interrupt>(
         &self,
         jobs: Vec<NewJob>,
-        summary: &mut PushSummary,
+        before: u64,
         interrupt: &mut I,
     ) -> Result<Vec<Pushed>, I::Error> {
         let queue = self.inner()?;
-        let push = async { queue.push_batch(jobs).await.map_err(|error| error.after_jobs(summary.total())) };
-        let pushed = block_on(push, || interrupt.check())?;
-        summary.add(&pushed);
-        Ok(pushed)
+        let push = async { queue.push_batch(jobs).await.map_err(|error| error.after_jobs(before)) };
+        block_on(push, || interrupt.check())
     }
 
     /// See [`crate::Queue::reserve`].

@@ -324,10 +324,7 @@ fn in_php_words(message: &str) -> String {
 
 fn exception(error: &duly::Error, pushing: Option<(i64, PushSummary)>) -> PhpException {
     let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
-    let mut message = in_php_words(&error.to_string()).replace('\0', "\\0");
-    if let Some((index, pushed)) = &pushing {
-        message = format!("{message} (at index {index}; {} jobs of the batches before are pushed)", pushed.total());
-    }
+    let message = in_php_words(&error.to_string()).replace('\0', "\\0");
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {
         return PhpException::from_message(message);
     };

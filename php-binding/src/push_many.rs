@@ -1,7 +1,7 @@
 //! `Queue::pushMany` and what it gives: `Duly\PushSummary`.
 
 use duly::Pushed;
-use duly::blocking::Interrupt;
+use duly::blocking::{Interrupt, LongPush};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::Zval;
@@ -11,7 +11,7 @@ use crate::error::{Fault, Pushing};
 use crate::interrupt::Signals;
 use crate::iterate::each;
 use crate::new_job::NewJob;
-use crate::record::record;
+use crate::record::{record, signed};
 
 record! {
     /// How a long push went.
@@ -30,63 +30,59 @@ record! {
 }
 
 impl PushSummary {
-    /// How many jobs it is about.
-    pub fn total(&self) -> i64 {
-        self.created + self.kept + self.replaced + self.duplicates
-    }
-
-    fn add(&mut self, outcomes: &[Pushed]) {
-        for pushed in outcomes {
-            match pushed {
-                Pushed::Created { .. } => self.created += 1,
-                Pushed::Kept { .. } => self.kept += 1,
-                Pushed::Replaced { .. } => self.replaced += 1,
-                _ => self.duplicates += 1,
-            }
-            if let Some(ids) = &mut self.ids {
-                ids.push(pushed.id().to_owned());
-            }
-        }
-    }
-
-    /// The error of a job at this place behind those that are counted here.
-    fn error_at(&self, index: usize, fault: Fault) -> Fault {
-        match fault {
-            Fault::Duly(error) => {
-                let index = self.total() + i64::try_from(index).unwrap_or_default();
-                Fault::Pushing(Box::new(Pushing { error, index, pushed: self.clone() }))
-            }
-            fault => fault,
+    /// Of the batches so far, with the ids of their jobs.
+    fn of(so_far: &LongPush, ids: Option<Vec<String>>) -> Self {
+        let duly::PushSummary { created, kept, replaced, duplicates, .. } = *so_far.summary();
+        Self {
+            created: signed(created),
+            kept: signed(kept),
+            replaced: signed(replaced),
+            duplicates: signed(duplicates),
+            ids,
         }
     }
 }
 
-/// Takes jobs from an iterable a batch at a time, so that a generator of millions needs no memory.
+/// Takes jobs from an iterable a batch at a time, so that a generator of millions needs no memory. `push` gets a batch, and how
+/// many jobs went before.
 pub fn push_many(
     jobs: &Zval,
     ids: bool,
     durability: Option<Text>,
-    mut push: impl FnMut(Vec<duly::NewJob>) -> Result<Vec<Pushed>, Fault>,
+    mut push: impl FnMut(Vec<duly::NewJob>, u64) -> Result<Vec<Pushed>, Fault>,
 ) -> Result<PushSummary, Fault> {
     let durability = utf8("durability", durability)?.map(|word| word.parse()).transpose()?;
-    let mut summary = PushSummary { created: 0, kept: 0, replaced: 0, duplicates: 0, ids: ids.then(Vec::new) };
+    let mut so_far = LongPush::new(ids);
     let mut batch = Vec::new();
-    let mut flush = |batch: &mut Vec<duly::NewJob>, summary: &mut PushSummary| -> Result<(), Fault> {
-        let outcomes = push(std::mem::take(batch)).map_err(|fault| {
-            let index = if let Fault::Duly(error) = &fault { error.batch_index() } else { None };
-            summary.error_at(index.unwrap_or_default(), fault)
-        })?;
-        summary.add(&outcomes);
+    let mut flush = |batch: &mut Vec<duly::NewJob>, so_far: &mut LongPush| -> Result<(), Fault> {
+        let pushed = push(std::mem::take(batch), so_far.total());
+        so_far.add(&pushed.map_err(|fault| with_summary(fault, so_far))?);
         Signals.check()
     };
     let walked = each(jobs, |item| {
-        let job = NewJob::from_item(item).map_err(|fault| summary.error_at(batch.len(), fault))?;
+        let job = NewJob::from_item(item).map_err(|fault| match fault {
+            Fault::Duly(error) => with_summary(so_far.refused(batch.len(), error).into(), &so_far),
+            other => other,
+        })?;
         batch.push(job.durability_unless_given(durability));
-        if batch.len() == duly::MAX_BATCH { flush(&mut batch, &mut summary) } else { Ok(()) }
+        if batch.len() == duly::MAX_BATCH { flush(&mut batch, &mut so_far) } else { Ok(()) }
     })?;
     walked.ok_or_else(|| Fault::invalid("jobs must be an iterable of Duly\\NewJob or arrays"))?;
     if !batch.is_empty() {
-        flush(&mut batch, &mut summary)?;
+        flush(&mut batch, &mut so_far)?;
     }
-    Ok(summary)
+    let counts = PushSummary::of(&so_far, None);
+    Ok(PushSummary { ids: so_far.into_ids(), ..counts })
+}
+
+/// The error of a batch, or of one of its jobs, with what became of the batches before.
+fn with_summary(fault: Fault, so_far: &LongPush) -> Fault {
+    match fault {
+        Fault::Duly(error) => {
+            let pushed = PushSummary::of(so_far, so_far.ids().map(<[_]>::to_vec));
+            let index = error.batch_index().map_or(so_far.total(), |index| index as u64);
+            Fault::Pushing(Box::new(Pushing { error, index: signed(index), pushed }))
+        }
+        other => other,
+    }
 }

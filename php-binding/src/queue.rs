@@ -47,7 +47,8 @@ macro_rules! verbs {
             /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name.
             #[php(defaults(ids = false))]
             pub fn push_many(&self, jobs: &Zval, ids: bool, durability: Option<Text>) -> PhpResult<PushSummary> {
-                let summary = push_many(jobs, ids, durability, |batch| self.queue.push_batch(batch, &mut Signals));
+                let push = |batch, before| self.queue.push_some(batch, before, &mut Signals);
+                let summary = push_many(jobs, ids, durability, push);
                 Ok(summary.map_err(|fault| fault.in_call("push_many", self.queue.name()))?)
             }
 

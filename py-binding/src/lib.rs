@@ -17,6 +17,7 @@ mod job;
 mod limits;
 mod new_job;
 mod operate;
+mod push_many;
 mod queue;
 mod registry;
 mod retry;
@@ -34,8 +35,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<queue::Queue>()?;
     module.add_class::<queue::Partitions>()?;
-    module.add_class::<queue::PushSummary>()?;
-    module.add_class::<queue::Bulk>()?;
+    module.add_class::<push_many::PushSummary>()?;
+    module.add_class::<push_many::LongPush>()?;
     module.add_class::<new_job::NewJob>()?;
     module.add_class::<job::ReservedJob>()?;
     module.add_class::<job::Job>()?;

@@ -1,10 +1,8 @@
 //! `duly.Queue`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use duly::{AuditOptions, Durability, MAX_BATCH, ReserveOptions, State, When, blocking};
+use duly::{AuditOptions, MAX_BATCH, ReserveOptions, State, When, blocking};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::audit::AuditReport;
 use crate::convert::{self, Id, IdOfSeveral, Ids, Key, Repair, StateWord, Text};
@@ -12,8 +10,9 @@ use crate::error::{Failure, invalid};
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::{Job, ReservedJob};
 use crate::limits::{Limits, limits_of};
-use crate::new_job::{NewJob, new_job};
+use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
+use crate::push_many::LongPush;
 use crate::registry::WorkerInfo;
 use crate::waiting::wait;
 
@@ -37,7 +36,7 @@ pub(crate) use either;
 /// A queue. Created by `client.queue(name)`; safe to share between threads.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct Queue {
-    queue: Whole<blocking::Queue, blocking::Partitions>,
+    pub(crate) queue: Whole<blocking::Queue, blocking::Partitions>,
 }
 
 impl Queue {
@@ -92,7 +91,7 @@ impl Partitions {
 #[pymethods]
 impl Queue {
     #[getter]
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         either!(&self.queue, |queue| queue.name())
     }
 
@@ -147,16 +146,14 @@ impl Queue {
         wait(py, |signals| either!(&self.queue, |queue| queue.push(job, signals))).map(|pushed| pushed.id().to_owned())
     }
 
-    /// What `push_many` in `_bulk.py` pushes its batches with.
+    /// What `push_many` in `_push_many.py` pushes its batches with.
     #[pyo3(signature = (*, ids, durability))]
-    fn _bulk(
+    fn _long_push(
         slf: &Bound<'_, Self>,
         #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
         durability: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Bulk> {
-        let durability = push_durability(durability, "push_many", slf.get().name())?;
-        let so_far = (duly::PushSummary::default(), ids.then(Vec::new));
-        Ok(Bulk { queue: slf.clone().unbind(), durability, so_far: Mutex::new(so_far) })
+    ) -> PyResult<LongPush> {
+        LongPush::new(slf, ids, durability)
     }
 
     /// Lease the next job; return None if there is none.
@@ -473,93 +470,5 @@ pub(crate) fn in_call(failure: Failure, operation: &'static str, queue: &str) ->
     match failure {
         Failure::Duly(error) => Failure::Duly(error.during(operation).in_queue(queue)),
         python @ Failure::Python(_) => python,
-    }
-}
-
-/// A long push, a batch at a time. The iterable is Python's own affair: it may call duly, wait for long, or be left at the
-/// exit of the process, so it is not read from here.
-#[pyclass(frozen, module = "duly._core", name = "_Bulk")]
-pub(crate) struct Bulk {
-    queue: Py<Queue>,
-    durability: Option<Durability>,
-    so_far: Mutex<(duly::PushSummary, Option<Vec<String>>)>,
-}
-
-#[pymethods]
-impl Bulk {
-    /// Pushes a list of new jobs.
-    fn push(&self, py: Python<'_>, jobs: &Bound<'_, PyList>) -> PyResult<()> {
-        let queue = self.queue.get();
-        let jobs = new_jobs(jobs, self.durability).map_err(|failure| in_call(failure, "push_many", queue.name()))?;
-        let mut summary = self.lock().0.clone();
-        let pushed = wait(py, |signals| either!(&queue.queue, |queue| queue.push_some(jobs, &mut summary, signals)))?;
-        let (so_far, ids) = &mut *self.lock();
-        *so_far = summary;
-        if let Some(ids) = ids {
-            ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
-        }
-        Ok(())
-    }
-
-    /// What became of all of them.
-    fn summary(&self) -> PushSummary {
-        let (summary, ids) = &*self.lock();
-        PushSummary::new(summary, ids.clone())
-    }
-}
-
-impl Bulk {
-    fn lock(&self) -> MutexGuard<'_, (duly::PushSummary, Option<Vec<String>>)> {
-        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is asked for all jobs of a call that do not say it themselves.
-pub(crate) fn push_durability(
-    given: Option<&Bound<'_, PyAny>>,
-    call: &'static str,
-    queue: &str,
-) -> Result<Option<Durability>, Failure> {
-    given.map(convert::durability).transpose().map_err(|error| in_call(error.into(), call, queue))
-}
-
-/// The jobs of a list of `NewJob`.
-pub(crate) fn new_jobs(jobs: &Bound<'_, PyList>, durability: Option<Durability>) -> Result<Vec<duly::NewJob>, Failure> {
-    let new_job = |job: Bound<'_, PyAny>| {
-        let refused = || invalid(format!("push_many takes duly.NewJob(data, ...), not {}", convert::type_name(&job)));
-        let job = job.cast::<NewJob>().map_err(|_| refused())?;
-        Ok(job.get().job().durability_unless_given(durability))
-    };
-    jobs.iter().map(new_job).collect()
-}
-
-/// The result of `push_many`.
-#[pyclass(frozen, get_all, module = "duly")]
-pub(crate) struct PushSummary {
-    created: u64,
-    kept: u64,
-    replaced: u64,
-    duplicates: u64,
-    /// The id of the job that is in the queue now, for each; None unless asked for.
-    ids: Option<Vec<String>>,
-}
-
-impl PushSummary {
-    pub(crate) fn new(summary: &duly::PushSummary, ids: Option<Vec<String>>) -> Self {
-        Self {
-            created: summary.created,
-            kept: summary.kept,
-            replaced: summary.replaced,
-            duplicates: summary.duplicates,
-            ids,
-        }
-    }
-}
-
-#[pymethods]
-impl PushSummary {
-    fn __repr__(&self) -> String {
-        let Self { created, kept, replaced, duplicates, .. } = self;
-        format!("<duly.PushSummary: {created} created, {kept} kept, {replaced} replaced, {duplicates} duplicates>")
     }
 }

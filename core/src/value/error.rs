@@ -176,12 +176,17 @@ impl Error {
         self
     }
 
-    /// A batch failed; those before it are in.
+    /// A batch failed, or a job of it; so many jobs of the batches before it are in. The index is that among all from now on.
     #[must_use]
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
-        if count > 0 {
-            self.message = format!("{} (the {count} jobs before this batch are pushed)", self.message).into();
+        let index = self.batch_index.map(|index| u64::from(index).saturating_add(count));
+        let before = format!("{count} jobs of the batches before are pushed");
+        match index {
+            Some(index) => self.message = format!("{} (at index {index}; {before})", self.message).into(),
+            None if count > 0 => self.message = format!("{} ({before})", self.message).into(),
+            None => {}
         }
+        self.batch_index = index.and_then(|index| u32::try_from(index).ok());
         self
     }
 
@@ -205,7 +210,7 @@ impl Error {
         self.job_id.as_deref()
     }
 
-    /// Which job of a batch (from 0) the refusal is about, where one alone is refused.
+    /// Which job of a batch, or of a long push, the refusal is about (from 0), where one alone is refused.
     pub fn batch_index(&self) -> Option<usize> {
         self.batch_index.map(|index| index as usize)
     }

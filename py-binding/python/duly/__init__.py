@@ -5,7 +5,7 @@ Importing it starts nothing; the first call of a client connects.
 
 from typing import TYPE_CHECKING, Any
 
-from duly import _bulk as _bulk  # gives the queues their `push_many`
+from duly import _push_many as _push_many  # gives the queues their `push_many`
 from duly._core import (
     AuditReport,
     Cancelled,

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use duly::blocking::LongPush;
 use duly::runtime::PerProcess;
 use duly::{AuditOptions, Error, ErrorKind, ReserveOptions};
 use pyo3::IntoPyObjectExt as _;
@@ -21,10 +22,8 @@ use crate::inspect::{Counts, Found, JobView};
 use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
-use crate::queue::{
-    By, PushSummary, Whole, by, either, in_call, new_jobs, page, parse_state, push_durability, reserve_options,
-    reserved_jobs, texts, when,
-};
+use crate::push_many::{PushSummary, new_jobs, push_durability};
+use crate::queue::{By, Whole, by, either, in_call, page, parse_state, reserve_options, reserved_jobs, texts, when};
 use crate::registry::WorkerInfo;
 
 /// What this queue is, so that each process can make it.
@@ -205,7 +204,7 @@ impl AsyncQueue {
         call!(self, py, |queue| queue.push(job), |py, pushed| object(py, pushed.id()))
     }
 
-    /// What `push_many` in `_bulk.py` calls when it has read its iterable.
+    /// What `push_many` in `_push_many.py` calls when it has read its iterable.
     #[pyo3(signature = (jobs, *, ids, durability))]
     fn _push_all<'py>(
         &self,
@@ -214,20 +213,16 @@ impl AsyncQueue {
         #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
         durability: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let durability = push_durability(durability, "push_many", &self.name)?;
-        let jobs = new_jobs(jobs, durability).map_err(|fault| in_call(fault, "push_many", &self.name))?;
+        let mut so_far = LongPush::new(ids);
+        let durability = push_durability(durability, &self.name)?;
+        let jobs = new_jobs(jobs, durability, &so_far).map_err(|fault| in_call(fault, "push_many", &self.name))?;
         let whole = self.whole()?;
         let push = async move {
-            let mut pushed_ids = ids.then(Vec::new);
-            let note = |pushed: &[duly::Pushed]| {
-                if let Some(ids) = &mut pushed_ids {
-                    ids.extend(pushed.iter().map(|pushed| pushed.id().to_owned()));
-                }
-            };
-            let summary = either!(&*whole, |queue| queue.push_many(jobs, note).await)?;
-            Ok::<_, Error>((summary, pushed_ids))
+            let note = |pushed: &[duly::Pushed]| so_far.add(pushed);
+            either!(&*whole, |queue| queue.push_many(jobs, note).await)?;
+            Ok::<_, Error>(so_far)
         };
-        start(py, push, |py, (summary, ids)| object(py, PushSummary::new(&summary, ids)))
+        start(py, push, |py, push| object(py, PushSummary::of(&push)))
     }
 
     /// Lease the next job; return None if there is none.

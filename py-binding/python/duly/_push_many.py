@@ -28,11 +28,11 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
         durability: for jobs that do not set their own. Default: the client's.
 
     """
-    bulk: Any = self._bulk(ids=ids, durability=durability)  # type: ignore[attr-defined]  # private to this file
+    push: Any = self._long_push(ids=ids, durability=durability)  # type: ignore[attr-defined]  # private to this file
     jobs = _iterator(jobs)
     while batch := list(islice(jobs, _BATCH)):
-        bulk.push(batch)
-    summary: PushSummary = bulk.summary()
+        push.push(batch)
+    summary: PushSummary = push.summary()
     return summary
 
 
