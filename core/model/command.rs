@@ -2,8 +2,8 @@
 
 use crate::queue::Claim;
 use crate::script::{
-    AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels, PageReply, Renewal,
-    ReserveReply, Verb,
+    AliveReply, AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels, Numbering,
+    PageReply, Renewal, ReserveReply, Verb,
 };
 
 use super::limits::Limits;
@@ -19,6 +19,13 @@ pub(super) struct CallId {
     pub(super) slot: usize,
     pub(super) number: u64,
     pub(super) renewal: Renewal,
+}
+
+impl CallId {
+    /// As the engine says it.
+    pub(super) fn numbering(&self) -> Numbering<'_> {
+        Numbering { client: &self.client, slot: self.slot, number: self.number, renewal: &self.renewal }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +170,7 @@ pub(super) enum Answer {
     Page(PageReply),
     Found(Option<FoundReply>),
     Awaited(AwaitedReply),
-    Alive(Vec<(String, Vec<u8>)>),
+    Alive(Vec<AliveReply>),
     Progress(Vec<String>),
 }
 

@@ -109,7 +109,7 @@ mod tests {
             match events.swap_remove(draw(events.len())) {
                 Event::Begin(queue) => {
                     let number = session.next_call(QUEUES[queue]);
-                    let renewal = if forgets { Renewal::No } else { number.renewal() };
+                    let renewal = if forgets { Renewal::No } else { number.renewal.clone() };
                     let id = CallId { client: "c".to_owned(), slot: number.slot, number: number.number, renewal };
                     orders[queue].begun(&id);
                     made.push(Made { queue, id, number: Some(number), is_executed: false });

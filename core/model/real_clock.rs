@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::script::{Clock, Declared, Digits, JobKeys, Key, Levels, QueueKeys, Renewal, Reserve, ReserveReply};
+use crate::script::{
+    Clock, Declared, FromReply, JobKeys, Key, Levels, Numbering, Outcomes, QueueKeys, Renewal, Reserve, ReserveReply,
+};
 
 use super::server::{Server, queue_keys};
 
@@ -14,11 +16,7 @@ fn server_us(server: &mut Server) -> u64 {
 fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
     let (want, lease_ms, wait_ms, max_bytes) = (1, 10_000, 60_000, 1 << 20);
     let (promise, ahead, ack_count, keyed) = (0, 0, 0, 0);
-    let (call_slot, call_number, call_renew) = (0, Digits(1), Renewal::No);
     let script = Reserve {
-        call_slot,
-        call_number,
-        call_renew,
         want,
         lease_ms,
         wait_ms,
@@ -29,7 +27,10 @@ fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
         keyed,
         result_count: JobKeys::default(),
     };
-    let call = script.call(Clock::Server, "q", keys, "c0", Levels::one(5), |_| ());
+    let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &Renewal::No };
+    let outcomes = Outcomes::default();
+    let request = script.with([&outcomes]);
+    let call = request.call(Clock::Server, "q", keys, Levels::one(5), Some(&numbering));
     ReserveReply::decode(server.run(&call).unwrap()).unwrap()
 }
 

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use redis::{Connection, Value};
 
 use crate::script::{
-    Alive, Awaited, AwaitedReply, Beat, BeatReply, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply,
-    Declared, Digits, Extend, Find, FoundReply, Hear, HearReply, JobKeys, Key, Limit, NoteProgress, Outcomes,
-    PageReply, Pause, Peek, ProgressOf, Promote, Purge, Push, PushUnique, QueueKeys, Reclaim, Requeue, Reschedule,
-    Reserve, ReserveReply, Settle, Verb, WakeWaiters, alive, noted,
+    Alive, Awaited, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend,
+    Find, FromReply, Hear, JobKeys, Key, Limit, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
+    PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, Settle, Verb, WakeWaiters,
 };
 use crate::value::data::Data;
 
-use super::command::{Answer, Became, Command, Outcome, Sent};
+use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
 use super::limits::Limits;
 use super::names;
 use super::state::Returned;
@@ -88,14 +87,14 @@ impl Server {
             (_, Value::BulkString(text)) => Answer::Text(String::from_utf8(text).map_err(|error| error.to_string())?),
             (_, Value::SimpleString(text)) => Answer::Text(text),
             (_, Value::Int(count)) => Answer::Count(u64::try_from(count).map_err(|error| error.to_string())?),
-            (Command::Reserve(_), reply) => Answer::Reserved(ReserveReply::decode(reply).map_err(read)?),
-            (Command::Peek { .. }, reply) => Answer::Page(PageReply::decode(reply).map_err(read)?),
-            (Command::ProgressOf { .. }, reply) => Answer::Progress(noted(reply).map_err(read)?),
-            (Command::Beat { .. }, reply) => Answer::Beat(BeatReply::decode(reply).map_err(read)?),
-            (Command::Hear { .. }, reply) => Answer::Heard(HearReply::decode(reply).map_err(read)?),
-            (Command::Alive, reply) => Answer::Alive(alive(reply).map_err(read)?),
-            (Command::Awaited { .. }, reply) => Answer::Awaited(AwaitedReply::decode(reply).map_err(read)?),
-            (Command::Find { .. }, reply) => Answer::Found(FoundReply::decode(reply).map_err(read)?),
+            (Command::Reserve(_), reply) => Answer::Reserved(FromReply::decode(reply).map_err(read)?),
+            (Command::Peek { .. }, reply) => Answer::Page(FromReply::decode(reply).map_err(read)?),
+            (Command::ProgressOf { .. }, reply) => Answer::Progress(FromReply::decode(reply).map_err(read)?),
+            (Command::Beat { .. }, reply) => Answer::Beat(FromReply::decode(reply).map_err(read)?),
+            (Command::Hear { .. }, reply) => Answer::Heard(FromReply::decode(reply).map_err(read)?),
+            (Command::Alive, reply) => Answer::Alive(FromReply::decode(reply).map_err(read)?),
+            (Command::Awaited { .. }, reply) => Answer::Awaited(FromReply::decode(reply).map_err(read)?),
+            (Command::Find { .. }, reply) => Answer::Found(FromReply::decode(reply).map_err(read)?),
             (Command::Counts, reply) => {
                 let mut counts = CountsReply::decode(reply).map_err(read)?;
                 counts.stats.sort();
@@ -149,138 +148,93 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
 /// The command as the engine would send it.
 #[allow(clippy::too_many_lines)] // one arm a script
 fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
-    let levels = sent.levels;
-    let client = sent.command.call().map_or("", |call| &call.client);
+    let numbering = sent.command.call().map(CallId::numbering);
     macro_rules! call {
-        ($script:expr, $items:expr) => {
-            ($script).call(Clock::Manual, QUEUE, keys, client, levels, $items)
-        };
-        ($name:ident, $call:ident { $($field:ident: $value:expr),* }, $items:expr) => {
-            call!($name {
-                call_slot: $call.slot, call_number: Digits($call.number), call_renew: $call.renewal.clone(), $($field: $value),*
-            }, $items)
+        ($request:expr) => {
+            $request.call(Clock::Manual, QUEUE, keys, sent.levels, numbering.as_ref())
         };
     }
     match &sent.command {
-        Command::Push { call, level, due, items } => {
-            call!(Push, call { level: Digits((*level).into()), due: *due }, |out| {
-                for (id, record) in items {
-                    out.push(id.as_bytes());
-                    out.push(&record.bytes());
-                }
-            })
+        Command::Push { level, due, items, .. } => {
+            let records: Vec<_> = items.iter().map(|(_, record)| record.bytes()).collect();
+            let items = items.iter().zip(&records).map(|((id, _), record)| (id.as_bytes(), &**record));
+            call!(Push { level: Digits((*level).into()), due: *due }.with(items))
         }
-        Command::PushUnique { call, if_duplicate, items } => {
-            call!(PushUnique, call { if_duplicate: if_duplicate.as_str() }, |out| {
-                for (id, record, due, note) in items {
-                    out.push(id.as_bytes());
-                    out.push(&record.bytes());
-                    crate::script::Argument::append(due, out);
-                    out.push(note.as_ref().map(Returned::text).unwrap_or_default().as_bytes());
-                }
-            })
+        Command::PushUnique { if_duplicate, items, .. } => {
+            let texts = |note: &Option<Returned>| note.as_ref().map(Returned::text).unwrap_or_default();
+            let texts: Vec<_> = items.iter().map(|(_, record, _, note)| (record.bytes(), texts(note))).collect();
+            let items = items.iter().zip(&texts);
+            let items =
+                items.map(|((id, _, due, _), (record, note))| (id.as_bytes(), &**record, *due, note.as_bytes()));
+            call!(PushUnique { if_duplicate: *if_duplicate }.with(items))
         }
         Command::Reserve(reserve) => {
             let outcomes = outcomes(&reserve.outcomes);
-            let call = &reserve.call;
-            call!(
-                Reserve,
-                call {
-                    want: reserve.want,
-                    lease_ms: reserve.lease_ms,
-                    wait_ms: reserve.wait_ms,
-                    max_bytes: reserve.max_bytes,
-                    promise: reserve.promise,
-                    ahead: usize::from(reserve.ahead) + 2 * usize::from(reserve.spares),
-                    ack_count: outcomes.ack_count(),
-                    keyed: outcomes.keyed(),
-                    result_count: outcomes.result_keys()
-                },
-                |out| outcomes.append(out)
-            )
+            let script = Reserve {
+                want: reserve.want,
+                lease_ms: reserve.lease_ms,
+                wait_ms: reserve.wait_ms,
+                max_bytes: reserve.max_bytes,
+                promise: reserve.promise,
+                ahead: usize::from(reserve.ahead) + 2 * usize::from(reserve.spares),
+                ack_count: outcomes.ack_count(),
+                keyed: outcomes.keyed(),
+                result_count: outcomes.result_keys(),
+            };
+            call!(script.with([&outcomes]))
         }
-        Command::Settle { call, outcomes: list } => {
+        Command::Settle { outcomes: list, .. } => {
             let outcomes = outcomes(list);
-            call!(
-                Settle,
-                call { ack_count: outcomes.ack_count(), keyed: outcomes.keyed(), result_count: outcomes.result_keys() },
-                |out| outcomes.append(out)
-            )
+            let (ack_count, keyed, result_count) = (outcomes.ack_count(), outcomes.keyed(), outcomes.result_keys());
+            call!(Settle { ack_count, keyed, result_count }.with([&outcomes]))
         }
-        Command::Extend { lease_ms, leases } => call!(Extend { lease_ms: *lease_ms }, |out| {
-            for (id, token) in leases {
-                out.push(id.as_bytes());
-                out.push_display(token);
-            }
-        }),
-        Command::Cancel { call, by, names } => call!(Cancel, call { by: by.as_str() }, |out| {
-            for name in names {
-                out.push(name.as_bytes());
-            }
-        }),
-        Command::Reschedule { call, by, name, due } => call!(Reschedule, call { by: by.as_str() }, |out| {
-            out.push(name.as_bytes());
-            crate::script::Argument::append(due, out);
-        }),
-        Command::Requeue { call, ids } => call!(Requeue, call {}, |out| {
-            for id in ids {
-                out.push(id.as_bytes());
-            }
-        }),
-        Command::Purge { call, state, cap } => call!(Purge, call { state: *state, cap: *cap }, |_| ()),
-        Command::Promote { cap } => call!(Promote { promote_cap: *cap }, |_| ()),
-        Command::Reclaim { cap } => call!(Reclaim { reclaim_cap: *cap }, |_| ()),
-        Command::Pause { call, pause } => call!(Pause, call { pause: if *pause { "1" } else { "0" } }, |_| ()),
-        Command::Configure { call, failed_max, failed_age_ms } => {
-            call!(Configure, call { failed_max: *failed_max, failed_age_ms: *failed_age_ms }, |_| ())
+        Command::Extend { lease_ms, leases } => {
+            call!(Extend { lease_ms: *lease_ms }.with(leases.iter().map(|(id, token)| (id.as_bytes(), *token))))
         }
-        Command::Limit { call, limits, names } => {
-            call!(Limit, call { limits: limits.map_or(String::new(), Limits::text) }, |out| {
-                for (name, limits) in names {
-                    out.push(name.as_bytes());
-                    out.push(names::text(*limits).as_bytes());
-                }
-            })
+        Command::Cancel { by, names, .. } => call!(Cancel { by: *by }.with(names.iter().map(String::as_str))),
+        Command::Reschedule { by, name, due, .. } => call!(Reschedule { by: *by }.with([(name.as_str(), *due)])),
+        Command::Requeue { ids, .. } => call!(Requeue {}.with(ids.iter().map(String::as_bytes))),
+        Command::Purge { state, cap, .. } => call!(Purge { state, cap: *cap }.with([])),
+        Command::Promote { cap } => call!(Promote { promote_cap: *cap }.with([])),
+        Command::Reclaim { cap } => call!(Reclaim { reclaim_cap: *cap }.with([])),
+        Command::Pause { pause, .. } => call!(Pause { pause: if *pause { "1" } else { "0" } }.with([])),
+        Command::Configure { failed_max, failed_age_ms, .. } => {
+            call!(Configure { failed_max: *failed_max, failed_age_ms: *failed_age_ms }.with([]))
         }
-        Command::Counts => call!(Counts {}, |_| ()),
-        Command::Peek { state, offset, limit } => {
-            call!(Peek { state, offset: *offset, limit: *limit }, |_| ())
+        Command::Limit { limits, names, .. } => {
+            let names = names.iter().map(|(name, limits)| (name.as_str(), names::text(*limits)));
+            call!(Limit { limits: limits.map_or(String::new(), Limits::text) }.with(names))
         }
+        Command::Counts => call!(Counts {}.with([])),
+        Command::Peek { state, offset, limit } => call!(Peek { state, offset: *offset, limit: *limit }.with([])),
         Command::Beat { worker, life_ms, info } => {
-            call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }, |_| ())
+            call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }.with([]))
         }
         Command::Hear { claim_ms, most, max_bytes, claims } => {
-            call!(Hear { claim_ms: *claim_ms, most: *most, max_bytes: *max_bytes }, |out| {
-                for claim in claims {
-                    out.push(&claim.id);
-                    out.push_display(claim.until);
-                    out.push(claim.standing.as_bytes());
-                }
-            })
+            let claims = claims.iter().map(|claim| (&*claim.id, claim.until, claim.standing.as_bytes()));
+            call!(Hear { claim_ms: *claim_ms, most: *most, max_bytes: *max_bytes }.with(claims))
         }
-        Command::Alive => call!(Alive {}, |_| ()),
+        Command::Alive => call!(Alive {}.with([])),
         Command::Progress { id, token, fraction, text } => {
             let (fraction, text) = ((*fraction).to_owned(), (*text).to_owned());
             let progress_count = JobKeys::one(id);
-            call!(NoteProgress { token: Digits(*token), fraction, text, progress_count }, |out| out.push(id.as_bytes()))
+            call!(NoteProgress { token: Digits(*token), fraction, text, progress_count }.with([id.as_str()]))
         }
         Command::ProgressOf { ids } => {
-            let mut list = ByteStrings::default();
-            for id in ids {
-                list.push(id.as_bytes());
-            }
-            call!(ProgressOf { progress_count: JobKeys(list.clone()) }, |out| out.extend(&list))
+            call!(ProgressOf { progress_count: job_keys(ids) }.with(ids.iter().map(String::as_bytes)))
         }
-        Command::Awaited { id } => {
-            call!(Awaited { result_count: JobKeys::one(id) }, |out| out.push(id.as_bytes()))
-        }
+        Command::Awaited { id } => call!(Awaited { result_count: JobKeys::one(id) }.with([id.as_str()])),
         Command::WakeWaiters { ids } => {
-            let mut list = ByteStrings::default();
-            for id in ids {
-                list.push(id.as_bytes());
-            }
-            call!(WakeWaiters { life_ms: RESULT_TTL_MS, done_count: JobKeys(list) }, |_| ())
+            call!(WakeWaiters { life_ms: RESULT_TTL_MS, done_count: job_keys(ids) }.with([]))
         }
-        Command::Find { by, name } => call!(Find { by: by.as_str() }, |out| out.push(name.as_bytes())),
+        Command::Find { by, name } => call!(Find { by: *by }.with([name.as_str()])),
     }
+}
+
+fn job_keys(ids: &[String]) -> JobKeys {
+    let mut list = ByteStrings::default();
+    for id in ids {
+        list.push(id.as_bytes());
+    }
+    JobKeys(list)
 }

@@ -1,6 +1,6 @@
 //! What operators do, and the scripts that only look.
 
-use crate::script::{BeatReply, By, CountsReply, Due, FoundReply, Levels, PageReply, PeekedReply};
+use crate::script::{AliveReply, BeatReply, By, CountsReply, Due, FoundReply, Levels, PageReply, PeekedReply};
 
 use super::command::{Answer, CallId, Refused};
 use super::names::Names;
@@ -31,11 +31,11 @@ impl State {
         Ok(Answer::Beat(BeatReply { unheard, trimmed }))
     }
 
-    pub(super) fn alive(&self) -> Vec<(String, Vec<u8>)> {
+    pub(super) fn alive(&self) -> Vec<AliveReply> {
         let alive = self.workers.iter().filter(|(_, (until, _))| *until > self.clock);
         let mut alive: Vec<_> = alive.map(|(id, (until, info))| (*until, id.clone(), info.clone())).collect();
         alive.sort();
-        alive.into_iter().map(|(_, id, info)| (id, info.into_bytes())).collect()
+        alive.into_iter().map(|(_, id, info)| AliveReply { id, info: info.into_bytes() }).collect()
     }
 
     pub(super) fn cancel(

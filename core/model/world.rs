@@ -590,7 +590,7 @@ impl World<'_> {
 
     fn next_call(&mut self, who: Who) -> CallId {
         let number = self.sessions[who.client].next_call(QUEUE);
-        let renewal = match number.renewal() {
+        let renewal = match number.renewal.clone() {
             Renewal::No if who.renew => Renewal::Asked(Vec::new()),
             renewal => renewal,
         };

@@ -21,12 +21,11 @@ pub use registry::{RunningJob, WorkerInfo};
 use std::time::Duration;
 
 use crate::process::host;
-use crate::queue::{CallNumber, MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Queue};
 use crate::script::{
-    self, By, Cancel, CancelReply, Configure, Digits, Due, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply,
-    Requeue, RequeueReply, Reschedule, RescheduleReply,
+    self, By, Cancel, CancelReply, Configure, Declared, Due, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply,
+    Reschedule, RescheduleReply,
 };
-use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
 use crate::value::time::{MAX_DELAY, Millis, When};
@@ -71,26 +70,13 @@ impl Queue {
 
     async fn cancel_one(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
         let value = self.checked("cancel", by, value)?;
-        let declare = |call: &CallNumber<'_>| Cancel {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            by: by.as_str(),
-        };
-        let reply = self.run_numbered("cancel", Durability::None, declare, |out| out.push(value.as_bytes())).await?;
-        let mut is_awaited = false;
-        let cancelled = CancelReply::decode(reply).and_then(|mut replies| match replies.pop() {
-            Some(CancelReply(Some((state, id)), awaited)) => {
-                is_awaited = awaited;
-                Ok(Some(Cancelled { id, was: State::parse(&state)? }))
-            }
-            _ => Ok(None),
-        });
-        let cancelled = cancelled.map_err(|error| error.during("cancel").in_queue(self.name()))?;
-        if let Some(cancelled) = cancelled.as_ref().filter(|_| is_awaited) {
-            self.wake_waiters("cancel", std::slice::from_ref(&cancelled.id)).await;
+        let mut replies = self.run(Cancel { by }.with([value])).await?;
+        let Some(CancelReply(Some((state, id)), is_awaited)) = replies.pop() else { return Ok(None) };
+        let was = State::parse(&state).map_err(self.during("cancel"))?;
+        if is_awaited {
+            self.wake_waiters("cancel", std::slice::from_ref(&id)).await;
         }
-        Ok(cancelled)
+        Ok(Some(Cancelled { id, was }))
     }
 
     /// Changes when a waiting job (delayed or ready) is due, and returns its id.
@@ -113,27 +99,15 @@ impl Queue {
             When::At(at) => at.saturating_sub(host::now()) > MAX_DELAY,
         };
         if too_far {
-            return Err(Error::invalid("a due time must be at most 3153600000 seconds (100 years) away")
-                .during("reschedule")
-                .in_queue(self.name()));
+            let message = "a due time must be at most 3153600000 seconds (100 years) away";
+            return Err(self.during("reschedule")(Error::invalid(message)));
         }
         let due = match when {
             When::Now => Due::Now,
             When::After(delay) => Due::After(delay.get()),
             When::At(at) => Due::At(at.get()),
         };
-        let declare = |call: &CallNumber<'_>| Reschedule {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            by: by.as_str(),
-        };
-        let items = |out: &mut script::ByteStrings| {
-            out.push(value.as_bytes());
-            script::Argument::append(&due, out);
-        };
-        let reply = self.run_numbered("reschedule", Durability::None, declare, items).await?;
-        let moved = RescheduleReply::decode(reply).and_then(|reply| match reply {
+        let moved = match self.run(Reschedule { by }.with([(value, due)])).await? {
             RescheduleReply::Moved(id) => Ok(id),
             RescheduleReply::InState(state, id) => Err(Error::new(
                 ErrorKind::NotFound,
@@ -141,8 +115,8 @@ impl Queue {
             )
             .of_job(&id)),
             RescheduleReply::Absent => Err(no_such_job(by, value)),
-        });
-        moved.map_err(|error| error.during("reschedule").in_queue(self.name()))
+        };
+        moved.map_err(self.during("reschedule"))
     }
 
     /// Runs failed jobs again, with their failures forgotten; returns one outcome for each id. At most 1,000 in each script
@@ -154,19 +128,12 @@ impl Queue {
         self.requeue_ids(ids).await
     }
 
-    async fn requeue_ids(&self, ids: &[impl AsRef<[u8]>]) -> Result<Vec<Requeued>, Error> {
+    async fn requeue_ids(&self, ids: &[impl AsRef<[u8]> + Sync]) -> Result<Vec<Requeued>, Error> {
         let mut outcomes = Vec::with_capacity(ids.len());
         while outcomes.len() < ids.len() {
             let rest = &ids[outcomes.len()..];
             let batch = &rest[..rest.len().min(MAX_BATCH)];
-            let declare = |call: &CallNumber<'_>| Requeue {
-                call_slot: call.slot,
-                call_number: Digits(call.number),
-                call_renew: call.renewal(),
-            };
-            let items = |out: &mut script::ByteStrings| batch.iter().for_each(|id| out.push(id.as_ref()));
-            let reply = self.run_numbered("requeue", Durability::None, declare, items).await?;
-            let replies = RequeueReply::decode(reply).map_err(|error| error.during("requeue").in_queue(self.name()))?;
+            let replies = self.run(Requeue {}.with(batch.iter().map(AsRef::as_ref))).await?;
             outcomes.extend(replies.into_iter().map_while(|reply| match reply {
                 RequeueReply::Requeued => Some(Requeued::Ready),
                 RequeueReply::Duplicate(id) => Some(Requeued::Duplicate { id }),
@@ -200,7 +167,7 @@ impl Queue {
     async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
         let look = script::failed_page(&self.shared.keys, offset, count, by);
         let page = self.command("requeue_all", look).await.and_then(script::byte_strings);
-        page.map_err(|error| error.during("requeue_all").in_queue(self.name()))
+        page.map_err(self.during("requeue_all"))
     }
 
     /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never block the server for long, and returns
@@ -210,23 +177,14 @@ impl Queue {
     /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
     pub async fn purge(&self, state: State) -> Result<u64, Error> {
         if state == State::Reserved {
-            return Err(Error::invalid("reserved jobs belong to workers: cancel them by id")
-                .during("purge")
-                .in_queue(self.name()));
+            let message = "reserved jobs belong to workers: cancel them by id";
+            return Err(self.during("purge")(Error::invalid(message)));
         }
         let there = self.counts().await.map_err(|error| error.during("purge"))?.of(state);
         let mut removed = 0;
         while removed < there {
             let cap = ROUND.min(usize::try_from(there - removed).unwrap_or(ROUND));
-            let declare = |call: &CallNumber<'_>| Purge {
-                call_slot: call.slot,
-                call_number: Digits(call.number),
-                call_renew: call.renewal(),
-                state: state.as_str(),
-                cap,
-            };
-            let reply = self.run_numbered("purge", Durability::None, declare, |_| {}).await?;
-            let purged = PurgeReply::decode(reply).map_err(|error| error.during("purge").in_queue(self.name()))?;
+            let purged = self.run(Purge { state: state.as_str(), cap }.with([])).await?;
             removed += purged.removed;
             if !purged.awaited.is_empty() {
                 self.wake_waiters("purge", &purged.awaited).await;
@@ -249,22 +207,14 @@ impl Queue {
     }
 
     async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
-        let declare = |call: &CallNumber<'_>| Pause {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            pause,
-        };
-        let reply = self.run_numbered(operation, Durability::None, declare, |_| {}).await?;
-        script::text(reply).map(|_| ()).map_err(|error| error.during(operation).in_queue(self.name()))
+        self.run(Pause { pause }.with([]).during(operation)).await
     }
 
     /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
     pub async fn promote(&self) -> Result<u64, Error> {
         let mut moved = 0;
         loop {
-            let reply = self.run_plain("promote", Promote { promote_cap: ROUND }, |_| {}).await?;
-            let now_moved = script::count(reply).map_err(|error| error.during("promote").in_queue(self.name()))?;
+            let now_moved = self.run(Promote { promote_cap: ROUND }.with([])).await?;
             moved += now_moved;
             if now_moved < ROUND as u64 {
                 return Ok(moved);
@@ -276,8 +226,7 @@ impl Queue {
     pub async fn reclaim(&self) -> Result<u64, Error> {
         let mut taken = 0;
         loop {
-            let reply = self.run_plain("reclaim", Reclaim { reclaim_cap: ROUND }, |_| {}).await?;
-            let now = ReclaimReply::decode(reply).map_err(|error| error.during("reclaim").in_queue(self.name()))?;
+            let now = self.run(Reclaim { reclaim_cap: ROUND }.with([])).await?;
             if !now.awaited.is_empty() {
                 self.wake_waiters("reclaim", &now.awaited).await;
             }
@@ -291,16 +240,9 @@ impl Queue {
     /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
     /// fails, up to 100 of the oldest beyond that are removed.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
-        let age = Millis::from_duration(age).map_err(|error| error.during("keep_failed").in_queue(self.name()))?;
-        let declare = |call: &CallNumber<'_>| Configure {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            failed_max: max,
-            failed_age_ms: age.get(),
-        };
-        let reply = self.run_numbered("keep_failed", Durability::None, declare, |_| {}).await?;
-        script::text(reply).map(|_| ()).map_err(|error| error.during("keep_failed").in_queue(self.name()))
+        let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
+        let configure = Configure { failed_max: max, failed_age_ms: age.get() };
+        self.run(configure.with([]).during("keep_failed")).await
     }
 
     /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.
@@ -316,7 +258,7 @@ impl Queue {
             By::Id => name::check_id(value),
             By::Key => name::check_key(value),
         };
-        checked.map(|()| value).map_err(|error| error.during(operation).in_queue(self.name()))
+        checked.map(|()| value).map_err(self.during(operation))
     }
 }
 

@@ -32,9 +32,8 @@ pub use progress::{MAX_PROGRESS_TEXT_BYTES, Progress};
 pub use push::{PushSummary, Pushed};
 pub use reserve::ReserveOptions;
 pub(crate) use reserve::{MAX_RESERVE_BYTES, ReserveCall, decode};
-pub(crate) use session::CallNumber;
 #[cfg(test)]
-pub(crate) use session::Session;
+pub(crate) use session::{CallNumber, Session};
 pub use settle::Settlement;
 pub(crate) use settle::{Decided, NOT_KEPT};
 pub use several::{MAX_WEIGHT, QueueWeight, Selection};
@@ -52,7 +51,9 @@ use crate::queue::combine::Combiner;
 use crate::queue::new_job::Prepared;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
-use crate::script::{self, ByteStrings, Command, Declared, Key, Levels, QueueKeys, Reply, found_type, key_type, wake};
+use crate::script::{
+    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, found_type, key_type, wake,
+};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
@@ -118,76 +119,41 @@ impl Queue {
         self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
     }
 
-    /// Runs a script that is executed once however often it is sent: numbers the call, and follows the queue's levels.
-    pub(crate) async fn run_numbered<D: Declared>(
-        &self,
-        operation: &'static str,
-        durability: Durability,
-        declare: impl Fn(&CallNumber<'_>) -> D,
-        items: impl Fn(&mut ByteStrings),
-    ) -> Result<Reply, Error> {
-        self.run_numbered_until(operation, durability, declare, items, &|_| false).await
-    }
-
-    /// The same, with the call made again under its number, behind a pause, after the errors of which `keep_trying` says so.
-    pub(crate) async fn run_numbered_until<D: Declared>(
-        &self,
-        operation: &'static str,
-        durability: Durability,
-        declare: impl Fn(&CallNumber<'_>) -> D,
-        items: impl Fn(&mut ByteStrings),
-        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
-    ) -> Result<Reply, Error> {
-        let session = &self.client.shared.session;
-        let number = session.next_call(self.name());
-        let reply = self.run_levels(operation, durability, &declare(&number), &items, keep_trying).await?;
-        if !script::is_refusal(&reply) {
-            number.was_answered();
+    /// Runs a script and gives its reply; numbers the call if it is to be executed once.
+    #[allow(clippy::manual_async_fn)] // the future of an `async fn` keeps its arguments twice, and this one is on every call's path
+    pub(crate) fn run<D, I>(&self, request: Request<'_, D, I>) -> impl Future<Output = Result<D::Reply, Error>>
+    where
+        D: Declared + Sync,
+        I: Iterator<Item: Item> + Clone + Sync,
+    {
+        async move {
+            let client = &self.client.shared;
+            let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
+            let numbering = number.as_ref().map(|number| number.numbering());
+            let call = |levels| request.call(client.clock, self.name(), &self.shared.keys, levels, numbering.as_ref());
+            let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
+            if let (Some(number), Ok(reply)) = (&number, &reply)
+                && !script::is_refusal(reply)
+            {
+                number.was_answered();
+            }
+            reply.and_then(|reply| request.decode(reply)).map_err(self.during(request.operation))
         }
-        Ok(reply)
     }
 
-    /// Runs a script that is right when sent twice without a number.
-    pub(crate) async fn run_plain<D: Declared>(
-        &self,
-        operation: &'static str,
-        declared: D,
-        items: impl Fn(&mut ByteStrings),
-    ) -> Result<Reply, Error> {
-        self.run_plain_until(operation, declared, items, &|_| false).await
-    }
-
-    /// The same, with the call made again, behind a pause, after the errors of which `keep_trying` says so.
-    pub(crate) async fn run_plain_until<D: Declared>(
-        &self,
-        operation: &'static str,
-        declared: D,
-        items: impl Fn(&mut ByteStrings),
-        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
-    ) -> Result<Reply, Error> {
-        self.run_levels(operation, Durability::None, &declared, &items, keep_trying).await
-    }
-
-    async fn run_levels<D: Declared>(
+    /// Makes a call until the script has all levels that it needs; and again, behind a pause, after the errors of which
+    /// `keep_trying` says so.
+    async fn answer<'c>(
         &self,
         operation: &'static str,
         durability: Durability,
-        declared: &D,
-        items: &impl Fn(&mut ByteStrings),
-        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+        keep_trying: KeepTrying<'_>,
+        call: &(dyn Fn(Levels) -> Call<'c> + Sync),
     ) -> Result<Reply, Error> {
-        let client = &self.client.shared;
         let mut is_again = false;
         let mut backoff = Backoff::default();
         loop {
-            let mut call = declared.call(
-                client.clock,
-                &self.shared.name,
-                &self.shared.keys,
-                client.session.client(),
-                self.levels(),
-                items,
-            );
+            let mut call = call(self.levels());
             call.is_again = is_again;
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
@@ -205,6 +171,11 @@ impl Queue {
                 None => return Ok(reply),
             }
         }
+    }
+
+    /// Says of an error what was done, and to which queue.
+    pub(crate) fn during(&self, operation: &'static str) -> impl Fn(Error) -> Error {
+        move |error| error.during(operation).in_queue(self.name())
     }
 
     /// Sends a plain command to the server that has the queue.
@@ -227,9 +198,8 @@ impl Queue {
             let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
             let Some(found) = found_type(reply) else { continue };
             if found != key.redis_type() {
-                return client::foreign_key(&spelled, Some(&found), key.redis_type())
-                    .during(error.operation().unwrap_or("check"))
-                    .in_queue(self.name());
+                let named = client::foreign_key(&spelled, Some(&found), key.redis_type());
+                return self.during(error.operation().unwrap_or("check"))(named);
             }
         }
         error

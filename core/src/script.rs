@@ -1,7 +1,9 @@
 //! Scripts: every state change of a queue is one of them.
 //!
-//! Each Lua file in `core/lua` is declared once here (keys, arguments, reply); `declare.rs` makes the Lua header of it.
+//! Each Lua file in `core/lua` is declared once here: how it is called, its keys, arguments and items, and its reply. `declare.rs`
+//! makes the Lua header of it, `request.rs` its calls.
 
+mod argument;
 mod audit;
 mod call;
 mod command;
@@ -15,6 +17,7 @@ mod operate;
 mod progress;
 mod push;
 mod reply;
+mod request;
 mod reserve;
 mod settle;
 mod workers;
@@ -23,22 +26,31 @@ pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping
 pub(crate) use crc16::crc16;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
-pub(crate) use audit::{Examine, LOOKED_AT, Repair, WholeReply, byte_strings, looks, mended, scanned};
+pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
+pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
-pub(crate) use declare::{Argument, Clock, Declared, Digits, Due, JobKeys, Renewal};
+pub(crate) use declare::{Clock, Declared};
 pub(crate) use inspect::{
-    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, PageReply, Peek, PeekedReply,
-    WakeWaiters,
+    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
 pub(crate) use operate::{
-    By, Cancel, CancelReply, Configure, Limit, Pause, Promote, Purge, PurgeReply, Reclaim, ReclaimReply, Requeue,
-    RequeueReply, Reschedule, RescheduleReply,
+    By, Cancel, CancelReply, Configure, Limit, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply,
+    Reschedule, RescheduleReply,
 };
-pub(crate) use progress::{NoteProgress, ProgressOf, noted};
+pub(crate) use progress::{NoteProgress, ProgressOf};
 pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
-pub(crate) use reply::{count, is_refusal, text, wanted_levels};
+pub(crate) use reply::{is_refusal, wanted_levels};
+pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
-pub(crate) use workers::{Alive, Beat, BeatReply, Hear, HearReply, alive};
+pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
+#[cfg(test)]
+pub(crate) use {
+    inspect::PageReply,
+    operate::{PurgeReply, ReclaimReply},
+    push::{Created, PushUniqueReply},
+    reply::FromReply,
+    settle::SettleReply,
+};

@@ -10,7 +10,9 @@ mod walk;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::queue::Queue;
-use crate::script::{self, Examine, LEVELS, Levels, Repair, WholeReply};
+use crate::script::{
+    ByteStrings, Declared, Examine, ExamineWhole, Item, LEVELS, Levels, Repair, RepairReply, WholeReply,
+};
 use crate::value::error::{Error, ErrorKind};
 use judge::{Defect, Entries, Look, Mend, Subject, judge};
 use walk::ListEntries;
@@ -162,7 +164,7 @@ impl Queue {
             reported: HashSet::new(),
             mended: HashSet::new(),
         };
-        audit.run().await.map_err(|error| error.during("audit").in_queue(self.name()))?;
+        audit.run().await.map_err(self.during("audit"))?;
         Ok(audit.report)
     }
 }
@@ -208,14 +210,9 @@ impl Audit {
         while looks.len() < subjects.len() {
             let rest = &subjects[looks.len()..];
             let batch = &rest[..rest.len().min(MAX_EXAMINED)];
-            let items = |out: &mut script::ByteStrings| {
-                for subject in batch {
-                    subject.append(out);
-                }
-            };
-            let reply = self.queue.run_plain("audit", Examine { max_bytes: MAX_EXAMINED_BYTES }, items).await?;
+            let examine = Examine { max_bytes: MAX_EXAMINED_BYTES }.with(batch.iter().map(Subject::columns));
+            let page = self.queue.run(examine.during("audit")).await?;
             self.report.pages += 1;
-            let page = script::looks(reply)?;
             if page.is_empty() {
                 return Err(Error::new(ErrorKind::Protocol, "an audit's look at some jobs gave none"));
             }
@@ -312,25 +309,27 @@ impl Audit {
             _ => (look.level().unwrap_or_default(), 0),
         };
         let distance = lists.distance(level, &subject.id);
-        let items = |out: &mut script::ByteStrings| {
-            subject.append(out);
+        let words = |out: &mut ByteStrings| {
+            subject.columns().append(out);
             look.0.iter().for_each(|seen| out.push(seen));
             out.push_display(level);
             out.push_display(amount);
             out.push_display(distance);
         };
-        self.repair(mend.as_str(), items).await
+        self.repair(mend.as_str(), words).await
     }
 
-    async fn repair(&mut self, mend: &'static str, items: impl Fn(&mut script::ByteStrings)) -> Result<bool, Error> {
+    async fn repair(&mut self, mend: &'static str, append: impl FnOnce(&mut ByteStrings)) -> Result<bool, Error> {
         self.report.pages += 1;
-        self.queue.run_plain("audit", Repair { mend }, items).await.and_then(script::mended)
+        let mut words = ByteStrings::default();
+        append(&mut words);
+        let reply = self.queue.run(Repair { mend }.with([&words]).during("audit")).await?;
+        Ok(reply == RepairReply::Done)
     }
 
     async fn look_at_whole(&mut self) -> Result<WholeReply, Error> {
         self.report.pages += 1;
-        let reply = self.queue.run_plain("audit", Examine { max_bytes: MAX_EXAMINED_BYTES }, |_| {}).await?;
-        WholeReply::decode(reply)
+        self.queue.run(ExamineWhole { max_bytes: MAX_EXAMINED_BYTES }.with([]).during("audit")).await
     }
 
     /// Levels only ever grow, and are written in the script that uses one first: one look at them after the use is proof.

@@ -6,8 +6,7 @@ use crate::operate::limits;
 use crate::operate::name_limits;
 use crate::queue::{MAX_BATCH, Progress, Queue, decode};
 use crate::script::{
-    By, ByteStrings, Counts as CountsScript, CountsReply, Find, FoundReply, JobKeys, Levels, PageReply, Peek,
-    PeekedReply, ProgressOf, Reply, noted,
+    By, ByteStrings, Counts as CountsScript, CountsReply, Declared, Find, JobKeys, Peek, PeekedReply, ProgressOf,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
@@ -164,23 +163,21 @@ impl Queue {
     }
 
     pub(crate) async fn counts_now(&self, operation: &'static str) -> Result<CountsReply, Error> {
-        let reply = self.run_all_levels(operation, CountsScript {}, &[]).await?;
-        CountsReply::decode(reply).map_err(|error| error.during(operation).in_queue(self.name()))
+        self.run(CountsScript {}.with([]).during(operation)).await
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
     /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
     /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
-        let in_peek = |error: Error| error.during("peek").in_queue(self.name());
         if limit == 0 || limit > MAX_BATCH {
-            return Err(in_peek(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
+            return Err(self.during("peek")(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
         }
         let mut jobs = Vec::new();
         let mut seen = 0;
         loop {
             let rest = Peek { state: state.as_str(), offset: offset.saturating_add(seen), limit: limit - seen };
-            let page = PageReply::decode(self.run_all_levels("peek", rest, &[]).await?).map_err(in_peek)?;
+            let page = self.run(rest.with([])).await?;
             jobs.extend(page.jobs.iter().map(|job| JobView::new(state, job)));
             // A call reads so many bytes of records at the most.
             seen = seen.saturating_add(page.ends_at.unwrap_or(limit));
@@ -194,22 +191,20 @@ impl Queue {
 
     /// Where the job with this id is and why it is not running; `None` if there is no such job.
     pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
-        name::check_id(id).map_err(|error| error.during("find").in_queue(self.name()))?;
+        name::check_id(id).map_err(self.during("find"))?;
         self.find_by(By::Id, id).await
     }
 
     /// Where the live job that has this business key is; `None` if no job has it.
     pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
-        name::check_key(key).map_err(|error| error.during("find").in_queue(self.name()))?;
+        name::check_key(key).map_err(self.during("find"))?;
         self.find_by(By::Key, key).await
     }
 
     async fn find_by(&self, by: By, value: &str) -> Result<Option<Found>, Error> {
-        let in_find = |error: Error| error.during("find").in_queue(self.name());
-        let reply = self.run_all_levels("find", Find { by: by.as_str() }, &[value]).await?;
-        let Some(found) = FoundReply::decode(reply).map_err(in_find)? else { return Ok(None) };
-        let state =
-            State::parse(&found.state).map_err(|_| in_find(Error::new(ErrorKind::Protocol, "an unknown state")))?;
+        let Some(found) = self.run(Find { by }.with([value])).await? else { return Ok(None) };
+        let state = State::parse(&found.state)
+            .map_err(|_| self.during("find")(Error::new(ErrorKind::Protocol, "an unknown state")))?;
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
         let mut job = JobView::new(state, &found.job);
         self.add_progress("find", std::slice::from_mut(&mut job)).await?;
@@ -231,23 +226,11 @@ impl Queue {
             ids.push(job.envelope.id.as_bytes());
         }
         let look = ProgressOf { progress_count: JobKeys(ids.clone()) };
-        let reply = self.run_plain(operation, look, |out| out.extend(&ids)).await?;
-        let notes = noted(reply).map_err(|error| error.during(operation).in_queue(self.name()))?;
+        let notes = self.run(look.with(ids.iter()).during(operation)).await?;
         for (job, note) in running.iter_mut().zip(notes) {
             job.progress = Progress::read(&note);
         }
         Ok(())
-    }
-
-    /// Read-only scripts get the lists of all levels: they change nothing, so no reply names the levels in use.
-    pub(crate) async fn run_all_levels<D: crate::script::Declared>(
-        &self,
-        operation: &'static str,
-        declared: D,
-        items: &[&str],
-    ) -> Result<Reply, Error> {
-        let queue = self.with_levels(Levels::ALL);
-        queue.run_plain(operation, declared, |out| items.iter().for_each(|item| out.push(item.as_bytes()))).await
     }
 }
 

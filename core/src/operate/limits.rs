@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::operate::name_limits::{self, NameLimits};
-use crate::queue::{CallNumber, Queue};
-use crate::script::{self, Counts as CountsScript, CountsReply, Digits, Limit, LimitsReply};
-use crate::value::durability::Durability;
+use crate::queue::Queue;
+use crate::script::{Declared, Limit, LimitReply, LimitsReply};
 use crate::value::error::Error;
 use crate::value::rate::Rate;
 
@@ -118,28 +117,20 @@ impl Queue {
     /// # }
     /// ```
     pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
-        limits.check().map_err(|error| error.during("set_limits").in_queue(self.name()))?;
-        let declare = |call: &CallNumber<'_>| Limit {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            limits: limits.written(),
-        };
-        let items = |out: &mut script::ByteStrings| name_limits::append(&limits.names, out);
-        let reply = self.run_numbered("set_limits", Durability::None, declare, items).await?;
-        let done = script::text(reply).and_then(|text| match text.as_str() {
-            "busy" => Err(Error::invalid(
+        limits.check().map_err(self.during("set_limits"))?;
+        let of_names = name_limits::items(&limits.names);
+        let limit = Limit { limits: limits.written() }.with(of_names).during("set_limits");
+        match self.run(limit).await? {
+            LimitReply::Set => Ok(()),
+            LimitReply::Busy => Err(self.during("set_limits")(Error::invalid(
                 "limits of too many names were taken away while their jobs run: set these again when those have ended",
-            )),
-            _ => Ok(()),
-        });
-        done.map_err(|error| error.during("set_limits").in_queue(self.name()))
+            ))),
+        }
     }
 
     /// The limits that are set.
     pub async fn limits(&self) -> Result<Limits, Error> {
-        let reply = self.run_all_levels("limits", CountsScript {}, &[]).await?;
-        let reply = CountsReply::decode(reply).map_err(|error| error.during("limits").in_queue(self.name()))?;
+        let reply = self.counts_now("limits").await?;
         Ok(Limits { names: name_limits::read(&reply.names), ..Limits::read(&reply.limits.limits) })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::operate::limits::MAX_CONCURRENCY;
-use crate::script::{ByteStrings, CountsReply, FoundReply};
+use crate::script::{CountsReply, FoundReply};
 use crate::value::error::Error;
 use crate::value::name;
 use crate::value::rate::Rate;
@@ -96,11 +96,8 @@ pub(crate) fn check(names: &BTreeMap<String, NameLimits>) -> Result<(), Error> {
 }
 
 /// As the script takes them: (name, limits) each.
-pub(crate) fn append(names: &BTreeMap<String, NameLimits>, out: &mut ByteStrings) {
-    for (name, limits) in names {
-        out.push(name.as_bytes());
-        out.push(limits.written().as_bytes());
-    }
+pub(crate) fn items(names: &BTreeMap<String, NameLimits>) -> impl Iterator<Item = (&str, String)> + Clone {
+    names.iter().map(|(name, limits)| (name.as_str(), limits.written()))
 }
 
 /// A line of `meta.names`.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::queue::Queue;
-use crate::script::{Alive, Beat, BeatReply, alive};
+use crate::script::{Alive, AliveReply, Beat, BeatReply, Declared};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -55,20 +55,16 @@ impl Queue {
     /// The workers that are alive, 1,000 at most. A worker that died disappears after three of its periods without a report,
     /// usually 30 s; one that stops disappears at once.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        let reply = self.run_plain("workers", Alive {}, |_| ()).await?;
-        let workers = alive(reply).map_err(|error| error.during("workers").in_queue(self.name()))?;
+        let alive = self.run(Alive {}.with([])).await?;
         // What cannot be read, another version's perhaps, is alive all the same.
-        let read =
-            |(id, info): (String, Vec<u8>)| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };
-        Ok(workers.into_iter().map(read).collect())
+        let read = |AliveReply { id, info }| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };
+        Ok(alive.into_iter().map(read).collect())
     }
 
     /// Reports that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
     pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
         let info = serde_json::to_string(worker).unwrap_or_default();
-        self.run_plain("beat", Beat { worker: worker.id.clone(), life_ms, info }, |_| ())
-            .await
-            .and_then(|reply| BeatReply::decode(reply).map_err(|error| error.during("beat").in_queue(self.name())))
+        self.run(Beat { worker: worker.id.clone(), life_ms, info }.with([])).await
     }
 }
 

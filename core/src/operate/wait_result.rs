@@ -8,7 +8,7 @@ use crate::connection::Woken;
 use crate::format::record::CameBack;
 use crate::operate::JobView;
 use crate::queue::Queue;
-use crate::script::{Awaited, AwaitedReply, JobKeys, Key};
+use crate::script::{Awaited, AwaitedReply, Declared, JobKeys, Key};
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
@@ -46,7 +46,7 @@ impl Queue {
 
     /// Is there neither such a job nor a result of it?
     pub(crate) async fn is_gone(&self, id: &str) -> Result<bool, Error> {
-        name::check_id(id).map_err(|error| error.during("wait_result").in_queue(self.name()))?;
+        name::check_id(id).map_err(self.during("wait_result"))?;
         Ok(self.look_for_result(id).await? == AwaitedReply::Gone)
     }
 
@@ -83,7 +83,7 @@ impl Queue {
 
     async fn look_for_result(&self, id: &str) -> Result<AwaitedReply, Error> {
         let look = Awaited { result_count: JobKeys::one(id) };
-        AwaitedReply::decode(self.run_plain("wait_result", look, |out| out.push(id.as_bytes())).await?)
+        self.run(look.with([id]).during("wait_result")).await
     }
 
     /// Where waiting is not possible just now, time alone ends it, and the look that follows says what is wrong.

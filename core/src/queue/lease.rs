@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::queue::job::Job;
 use crate::queue::{MAX_BATCH, Queue};
-use crate::script::{self, ByteStrings, Extend};
+use crate::script::{Declared, Extend, KeepTrying};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::{Millis, whole_ms};
 
@@ -47,21 +47,14 @@ impl Queue {
         &self,
         leases: &[(String, u64)],
         lease: Duration,
-        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+        keep_trying: KeepTrying<'_>,
     ) -> Result<Vec<bool>, Error> {
-        check_lease(lease).map_err(|error| error.during("extend").in_queue(self.name()))?;
+        check_lease(lease).map_err(self.during("extend"))?;
         let mut held = Vec::with_capacity(leases.len());
         for batch in leases.chunks(MAX_BATCH) {
-            let items = |out: &mut ByteStrings| {
-                for (id, token) in batch {
-                    out.push(id.as_bytes());
-                    out.push_display(token);
-                }
-            };
-            let declared = Extend { lease_ms: whole_ms(lease) };
-            let reply = self.run_plain_until("extend", declared, items, keep_trying).await?;
-            let flags = script::text(reply).and_then(|text| script::flags(&text, batch.len()));
-            held.extend(flags.map_err(|error| error.during("extend").in_queue(self.name()))?);
+            let leases = batch.iter().map(|(id, token)| (id.as_bytes(), *token));
+            let extend = Extend { lease_ms: whole_ms(lease) }.with(leases).keep_trying(keep_trying);
+            held.extend(self.run(extend).await?);
         }
         Ok(held)
     }

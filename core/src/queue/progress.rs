@@ -3,7 +3,7 @@
 use crate::format::envelope::cut;
 use crate::queue::Queue;
 use crate::queue::job::Job;
-use crate::script::{Digits, JobKeys, NoteProgress, flags, text as one_text};
+use crate::script::{Declared, Digits, JobKeys, NoteProgress};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -44,8 +44,7 @@ impl Queue {
             text: cut(text, MAX_PROGRESS_TEXT_BYTES).to_owned(),
             progress_count: JobKeys::one(job.id()),
         };
-        let reply = self.run_plain("progress", note, |out| out.push(job.id().as_bytes())).await.map_err(about)?;
-        let held = one_text(reply).and_then(|reply| flags(&reply, 1)).map_err(about)?;
+        let held = self.run(note.with([job.id()])).await.map_err(about)?;
         if held == [true] { Ok(()) } else { Err(self.lease_lost("progress", job)) }
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::process::host;
 use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
-use crate::queue::session::CallNumber;
 use crate::queue::{MAX_BATCH, Queue};
-use crate::script::{self, ByteStrings, Digits, IfDuplicate, Levels, Push, PushReply, PushUnique};
+use crate::script::{Declared, Digits, IfDuplicate, Levels, Push, PushReply, PushUnique};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 
@@ -74,7 +73,7 @@ impl Queue {
     ///
     /// Concurrent pushes of many tasks through clones of one queue are sent together.
     pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
-        let prepared = self.prepare(job).map_err(|error| error.during("push").in_queue(self.name()))?;
+        let prepared = self.prepare(job).map_err(self.during("push"))?;
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
             let queue = queue.clone();
@@ -100,7 +99,7 @@ impl Queue {
     ///
     /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
     pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
-        let in_push = |error: Error| error.during("push").in_queue(self.name());
+        let in_push = self.during("push");
         if jobs.len() > MAX_BATCH {
             return Err(in_push(Error::new(
                 ErrorKind::TooLarge,
@@ -162,56 +161,25 @@ impl Queue {
             .iter()
             .all(|job| !job.unique && job.came_back.is_empty() && job.level == first.level && job.due == first.due)
             && run.iter().all(|job| job.record.len() <= LARGE_RECORD);
-        let replies = if alike {
-            let items = |out: &mut ByteStrings| {
-                for job in run {
-                    out.push(job.id.as_bytes());
-                    out.push(&job.record);
-                }
-            };
-            let declare = |call: &CallNumber<'_>| Push {
-                call_slot: call.slot,
-                call_number: Digits(call.number),
-                call_renew: call.renewal(),
-                level: Digits(first.level.into()),
-                due: first.due,
-            };
-            let reply = self.run_numbered("push", durability, declare, items).await?;
-            PushReply::decode_all(reply, run.len())
-        } else {
-            let unique = run.iter().find(|job| job.unique).unwrap_or(first);
-            let if_duplicate = match unique.on_duplicate {
-                OnDuplicate::Refuse => IfDuplicate::Refuse,
-                OnDuplicate::Keep => IfDuplicate::Keep,
-                OnDuplicate::Replace => IfDuplicate::Replace,
-            };
-            let items = |out: &mut ByteStrings| {
-                for job in run {
-                    out.push(job.id.as_bytes());
-                    out.push(&job.record);
-                    script::Argument::append(&job.due, out);
-                    out.push(&job.came_back);
-                }
-            };
-            let declare = |call: &CallNumber<'_>| PushUnique {
-                call_slot: call.slot,
-                call_number: Digits(call.number),
-                call_renew: call.renewal(),
-                if_duplicate: if_duplicate.as_str(),
-            };
-            let reply = self.run_numbered("push", durability, declare, items).await?;
-            match PushReply::decode_each(reply, run.len()) {
-                Ok((replies, awaited)) => {
-                    if !awaited.is_empty() {
-                        Box::pin(self.wake_waiters("push", &awaited)).await;
-                    }
-                    Ok(replies)
-                }
-                Err(error) => Err(error),
-            }
+        if alike {
+            let push = Push { level: Digits(first.level.into()), due: first.due };
+            let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record));
+            self.run(push.with(items).durably(durability)).await?;
+            return Ok(run.iter().map(|job| Pushed::Created { id: job.id.clone() }).collect());
+        }
+        let unique = run.iter().find(|job| job.unique).unwrap_or(first);
+        let if_duplicate = match unique.on_duplicate {
+            OnDuplicate::Refuse => IfDuplicate::Refuse,
+            OnDuplicate::Keep => IfDuplicate::Keep,
+            OnDuplicate::Replace => IfDuplicate::Replace,
         };
-        let replies = replies.map_err(|error| error.during("push").in_queue(self.name()))?;
-        Ok(replies.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())
+        let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record, job.due, &*job.came_back));
+        let push = PushUnique { if_duplicate }.with(items).during("push").durably(durability);
+        let reply = self.run(push).await?;
+        if !reply.awaited.is_empty() {
+            Box::pin(self.wake_waiters("push", &reply.awaited)).await;
+        }
+        Ok(reply.jobs.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())
     }
 }
 

@@ -7,12 +7,10 @@ use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::{CameBack, Record};
 use crate::queue::job::Job;
 use crate::queue::lease::{DEFAULT_LEASE, check_lease};
-use crate::queue::session::CallNumber;
 use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
 use crate::queue::waiting::Waiting;
 use crate::queue::{MAX_BATCH, Queue};
-use crate::script::{ByteStrings, Digits, GrantedJob, Key, Outcomes, Reserve, ReserveReply, ReserveStatus, Verb};
-use crate::value::durability::Durability;
+use crate::script::{Declared, GrantedJob, KeepTrying, Key, Outcomes, Reserve, ReserveReply, ReserveStatus, Verb};
 use crate::value::error::Error;
 use crate::value::time::whole_ms;
 
@@ -107,7 +105,7 @@ impl Queue {
     /// be decoded goes to `failed` with the reason, and blocks no other job. Errors: `InvalidArgument`, and those of the
     /// connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
-        options.check().map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        options.check().map_err(self.during("reserve"))?;
         let mut jobs = Unclaimed::default();
         jobs.extend(self.reserve_some(options).await?);
         while !jobs.is_empty() && jobs.len() % MAX_RESERVED_A_CALL == 0 && jobs.len() < options.max {
@@ -230,12 +228,9 @@ impl Queue {
         &self,
         reserve: &ReserveCall,
         outcomes: &Outcomes,
-        keep_trying: &(dyn Fn(&Error) -> bool + Sync),
+        keep_trying: KeepTrying<'_>,
     ) -> Result<ReserveReply, Error> {
-        let declare = |call: &CallNumber<'_>| Reserve {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
+        let reserve = Reserve {
             want: reserve.want,
             lease_ms: whole_ms(reserve.lease),
             wait_ms: whole_ms(reserve.wait),
@@ -246,9 +241,7 @@ impl Queue {
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),
         };
-        let items = |out: &mut ByteStrings| outcomes.append(out);
-        let reply = self.run_numbered_until("reserve", Durability::None, declare, items, keep_trying).await?;
-        let reply = ReserveReply::decode(reply).map_err(|error| error.during("reserve").in_queue(self.name()))?;
+        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.
             Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;

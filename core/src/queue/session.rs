@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::script::Renewal;
+use crate::script::{Numbering, Renewal};
 use crate::value::error::{Error, ErrorKind};
 
 /// The server forgets a client's answers so long after they were last renewed.
@@ -52,7 +52,7 @@ pub(crate) struct CallNumber<'a> {
     queue: &'a str,
     pub(crate) slot: usize,
     pub(crate) number: u64,
-    renewal: Renewal,
+    pub(crate) renewal: Renewal,
     answered: Cell<bool>,
 }
 
@@ -120,9 +120,10 @@ impl OfQueue {
 }
 
 impl CallNumber<'_> {
-    /// What the call says of the memory of this client's calls.
-    pub(crate) fn renewal(&self) -> Renewal {
-        self.renewal.clone()
+    /// As the scripts take it.
+    pub(crate) fn numbering(&self) -> Numbering<'_> {
+        let Self { session, slot, number, renewal, .. } = self;
+        Numbering { client: session.client(), slot: *slot, number: *number, renewal }
     }
 
     /// The server has executed the call, and keeps its answer if it asked for that.
@@ -160,9 +161,9 @@ mod tests {
     use super::*;
 
     fn asked(call: &CallNumber<'_>) -> Option<Vec<(usize, u64)>> {
-        match call.renewal() {
+        match &call.renewal {
             Renewal::No => None,
-            Renewal::Asked(closed) => Some(closed),
+            Renewal::Asked(closed) => Some(closed.clone()),
         }
     }
 

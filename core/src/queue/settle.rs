@@ -3,11 +3,9 @@
 use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::Record;
 use crate::queue::job::Job;
-use crate::queue::session::CallNumber;
 use crate::queue::{MAX_BATCH, Queue};
-use crate::script::{self, Digits, Outcomes, Settle, Verb};
+use crate::script::{Declared, Outcomes, Settle, Verb};
 use crate::value::data::Data;
-use crate::value::durability::Durability;
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
 use crate::value::time::Millis;
@@ -139,23 +137,14 @@ impl Queue {
         operation: &'static str,
         outcomes: &Outcomes,
     ) -> Result<Vec<bool>, Error> {
-        let declare = |call: &CallNumber<'_>| Settle {
-            call_slot: call.slot,
-            call_number: Digits(call.number),
-            call_renew: call.renewal(),
-            ack_count: outcomes.ack_count(),
-            keyed: outcomes.keyed(),
-            result_count: outcomes.result_keys(),
-        };
-        let reply = self.run_numbered(operation, Durability::None, declare, |out| outcomes.append(out)).await?;
-        let flags = script::text(reply).and_then(|text| {
-            for place in script::not_kept(&text) {
-                let (queue, id) = (self.name(), outcomes.id_at(place));
-                tracing::warn!(queue, id, "settled, but {NOT_KEPT}");
-            }
-            script::flags(&text, outcomes.len())
-        });
-        flags.map_err(|error| error.during(operation).in_queue(self.name()))
+        let settle =
+            Settle { ack_count: outcomes.ack_count(), keyed: outcomes.keyed(), result_count: outcomes.result_keys() };
+        let reply = self.run(settle.with([outcomes]).during(operation)).await?;
+        for place in reply.not_kept {
+            let (queue, id) = (self.name(), outcomes.id_at(place));
+            tracing::warn!(queue, id, "settled, but {NOT_KEPT}");
+        }
+        Ok(reply.settled)
     }
 }
 

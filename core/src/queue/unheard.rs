@@ -3,7 +3,7 @@
 
 use crate::queue::Queue;
 use crate::queue::reserve::{MAX_RESERVE_BYTES, decode};
-use crate::script::{GrantedJob, Hear, HearReply};
+use crate::script::{Declared, GrantedJob, Hear, HearReply};
 use crate::value::error::Error;
 
 /// How long one worker has to report such a job. Renewed with each beat, which is every eleven seconds at the latest.
@@ -44,16 +44,9 @@ impl Standing {
 impl Queue {
     /// Says how far this worker is with each of its claims, and claims up to `most` more.
     pub(crate) async fn hear(&self, claims: &[Claim], most: usize) -> Result<HearReply, Error> {
-        let call = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
-        let items = |out: &mut crate::script::ByteStrings| {
-            for claim in claims {
-                out.push(&claim.id);
-                out.push_display(claim.until);
-                out.push(claim.standing.as_bytes());
-            }
-        };
-        let reply = self.run_plain("hear", call, items).await?;
-        HearReply::decode(reply).map_err(|error| error.during("hear").in_queue(self.name()))
+        let hear = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
+        let claims = claims.iter().map(|claim| (&*claim.id, claim.until, claim.standing.as_bytes()));
+        self.run(hear.with(claims)).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Wakes those who wait for the result of a job that has ended without one.
 
 use crate::queue::Queue;
-use crate::script::{ByteStrings, JobKeys, WakeWaiters};
+use crate::script::{ByteStrings, Declared, JobKeys, WakeWaiters};
 use crate::value::time::Millis;
 
 /// How long the wake-up of a job that ended without a result stays: long enough for who is just about to wait.
@@ -15,6 +15,6 @@ impl Queue {
             of_jobs.push(id.as_bytes());
         }
         let wake = WakeWaiters { life_ms: WAKE_LIFE.get(), done_count: JobKeys(of_jobs) };
-        let _ = tokio::time::timeout(WAKE_LIFE.to_duration(), self.run_plain(operation, wake, |_| {})).await;
+        let _ = tokio::time::timeout(WAKE_LIFE.to_duration(), self.run(wake.with([]).during(operation))).await;
     }
 }

@@ -2,33 +2,47 @@
 
 use redis::Value;
 
-use super::declare::script;
-use super::reply::{array, bytes, next, number, refuse, unexpected, utf8};
+use super::call::ByteStrings;
+use super::declare::scripts;
+use super::reply::{FromReply, array, bytes, next, number, refuse, unexpected, utf8};
 use crate::value::error::Error;
 
-script! {
-    /// Looks at ids. Items: (id, member of `delayed`, key) each; none to look at the queue as a whole.
+scripts! {
+    /// Looks at ids; `member`: of `delayed`.
     Examine = "examine",
+    kind: Reads,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Ready],
-    arguments: { max_bytes: usize }
-}
+    arguments: { max_bytes: usize },
+    items: (id: &'a [u8], member: &'a [u8], key: &'a [u8]),
+    reply: Vec<LookReply>;
 
-script! {
-    /// Mends one thing. Items: see the script.
+    /// The same script without ids, which then looks at the queue as a whole.
+    ExamineWhole = "examine",
+    kind: Reads,
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Ready],
+    arguments: { max_bytes: usize },
+    reply: WholeReply;
+
+    /// Mends one thing. What it says of that thing is in the script.
     Repair = "repair",
+    kind: Plain,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { mend: &'static str }
+    arguments: { mend: &'static str },
+    items: (words: &'a ByteStrings),
+    reply: RepairReply;
 }
 
 /// How many texts `examine` gives an id.
 pub(crate) const LOOKED_AT: usize = 15;
 
-/// One list of texts an id.
-pub(crate) fn looks(reply: Value) -> Result<Vec<[Vec<u8>; LOOKED_AT]>, Error> {
-    array(reply)?
-        .into_iter()
-        .map(|look| byte_strings(look)?.try_into().map_err(|_| unexpected("what is kept about an id")))
-        .collect()
+/// What is kept about an id.
+pub(crate) type LookReply = [Vec<u8>; LOOKED_AT];
+
+impl FromReply for Vec<LookReply> {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let look = |look| byte_strings(look)?.try_into().map_err(|_| unexpected("what is kept about an id"));
+        array(reply)?.into_iter().map(look).collect()
+    }
 }
 
 /// What the queue says of itself.
@@ -42,8 +56,8 @@ pub(crate) struct WholeReply {
     pub(crate) used_levels: String,
 }
 
-impl WholeReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for WholeReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         Ok(Self {
             levels: utf8(next(&mut items, "levels")?)?,
@@ -55,13 +69,22 @@ impl WholeReply {
 }
 
 /// Was it mended?
-pub(crate) fn mended(reply: Value) -> Result<bool, Error> {
-    let text = utf8(reply)?;
-    refuse(&text)?;
-    match text.as_str() {
-        "done" => Ok(true),
-        "changed" => Ok(false),
-        _ => Err(unexpected("what became of a repair")),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RepairReply {
+    Done,
+    /// No: it is not any more what was looked at.
+    Changed,
+}
+
+impl FromReply for RepairReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let text = utf8(reply)?;
+        refuse(&text)?;
+        match text.as_str() {
+            "done" => Ok(Self::Done),
+            "changed" => Ok(Self::Changed),
+            _ => Err(unexpected("what became of a repair")),
+        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! What a script takes is declared once, here in Rust; the declaration makes the Lua header, so that a script's body uses
-//! names and a call with a missing or mistyped argument does not compile.
+//! A script is declared once, here in Rust: what it takes and what it replies. The declaration makes the Lua header, so that a
+//! script's body uses names, and the call: one with a missing or mistyped argument or item does not compile.
 
-use std::fmt::Write as _;
-
-use super::call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG, Script};
-use crate::script::keys::{Key, Levels, QueueKeys};
+use super::argument::Numbering;
+use super::call::{AHEAD_FLAG, ByteStrings, Script};
+use super::keys::Key;
+use super::reply::FromReply;
+use super::request::{Item, Request};
 
 /// Which clock the scripts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,132 +15,6 @@ pub(crate) enum Clock {
     Server,
     /// A clock that stands still until a test moves it; see [`crate::testing`].
     Manual,
-}
-
-/// A value that a script takes as one element of `ARGV`.
-pub(crate) trait Argument {
-    /// How the Lua header reads it.
-    const IS_NUMBER: bool;
-    fn append(&self, out: &mut ByteStrings);
-    /// The jobs whose own keys go with the call.
-    fn job_ids(&self) -> Option<&ByteStrings> {
-        None
-    }
-}
-
-macro_rules! number_arguments {
-    ($($type:ty),*) => {$(
-        impl Argument for $type {
-            const IS_NUMBER: bool = true;
-            fn append(&self, out: &mut ByteStrings) {
-                out.push_display(self);
-            }
-        }
-    )*};
-}
-number_arguments!(u64, usize);
-
-/// A number that the script only compares, so it stays text there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Digits(pub(crate) u64);
-
-impl Argument for Digits {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        out.push_display(self.0);
-    }
-}
-
-/// What a numbered call says of the memory of its client's calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Renewal {
-    /// Nothing: `0`.
-    No,
-    /// Renew it, and keep the answer of this call whatever it is: `1`. The calls of these slots and numbers were given up
-    /// before this one was made and must not be executed any more: ` <slot>:<number>` each.
-    Asked(Vec<(usize, u64)>),
-}
-
-impl Argument for Renewal {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        match self {
-            Self::No => out.push(b"0"),
-            Self::Asked(given_up) => {
-                let mut text = String::from("1");
-                for (slot, number) in given_up {
-                    // Writing to a String cannot fail.
-                    let _ = write!(text, " {slot}:{number}");
-                }
-                out.push(text.as_bytes());
-            }
-        }
-    }
-}
-
-/// The jobs whose own keys are passed, behind all others. The script gets their number, and finds the key of the first one by
-/// `<name of the key>(1, <that number>)`.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct JobKeys(pub(crate) ByteStrings);
-
-impl JobKeys {
-    pub(crate) fn one(id: &str) -> Self {
-        let mut ids = ByteStrings::default();
-        ids.push(id.as_bytes());
-        Self(ids)
-    }
-}
-
-impl Argument for JobKeys {
-    const IS_NUMBER: bool = true;
-    fn append(&self, out: &mut ByteStrings) {
-        out.push_display(self.0.len());
-    }
-    fn job_ids(&self) -> Option<&ByteStrings> {
-        Some(&self.0)
-    }
-}
-
-/// When a pushed or moved job is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
-    Now,
-    /// Milliseconds from the moment at which the server runs the script.
-    After(u64),
-    /// Milliseconds since 1970 on the server's clock.
-    At(u64),
-}
-
-impl Argument for Due {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        match self {
-            Self::Now => out.push(b""),
-            Self::After(ms) => out.push_display(format_args!("+{ms}")),
-            Self::At(ms) => out.push_display(format_args!("@{ms}")),
-        }
-    }
-}
-
-impl Argument for Levels {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        out.push_display(self);
-    }
-}
-
-impl Argument for &'static str {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        out.push(self.as_bytes());
-    }
-}
-
-impl Argument for String {
-    const IS_NUMBER: bool = false;
-    fn append(&self, out: &mut ByteStrings) {
-        out.push(self.as_bytes());
-    }
 }
 
 /// The Lua files that scripts share, by the name that an `--- include:` line gives.
@@ -203,16 +78,40 @@ const LIBRARY: &[(&str, &str)] = &[
 ];
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
+/// How a script is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// With a number, so that it is executed once however often it is sent: see [`Numbering`].
+    Numbered,
+    /// Without: it is right when it is executed twice.
+    Plain,
+    /// Without, and with the ready lists of all levels: it only reads, so its reply never asks for levels.
+    Reads,
+}
+
 /// What the macro below writes down of a script.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Declaration {
     pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
     pub(crate) body: &'static str,
     pub(crate) keys: &'static [Key],
-    /// Name, and whether it is a number.
+    /// Its own ones, behind those of a numbered call: name, and whether it is a number.
     pub(crate) arguments: &'static [(&'static str, bool)],
 }
 
 impl Declaration {
+    fn numbering(&self) -> &'static [(&'static str, bool)] {
+        if self.kind == Kind::Numbered { &Numbering::ARGUMENTS } else { &[] }
+    }
+
+    /// Has it the flag `ahead` of a reserve, which says whether leases that are over are reclaimed?
+    pub(super) fn reclaims(&self) -> bool {
+        // Before the arguments, `ARGV` has the levels.
+        let own = AHEAD_FLAG.checked_sub(1 + self.numbering().len());
+        own.and_then(|at| self.arguments.get(at)).is_some_and(|(name, _)| *name == "ahead")
+    }
+
     /// The whole text: header, included files, body; comments and indentation left out, because the server keeps and a
     /// fallback sends every byte.
     pub(crate) fn assemble(&self, clock: Clock) -> Script {
@@ -241,11 +140,12 @@ impl Declaration {
                 key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }
         }
-        for (i, (name, is_number)) in self.arguments.iter().enumerate() {
+        let arguments = || self.numbering().iter().chain(self.arguments);
+        for (i, (name, is_number)) in arguments().enumerate() {
             let read = if *is_number { format!("tonumber(ARGV[{}])", i + 2) } else { format!("ARGV[{}]", i + 2) };
             lines.push(format!("local {name} = {read}"));
         }
-        lines.push(format!("local first_item = {}\n", self.arguments.len() + 2));
+        lines.push(format!("local first_item = {}\n", arguments().count() + 2));
         lines.join("\n")
     }
 }
@@ -289,117 +189,105 @@ fn altered<'a>(file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
 }
 
 /// A declared script: a struct whose fields are its arguments.
-pub(crate) trait Declared {
+pub(crate) trait Declared: Sized {
     const DECLARATION: Declaration;
+    /// What it takes behind its arguments, any number of them.
+    type Item<'a>: Item;
+    type Reply: FromReply;
     fn script(clock: Clock) -> &'static Script;
     fn append_arguments(&self, out: &mut ByteStrings);
     fn job_ids(&self) -> Option<&ByteStrings>;
 
-    /// A call of it on this queue. `client` names whose calls are remembered, `levels` the ready lists that are passed;
-    /// `items` appends the list behind the arguments.
-    fn call<'a>(
-        &self,
-        clock: Clock,
-        queue: &'a str,
-        queue_keys: &QueueKeys,
-        client: &str,
-        levels: Levels,
-        items: impl FnOnce(&mut ByteStrings),
-    ) -> Call<'a> {
-        let mut keys = ByteStrings::default();
-        queue_keys.append(Self::DECLARATION.keys, client, levels, self.job_ids(), &mut keys);
-        let mut args = ByteStrings::default();
-        levels.append(&mut args);
-        self.append_arguments(&mut args);
-        items(&mut args);
-        let has = |at: usize, flag| Self::DECLARATION.arguments.get(at - 1).is_some_and(|(name, _)| *name == flag);
-        let (is_numbered, reclaims) = (has(RENEW_FLAG, "call_renew"), has(AHEAD_FLAG, "ahead"));
-        let slot = queue_keys.slot();
-        Call { script: Self::script(clock), queue, slot, keys, args, is_numbered, reclaims, is_again: false }
+    /// A request to run it with these items; `[]` where it takes none.
+    fn with<'a, 'i, I>(self, items: I) -> Request<'a, Self, I::IntoIter>
+    where
+        I: IntoIterator<Item = Self::Item<'i>>,
+        I::IntoIter: Clone,
+    {
+        Request::new(self, items.into_iter())
     }
 }
 
-/// Declares a script: its file, its keys (`Ready` last, and behind it only what each job has of its own), its arguments.
-macro_rules! script {
-    (
+/// Declares the scripts of a file. Of each: its Lua file, how it is called, its keys (`Ready` last, and behind it only what
+/// each job has of its own), its arguments (those that number a call come by themselves), the columns of its items, and what
+/// its reply is read into.
+macro_rules! scripts {
+    ($(
         $(#[$doc:meta])*
-        $name:ident = $file:literal, keys: [$($key:ident),* $(,)?], arguments: { $($argument:ident: $type:ty),* $(,)? }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        #[allow(clippy::struct_field_names)] // the fields are the names that the Lua code uses
-        pub(crate) struct $name {
-            $(pub(crate) $argument: $type,)*
-        }
-
-        impl $crate::script::declare::Declared for $name {
-            const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
-                name: $file,
-                body: include_str!(concat!("../../lua/", $file, ".lua")),
-                keys: &[$($crate::script::keys::Key::$key),*],
-                arguments: &[$((stringify!($argument), <$type as $crate::script::declare::Argument>::IS_NUMBER)),*],
-            };
-
-            fn script(clock: $crate::script::declare::Clock) -> &'static $crate::script::call::Script {
-                use once_cell::race::OnceBox;
-                // Not a cell that others wait for: a fork may happen while it is filled.
-                static ASSEMBLED: [OnceBox<$crate::script::call::Script>; 2] = [OnceBox::new(), OnceBox::new()];
-                ASSEMBLED[clock as usize].get_or_init(|| Box::new(Self::DECLARATION.assemble(clock)))
+        $name:ident = $file:literal,
+        kind: $kind:ident,
+        keys: [$($key:ident),* $(,)?],
+        $(arguments: { $($argument:ident: $type:ty),* $(,)? },)?
+        $(items: ($($column:ident: $item:ty),* $(,)?),)?
+        reply: $reply:ty;
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            #[allow(clippy::struct_field_names)] // the fields are the names that the Lua code uses
+            pub(crate) struct $name {
+                $($(pub(crate) $argument: $type,)*)?
             }
 
-            #[allow(unused_variables)] // a script may take no arguments
-            fn append_arguments(&self, out: &mut $crate::script::call::ByteStrings) {
-                $($crate::script::declare::Argument::append(&self.$argument, out);)*
-            }
+            impl $crate::script::declare::Declared for $name {
+                const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
+                    name: $file,
+                    kind: $crate::script::declare::Kind::$kind,
+                    body: include_str!(concat!("../../lua/", $file, ".lua")),
+                    keys: &[$($crate::script::keys::Key::$key),*],
+                    arguments: &[$($(
+                        (stringify!($argument), <$type as $crate::script::argument::Argument>::IS_NUMBER),
+                    )*)?],
+                };
+                #[allow(unused_parens)] // where there is one column
+                type Item<'a> = ($($($item),*)?);
+                type Reply = $reply;
 
-            fn job_ids(&self) -> Option<&$crate::script::call::ByteStrings> {
-                let ids = None;
-                $(let ids = ids.or($crate::script::declare::Argument::job_ids(&self.$argument));)*
-                ids
+                fn script(clock: $crate::script::declare::Clock) -> &'static $crate::script::call::Script {
+                    use once_cell::race::OnceBox;
+                    // Not a cell that others wait for: a fork may happen while it is filled.
+                    static ASSEMBLED: [OnceBox<$crate::script::call::Script>; 2] = [OnceBox::new(), OnceBox::new()];
+                    ASSEMBLED[clock as usize].get_or_init(|| Box::new(Self::DECLARATION.assemble(clock)))
+                }
+
+                #[allow(unused_variables)] // a script may take no arguments
+                fn append_arguments(&self, out: &mut $crate::script::call::ByteStrings) {
+                    $($($crate::script::argument::Argument::append(&self.$argument, out);)*)?
+                }
+
+                fn job_ids(&self) -> Option<&$crate::script::call::ByteStrings> {
+                    let ids = None;
+                    $($(let ids = ids.or($crate::script::argument::Argument::job_ids(&self.$argument));)*)?
+                    ids
+                }
             }
-        }
+        )*
+
+        /// All of this file.
+        #[cfg(test)]
+        pub(super) const DECLARATIONS: &[$crate::script::declare::Declaration] =
+            &[$(<$name as $crate::script::declare::Declared>::DECLARATION),*];
     };
 }
-pub(crate) use script;
+pub(crate) use scripts;
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::script::{
-        Alive, Awaited, Beat, Cancel, Configure, Counts, Examine, Extend, Find, Hear, Limit, NoteProgress, Pause, Peek,
-        ProgressOf, Promote, Purge, Push, PushUnique, Reclaim, Repair, Requeue, Reschedule, Reserve, Settle,
-        WakeWaiters,
-    };
+    use crate::script::{audit, inspect, operate, progress, push, reserve, settle, workers};
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
-        vec![
-            Push::DECLARATION,
-            PushUnique::DECLARATION,
-            Reserve::DECLARATION,
-            Settle::DECLARATION,
-            Extend::DECLARATION,
-            Cancel::DECLARATION,
-            Reschedule::DECLARATION,
-            Promote::DECLARATION,
-            Reclaim::DECLARATION,
-            Requeue::DECLARATION,
-            Purge::DECLARATION,
-            Pause::DECLARATION,
-            Limit::DECLARATION,
-            Configure::DECLARATION,
-            Counts::DECLARATION,
-            Peek::DECLARATION,
-            Find::DECLARATION,
-            Awaited::DECLARATION,
-            WakeWaiters::DECLARATION,
-            Beat::DECLARATION,
-            Hear::DECLARATION,
-            Alive::DECLARATION,
-            NoteProgress::DECLARATION,
-            ProgressOf::DECLARATION,
-            Examine::DECLARATION,
-            Repair::DECLARATION,
-        ]
+        let files = [
+            push::DECLARATIONS,
+            reserve::DECLARATIONS,
+            settle::DECLARATIONS,
+            operate::DECLARATIONS,
+            inspect::DECLARATIONS,
+            workers::DECLARATIONS,
+            progress::DECLARATIONS,
+            audit::DECLARATIONS,
+        ];
+        files.concat()
     }
 
     #[test]
@@ -424,6 +312,13 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn numbered_calls_have_the_key_of_their_client() {
+        for script in all() {
+            assert_eq!(script.kind == Kind::Numbered, script.keys.contains(&Key::Call), "{}", script.name);
+        }
+    }
+
+    #[test]
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
         for script in all() {
@@ -440,10 +335,9 @@ pub(super) mod tests {
         let document = include_str!("../../../docs/keys-and-scripts.md");
         for script in all() {
             let keys: Vec<&str> = script.keys.iter().map(|key| key.name()).collect();
-            let mut arguments: Vec<&str> = script.arguments.iter().map(|(name, _)| *name).collect();
-            if arguments.starts_with(&["call_slot", "call_number", "call_renew"]) {
-                arguments.splice(..3, ["call*"]);
-            }
+            let numbering = (script.kind == Kind::Numbered).then_some("call*");
+            let arguments: Vec<&str> =
+                numbering.into_iter().chain(script.arguments.iter().map(|(name, _)| *name)).collect();
             let row = format!("| `{}` | {} | {}", script.name, keys.join(" "), arguments.join(", "));
             let listed = document.lines().any(|line| {
                 line.strip_prefix(&row)

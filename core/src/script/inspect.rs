@@ -2,43 +2,48 @@
 
 use redis::Value;
 
-use super::declare::{JobKeys, script};
-use super::reply::{array, bytes, lossy, next, number, unexpected, utf8};
+use super::argument::JobKeys;
+use super::declare::scripts;
+use super::operate::By;
+use super::reply::{FromReply, array, bytes, lossy, next, number, unexpected, utf8};
 use crate::value::error::Error;
 
-script! {
+scripts! {
     /// How many jobs are where.
     Counts = "counts",
+    kind: Reads,
     keys: [Meta, Jobs, Delayed, Reserved, Failed, Parked, Places, Stats, Ready],
-    arguments: {}
-}
+    reply: CountsReply;
 
-script! {
     /// A page of one state.
     Peek = "peek",
+    kind: Reads,
     keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Parked, Ready],
-    arguments: { state: &'static str, offset: usize, limit: usize }
-}
+    arguments: { state: &'static str, offset: usize, limit: usize },
+    reply: PageReply;
 
-script! {
-    /// One job. Items: id or key.
+    /// One job.
     Find = "find",
+    kind: Reads,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places],
-    arguments: { by: &'static str }
-}
+    arguments: { by: By },
+    items: (id_or_key: &'a str),
+    reply: Option<FoundReply>;
 
-script! {
-    /// What became of a job whose result is waited for. Items: its id.
+    /// What became of a job whose result is waited for.
     Awaited = "result",
+    kind: Reads,
     keys: [Jobs, Failed, Returned, Result],
-    arguments: { result_count: JobKeys }
-}
+    arguments: { result_count: JobKeys },
+    items: (id: &'a str),
+    reply: AwaitedReply;
 
-script! {
-    /// Wakes whoever waits for the results of jobs. No items.
+    /// Wakes whoever waits for the results of jobs.
     WakeWaiters = "wake_waiters",
+    kind: Plain,
     keys: [Meta, Done],
-    arguments: { life_ms: u64, done_count: JobKeys }
+    arguments: { life_ms: u64, done_count: JobKeys },
+    reply: ();
 }
 
 /// What became of it.
@@ -55,8 +60,8 @@ pub(crate) enum AwaitedReply {
     Gone,
 }
 
-impl AwaitedReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for AwaitedReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         match utf8(next(&mut items, "a word")?)?.as_str() {
             "live" => Ok(Self::Live),
@@ -99,8 +104,8 @@ pub(crate) struct LimitsReply {
     pub(crate) rate_at: String,
 }
 
-impl CountsReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for CountsReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         let mut count = |what| number(next(&mut items, what)?);
         let (now, delayed, ready) = (count("the time")?, count("delayed")?, count("ready")?);
@@ -168,8 +173,8 @@ pub(crate) struct PageReply {
     pub(crate) ends_at: Option<usize>,
 }
 
-impl PageReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for PageReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         let ends_at = number(next(&mut items, "where the page ends")?)?;
         let ends_at = usize::try_from(ends_at).ok().filter(|&at| at > 0);
@@ -202,8 +207,9 @@ pub(crate) struct FoundReply {
     pub(crate) name_rate: String,
 }
 
-impl FoundReply {
-    pub(crate) fn decode(reply: Value) -> Result<Option<Self>, Error> {
+/// Nothing if there is no such job.
+impl FromReply for Option<FoundReply> {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         let Some(id) = items.next() else { return Ok(None) };
         let id = lossy(id)?;
@@ -224,7 +230,7 @@ impl FoundReply {
         let name_count =
             name_count.split_once(';').and_then(|(name, count)| Some((name.parse().ok()?, count.parse().ok()?)));
         let name_rate = utf8(next(&mut items, "what the rate of its name has seen")?)?;
-        Ok(Some(Self { state, job, token, now, paused, limits, reserved, names, name_count, name_rate }))
+        Ok(Some(FoundReply { state, job, token, now, paused, limits, reserved, names, name_count, name_rate }))
     }
 }
 

@@ -2,71 +2,78 @@
 
 use redis::Value;
 
-use super::declare::{Digits, Renewal, script};
-use super::reply::{text, two_numbers, unexpected};
+use super::argument::{Argument, Due};
+use super::call::ByteStrings;
+use super::declare::scripts;
+use super::reply::{FromReply, text, two_numbers, unexpected};
 use crate::value::error::Error;
 
-script! {
-    /// Removes jobs. Items: ids, or keys.
+scripts! {
+    /// Removes jobs.
     Cancel = "cancel",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, by: &'static str }
-}
+    arguments: { by: By },
+    items: (id_or_key: &'a str),
+    reply: Vec<CancelReply>;
 
-script! {
-    /// Moves a waiting job to another due time. Items: id or key, due.
+    /// Moves a waiting job to another due time.
     Reschedule = "reschedule",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, by: &'static str }
-}
+    arguments: { by: By },
+    items: (id_or_key: &'a str, due: Due),
+    reply: RescheduleReply;
 
-script! {
     /// Promotes what is due.
     Promote = "promote",
+    kind: Plain,
     keys: [Meta, Jobs, Delayed, Wake, Ready],
-    arguments: { promote_cap: usize }
-}
+    arguments: { promote_cap: usize },
+    reply: u64;
 
-script! {
     /// Reclaims leases that are over.
     Reclaim = "reclaim",
+    kind: Plain,
     keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready],
-    arguments: { reclaim_cap: usize }
-}
+    arguments: { reclaim_cap: usize },
+    reply: ReclaimReply;
 
-script! {
-    /// Failed jobs round again. Items: ids.
+    /// Failed jobs round again.
     Requeue = "requeue",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal }
-}
+    items: (id: &'a [u8]),
+    reply: Vec<RequeueReply>;
 
-script! {
     /// Removes jobs of one state.
     Purge = "purge",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, state: &'static str, cap: usize }
-}
+    arguments: { state: &'static str, cap: usize },
+    reply: PurgeReply;
 
-script! {
     /// Pauses (`1`) or resumes (`0`).
     Pause = "pause",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Wake],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, pause: &'static str }
-}
+    arguments: { pause: &'static str },
+    reply: ();
 
-script! {
-    /// The limits of the queue, as [`crate::operate::Limits::written`]. Items: (name, the most) each.
+    /// The limits of the queue, as [`crate::operate::Limits::written`].
     Limit = "limit",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, limits: String }
-}
+    arguments: { limits: String },
+    items: (name: &'a str, limits: String),
+    reply: LimitReply;
 
-script! {
     /// Bounds of the failed set.
     Configure = "configure",
+    kind: Numbered,
     keys: [Call, Meta, Jobs],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, failed_max: u64, failed_age_ms: u64 }
+    arguments: { failed_max: u64, failed_age_ms: u64 },
+    reply: ();
 }
 
 /// How an operator names a job.
@@ -76,12 +83,27 @@ pub(crate) enum By {
     Key,
 }
 
-impl By {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Key => "key",
-        }
+impl Argument for By {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(match self {
+            Self::Id => b"id",
+            Self::Key => b"key",
+        });
+    }
+}
+
+/// Were the limits set?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LimitReply {
+    Set,
+    /// Limits of too many names were taken away while their jobs run.
+    Busy,
+}
+
+impl FromReply for LimitReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        Ok(if text(reply)? == "busy" { Self::Busy } else { Self::Set })
     }
 }
 
@@ -89,15 +111,15 @@ impl By {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CancelReply(pub(crate) Option<(String, String)>, pub(crate) bool);
 
-impl CancelReply {
-    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+impl FromReply for Vec<CancelReply> {
+    fn decode(reply: Value) -> Result<Self, Error> {
         text(reply)?
             .split('\n')
             .map(|line| {
                 let (line, is_awaited) = line.strip_prefix("awaited ").map_or((line, false), |line| (line, true));
                 match line.split_once(' ') {
-                    None if line == "absent" => Ok(Self(None, false)),
-                    Some((state, id)) => Ok(Self(Some((state.to_owned(), id.to_owned())), is_awaited)),
+                    None if line == "absent" => Ok(CancelReply(None, false)),
+                    Some((state, id)) => Ok(CancelReply(Some((state.to_owned(), id.to_owned())), is_awaited)),
                     None => Err(unexpected("what became of a cancelled job")),
                 }
             })
@@ -114,8 +136,8 @@ pub(crate) struct PurgeReply {
     pub(crate) awaited: Vec<String>,
 }
 
-impl PurgeReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for PurgeReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
         let mut lines = text.split('\n');
         let (removed, seen) = two_numbers(lines.next().unwrap_or_default())?;
@@ -133,8 +155,8 @@ pub(crate) struct ReclaimReply {
     pub(crate) awaited: Vec<String>,
 }
 
-impl ReclaimReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for ReclaimReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
         let mut lines = text.split('\n');
         let (taken, is_cut) = two_numbers(lines.next().unwrap_or_default())?;
@@ -150,8 +172,8 @@ pub(crate) enum RescheduleReply {
     Absent,
 }
 
-impl RescheduleReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for RescheduleReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
         match text.split_once(' ') {
             None if text == "absent" => Ok(Self::Absent),
@@ -171,15 +193,15 @@ pub(crate) enum RequeueReply {
     Later,
 }
 
-impl RequeueReply {
-    pub(crate) fn decode(reply: Value) -> Result<Vec<Self>, Error> {
+impl FromReply for Vec<RequeueReply> {
+    fn decode(reply: Value) -> Result<Self, Error> {
         text(reply)?
             .split('\n')
             .map(|line| match line.split_once(' ') {
-                None if line == "requeued" => Ok(Self::Requeued),
-                None if line == "absent" => Ok(Self::Absent),
-                None if line == "later" => Ok(Self::Later),
-                Some(("duplicate", id)) => Ok(Self::Duplicate(id.to_owned())),
+                None if line == "requeued" => Ok(RequeueReply::Requeued),
+                None if line == "absent" => Ok(RequeueReply::Absent),
+                None if line == "later" => Ok(RequeueReply::Later),
+                Some(("duplicate", id)) => Ok(RequeueReply::Duplicate(id.to_owned())),
                 _ => Err(unexpected("what became of a requeued job")),
             })
             .collect()

@@ -2,25 +2,32 @@
 
 use redis::Value;
 
-use super::declare::{Digits, JobKeys, script};
-use super::reply::{array, utf8};
+use super::argument::{Digits, JobKeys};
+use super::declare::scripts;
+use super::reply::{FromReply, array, utf8};
 use crate::value::error::Error;
 
-script! {
-    /// Notes it of one run. Items: the job's id.
+scripts! {
+    /// Notes it of one run.
     NoteProgress = "progress",
+    kind: Plain,
     keys: [Meta, Leases, Progress],
-    arguments: { token: Digits, fraction: String, text: String, progress_count: JobKeys }
-}
+    arguments: { token: Digits, fraction: String, text: String, progress_count: JobKeys },
+    items: (id: &'a str),
+    reply: Vec<bool>;
 
-script! {
-    /// What is noted of jobs that run. Items: ids.
+    /// What is noted of jobs that run.
     ProgressOf = "progress_of",
+    kind: Reads,
     keys: [Leases, Progress],
-    arguments: { progress_count: JobKeys }
+    arguments: { progress_count: JobKeys },
+    items: (id: &'a [u8]),
+    reply: Vec<String>;
 }
 
 /// What is noted of each job, empty for nothing.
-pub(crate) fn noted(reply: Value) -> Result<Vec<String>, Error> {
-    array(reply)?.into_iter().map(utf8).collect()
+impl FromReply for Vec<String> {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        array(reply)?.into_iter().map(utf8).collect()
+    }
 }

@@ -2,22 +2,29 @@
 
 use redis::Value;
 
-use super::declare::{Digits, Due, Renewal, script};
-use super::reply::{text, unexpected};
+use super::argument::{Argument, Digits, Due};
+use super::call::ByteStrings;
+use super::declare::scripts;
+use super::reply::{FromReply, text, unexpected};
 use crate::value::error::Error;
 
-script! {
-    /// Stores new jobs that have new ids and no keys, in one level, with one due time. Items: (id, record) each.
+scripts! {
+    /// Stores new jobs that have new ids and no keys, in one level, with one due time.
     Push = "push",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, level: Digits, due: Due }
-}
+    arguments: { level: Digits, due: Due },
+    items: (id: &'a [u8], record: &'a [u8]),
+    reply: Created;
 
-script! {
-    /// Stores new jobs whose ids are the user's or that have keys. Items: (id, record, due, what came back or '') each.
+    /// Stores new jobs whose ids are the user's or that have keys. `came_back` is what
+    /// is kept beside the record, or empty.
     PushUnique = "push_unique",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { call_slot: usize, call_number: Digits, call_renew: Renewal, if_duplicate: &'static str }
+    arguments: { if_duplicate: IfDuplicate },
+    items: (id: &'a [u8], record: &'a [u8], due: Due, came_back: &'a [u8]),
+    reply: PushUniqueReply;
 }
 
 /// What to do when another job holds the id or the key.
@@ -28,17 +35,56 @@ pub(crate) enum IfDuplicate {
     Replace,
 }
 
-impl IfDuplicate {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Keep => "keep",
-            Self::Replace => "replace",
-        }
+impl Argument for IfDuplicate {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(match self {
+            Self::Refuse => b"refuse",
+            Self::Keep => b"keep",
+            Self::Replace => b"replace",
+        });
     }
 }
 
-/// One per job.
+/// All jobs of a [`Push`] are stored; else none is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Created;
+
+impl FromReply for Created {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        if text(reply)? == "created" { Ok(Self) } else { Err(unexpected("what became of pushed jobs")) }
+    }
+}
+
+/// What became of the jobs of a [`PushUnique`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PushUniqueReply {
+    /// One per job.
+    pub(crate) jobs: Vec<PushReply>,
+    /// The jobs that were replaced and for whose results somebody may wait.
+    pub(crate) awaited: Vec<String>,
+}
+
+impl FromReply for PushUniqueReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text(reply)?;
+        let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
+        for line in text.split('\n') {
+            match line.strip_prefix("awaited ") {
+                Some(id) => awaited.push(id.to_owned()),
+                None if awaited.is_empty() => jobs.push(PushReply::decode_line(line)?),
+                None => return Err(unexpected("who was replaced")),
+            }
+        }
+        Ok(Self { jobs, awaited })
+    }
+
+    fn fits(&self, jobs: usize) -> bool {
+        self.jobs.len() == jobs
+    }
+}
+
+/// What became of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PushReply {
     Created,
@@ -48,25 +94,6 @@ pub(crate) enum PushReply {
 }
 
 impl PushReply {
-    /// The reply of `push`: all or none.
-    pub(crate) fn decode_all(reply: Value, count: usize) -> Result<Vec<Self>, Error> {
-        if text(reply)? == "created" {
-            Ok(vec![Self::Created; count])
-        } else {
-            Err(unexpected("what became of pushed jobs"))
-        }
-    }
-
-    /// The reply of `push_unique`: a line a job; and the ids of those that were replaced and for whose results somebody may wait.
-    pub(crate) fn decode_each(reply: Value, count: usize) -> Result<(Vec<Self>, Vec<String>), Error> {
-        let text = text(reply)?;
-        let lines: Vec<&str> = text.split('\n').collect();
-        let (jobs, awaited) = lines.split_at_checked(count).ok_or_else(|| unexpected("one line a pushed job"))?;
-        let awaited = awaited.iter().map(|line| line.strip_prefix("awaited ").map(str::to_owned));
-        let awaited = awaited.collect::<Option<_>>().ok_or_else(|| unexpected("who was replaced"))?;
-        Ok((jobs.iter().map(|line| Self::decode_line(line)).collect::<Result<_, _>>()?, awaited))
-    }
-
     fn decode_line(line: &str) -> Result<Self, Error> {
         match line.split_once(' ') {
             None if line == "created" => Ok(Self::Created),

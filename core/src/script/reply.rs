@@ -8,6 +8,34 @@ use crate::value::error::{Error, ErrorKind};
 /// A script's answer when it was called for nothing but a part of what must be done first.
 const AGAIN: &[u8] = b"again";
 
+/// What a script's reply is read into.
+pub(crate) trait FromReply: Sized {
+    /// Errors: `Protocol` for what the script does not give; see [`refuse`].
+    fn decode(reply: Value) -> Result<Self, Error>;
+
+    /// Is it about as many jobs as the call was?
+    fn fits(&self, _jobs: usize) -> bool {
+        true
+    }
+}
+
+/// Nothing but that it was done.
+impl FromReply for () {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        text(reply).map(drop)
+    }
+}
+
+/// A count.
+impl FromReply for u64 {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        match reply {
+            Value::Int(count) => Self::try_from(count).map_err(|_| unexpected("a count")),
+            other => Err(text(other).err().unwrap_or_else(|| unexpected("a count"))),
+        }
+    }
+}
+
 pub(crate) fn unexpected(what: &'static str) -> Error {
     Error::new(
         ErrorKind::Protocol,
@@ -108,14 +136,6 @@ pub(crate) fn two_numbers(text: &str) -> Result<(u64, u64), Error> {
     let (first, second) = text.split_once(' ').ok_or_else(|| unexpected("two numbers"))?;
     let parse = |text: &str| text.parse().map_err(|_| unexpected("two numbers"));
     Ok((parse(first)?, parse(second)?))
-}
-
-/// A count, unless the script refused.
-pub(crate) fn count(reply: Value) -> Result<u64, Error> {
-    match reply {
-        Value::Int(count) => u64::try_from(count).map_err(|_| unexpected("a count")),
-        other => Err(text(other).err().unwrap_or_else(|| unexpected("a count"))),
-    }
 }
 
 #[cfg(test)]

@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::declare::{Digits, JobKeys, Renewal, script};
-use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
+use super::argument::JobKeys;
+use super::declare::scripts;
+use super::reply::{FromReply, array, bytes, lossy, next, number, refuse, unexpected, utf8};
+use super::settle::Outcomes;
 use crate::value::error::Error;
 
-script! {
-    /// Leases up to `want` jobs. Items: outcomes, see [`super::settle::Outcomes`].
+scripts! {
+    /// Leases up to `want` jobs.
     Reserve = "reserve",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
-        call_slot: usize, call_number: Digits, call_renew: Renewal, want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ahead: usize, ack_count: usize, keyed: usize, result_count: JobKeys
-    }
+        want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ahead: usize, ack_count: usize, keyed: usize, result_count: JobKeys
+    },
+    items: (outcomes: &'a Outcomes),
+    reply: ReserveReply;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +71,8 @@ pub(crate) struct ReserveReply {
     pub(crate) awaited: Vec<String>,
 }
 
-impl ReserveReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for ReserveReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let reply = match reply {
             Value::Array(items) => items,
             other => return Err(refuse(&utf8(other)?).err().unwrap_or_else(|| unexpected("a list"))),
@@ -108,5 +113,9 @@ impl ReserveReply {
             }
         }
         Ok(Self { status, settled, token, next_in, promised, limited, jobs, awaited })
+    }
+
+    fn fits(&self, outcomes: usize) -> bool {
+        self.settled.len() == outcomes
     }
 }

@@ -1,25 +1,31 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
+use redis::Value;
+
+use super::argument::JobKeys;
 use super::call::ByteStrings;
-use super::declare::{Digits, JobKeys, Renewal, script};
-use super::reply::unexpected;
+use super::declare::scripts;
+use super::reply::{FromReply, text, unexpected};
+use super::request::Item;
 use crate::value::data::Data;
 use crate::value::error::Error;
 
-script! {
-    /// Settles outcomes. Items: [`Outcomes`].
+scripts! {
+    /// Settles outcomes.
     Settle = "settle",
+    kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready, Result, Done],
-    arguments: {
-        call_slot: usize, call_number: Digits, call_renew: Renewal, ack_count: usize, keyed: usize, result_count: JobKeys
-    }
-}
+    arguments: { ack_count: usize, keyed: usize, result_count: JobKeys },
+    items: (outcomes: &'a Outcomes),
+    reply: SettleReply;
 
-script! {
-    /// Sets the end of leases. Items: (id, token) each.
+    /// Sets the end of leases.
     Extend = "extend",
+    kind: Plain,
     keys: [Meta, Reserved, Leases],
-    arguments: { lease_ms: u64 }
+    arguments: { lease_ms: u64 },
+    items: (id: &'a [u8], token: u64),
+    reply: Vec<bool>;
 }
 
 /// A row of the outcomes that are no acks: verb, id, token, key, delay, error, new record.
@@ -182,8 +188,14 @@ impl Outcomes {
     pub(crate) fn len(&self) -> usize {
         self.ack_count() + self.others.len() / COLUMNS
     }
+}
 
-    pub(crate) fn append(&self, out: &mut ByteStrings) {
+impl Item for &Outcomes {
+    fn jobs(&self) -> usize {
+        self.len()
+    }
+
+    fn append(&self, out: &mut ByteStrings) {
         let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys)];
         parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
         for kept in &self.results {
@@ -210,9 +222,40 @@ impl Outcomes {
     }
 }
 
+/// What became of outcomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SettleReply {
+    /// One an outcome: was it settled, or was the lease lost?
+    pub(crate) settled: Vec<bool>,
+    /// See [`not_kept`].
+    pub(crate) not_kept: Vec<usize>,
+}
+
+impl FromReply for SettleReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text(reply)?;
+        Ok(Self { settled: flags(&text)?, not_kept: not_kept(&text).collect() })
+    }
+
+    fn fits(&self, outcomes: usize) -> bool {
+        self.settled.len() == outcomes
+    }
+}
+
+/// One a lease: is it still ours?
+impl FromReply for Vec<bool> {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        flags(&text(reply)?)
+    }
+
+    fn fits(&self, leases: usize) -> bool {
+        self.len() == leases
+    }
+}
+
 /// One bool an outcome: was it settled, or was the lease lost?
-pub(crate) fn flags(text: &str, count: usize) -> Result<Vec<bool>, Error> {
-    if text.len() != count || text.bytes().any(|flag| !matches!(flag, b'0'..=b'2')) {
+pub(crate) fn flags(text: &str) -> Result<Vec<bool>, Error> {
+    if text.bytes().any(|flag| !matches!(flag, b'0'..=b'2')) {
         return Err(unexpected("one flag an outcome"));
     }
     Ok(text.bytes().map(|flag| flag != b'0').collect())

@@ -2,41 +2,53 @@
 
 use redis::Value;
 
-use super::declare::script;
-use super::reply::{array, bytes, lossy, next, number, refuse, unexpected, utf8};
+use super::declare::scripts;
+use super::reply::{FromReply, array, bytes, lossy, next, number, refuse, unexpected, utf8};
 use super::reserve::GrantedJob;
 use crate::value::error::Error;
 
-script! {
+scripts! {
     /// A worker is alive, or leaves.
     Beat = "beat",
+    kind: Plain,
     keys: [Meta, Workers, WorkerInfos, Stats, Unheard],
-    arguments: { worker: String, life_ms: u64, info: String }
-}
+    arguments: { worker: String, life_ms: u64, info: String },
+    reply: BeatReply;
 
-script! {
-    /// Hears of jobs that failed while no hook was there to be called. Items: (id, claimed until, `1` if it is heard, `0` if it
-    /// is not yet, `-` if it is given back) each.
+    /// Hears of jobs that failed while no hook was there to be called. `standing`: `1` if it is heard, `0` if it is not yet, `-` if
+    /// it is given back.
     Hear = "hear",
+    kind: Plain,
     keys: [Meta, Jobs, Failed, Returned, Unheard],
-    arguments: { claim_ms: u64, most: usize, max_bytes: usize }
-}
+    arguments: { claim_ms: u64, most: usize, max_bytes: usize },
+    items: (id: &'a [u8], claimed_until: u64, standing: &'a [u8]),
+    reply: HearReply;
 
-script! {
     /// The workers that are alive.
     Alive = "workers",
+    kind: Reads,
     keys: [Meta, Workers, WorkerInfos],
-    arguments: {}
+    reply: Vec<AliveReply>;
 }
 
-/// Id and info of each worker.
-pub(crate) fn alive(reply: Value) -> Result<Vec<(String, Vec<u8>)>, Error> {
-    let mut items = array(reply)?.into_iter();
-    let mut workers = Vec::new();
-    while let Some(id) = items.next() {
-        workers.push((lossy(id)?, bytes(next(&mut items, "what a worker says of itself")?)?));
+/// A worker that is alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AliveReply {
+    pub(crate) id: String,
+    /// What it says of itself.
+    pub(crate) info: Vec<u8>,
+}
+
+impl FromReply for Vec<AliveReply> {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let mut workers = Self::new();
+        while let Some(id) = items.next() {
+            let info = bytes(next(&mut items, "what a worker says of itself")?)?;
+            workers.push(AliveReply { id: lossy(id)?, info });
+        }
+        Ok(workers)
     }
-    Ok(workers)
 }
 
 /// The answer to a report that a worker is alive.
@@ -48,8 +60,8 @@ pub(crate) struct BeatReply {
     pub(crate) trimmed: u64,
 }
 
-impl BeatReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for BeatReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = items(reply)?.into_iter();
         let mut count = |what| Ok(u64::try_from(number(next(&mut items, what)?)?).unwrap_or(0));
         Ok(Self { unheard: count("how many nobody heard of")?, trimmed: count("how many were trimmed")? })
@@ -66,8 +78,8 @@ pub(crate) struct HearReply {
     pub(crate) jobs: Vec<GrantedJob>,
 }
 
-impl HearReply {
-    pub(crate) fn decode(reply: Value) -> Result<Self, Error> {
+impl FromReply for HearReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = items(reply)?.into_iter();
         let claimed_until = utf8(next(&mut items, "the end of a claim")?)?;
         let claimed_until = claimed_until.parse().map_err(|_| unexpected("the end of a claim"))?;

@@ -157,7 +157,7 @@ async fn wait_for_wake(waited: Vec<(Queue, Arc<Past>)>, desk: Arc<Desk>, enough:
                 }
             }
             Err(error) if *enough.borrow() || !waited.iter().all(|(_, past)| past.waits_again(&error)) => {
-                return Err(error.during("reserve").in_queue(queue.name()));
+                return Err(queue.during("reserve")(error));
             }
             Err(error) => {
                 outage.failed(&error);

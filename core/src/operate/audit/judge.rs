@@ -2,7 +2,7 @@
 
 use super::Invariant;
 use crate::format::record::CameBack;
-use crate::script::{ByteStrings, LEVELS, LOOKED_AT};
+use crate::script::{LEVELS, LookReply};
 use crate::value::name::DEFAULT_PRIORITY;
 
 /// How many entries an id has in each ready list.
@@ -28,10 +28,8 @@ impl Subject {
     }
 
     /// As the scripts take it.
-    pub(super) fn append(&self, out: &mut ByteStrings) {
-        out.push(&self.id);
-        out.push(&self.member);
-        out.push(&self.key);
+    pub(super) fn columns(&self) -> (&[u8], &[u8], &[u8]) {
+        (&self.id, &self.member, &self.key)
     }
 
     /// The level that the member of `delayed` names, if it is one.
@@ -46,7 +44,7 @@ impl Subject {
 
 /// All that is kept about a subject, as `examine.lua` gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look(pub(super) [Vec<u8>; LOOKED_AT]);
+pub(super) struct Look(pub(super) LookReply);
 
 impl Look {
     fn is(&self, at: usize) -> bool {

@@ -157,8 +157,7 @@ impl Fetcher {
         }
         let Some(reply) = reply? else { return Ok((index, 0)) };
         lane.limited = reply.limited;
-        let flags = script::flags(&reply.settled, batch.outcomes.len())
-            .map_err(|error| error.during("settle").in_queue(lane.queue.name()))?;
+        let flags = script::flags(&reply.settled).map_err(lane.queue.during("settle"))?;
         self.desk.answered(lane.queue.name(), &batch, &flags);
         for index in script::not_kept(&reply.settled) {
             self.desk.not_kept(lane.queue.name(), &batch, index);

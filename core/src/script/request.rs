@@ -1,0 +1,126 @@
+//! One script with its arguments and items, and how to run it.
+
+use super::argument::{Argument, Numbering};
+use super::call::{ByteStrings, Call};
+use super::declare::{Clock, Declared, Kind};
+use super::keys::{Levels, QueueKeys};
+use super::reply::{FromReply, unexpected};
+use crate::value::durability::Durability;
+use crate::value::error::Error;
+
+/// What a script takes any number of, behind its arguments.
+pub(crate) trait Item {
+    fn append(&self, out: &mut ByteStrings);
+    /// How many jobs it is about.
+    fn jobs(&self) -> usize {
+        1
+    }
+}
+
+impl Item for () {
+    fn append(&self, _: &mut ByteStrings) {}
+}
+
+impl<A: Argument> Item for A {
+    fn append(&self, out: &mut ByteStrings) {
+        Argument::append(self, out);
+    }
+}
+
+/// Words as they are.
+impl Item for &ByteStrings {
+    fn append(&self, out: &mut ByteStrings) {
+        out.extend(self);
+    }
+}
+
+macro_rules! items_of_columns {
+    ($(($($column:ident $at:tt),+)),*) => {$(
+        impl<$($column: Argument),+> Item for ($($column),+) {
+            fn append(&self, out: &mut ByteStrings) {
+                $(Argument::append(&self.$at, out);)+
+            }
+        }
+    )*};
+}
+items_of_columns!((A 0, B 1), (A 0, B 1, C 2), (A 0, B 1, C 2, D 3));
+
+/// After which errors is the same call made again?
+pub(crate) type KeepTrying<'a> = &'a (dyn Fn(&Error) -> bool + Sync);
+
+/// A script with its arguments and items, and how to run it.
+pub(crate) struct Request<'a, D, I> {
+    script: D,
+    items: I,
+    pub(crate) operation: &'static str,
+    pub(crate) durability: Durability,
+    pub(crate) keep_trying: KeepTrying<'a>,
+}
+
+impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
+    pub(super) fn new(script: D, items: I) -> Self {
+        let operation = D::DECLARATION.name;
+        Self { script, items, operation, durability: Durability::None, keep_trying: &|_| false }
+    }
+
+    /// The verb that errors name, where that is not the script's name.
+    pub(crate) fn during(self, operation: &'static str) -> Self {
+        Self { operation, ..self }
+    }
+
+    /// As safely as that.
+    pub(crate) fn durably(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Makes the call again under its number, behind a pause, after the errors of which this says so.
+    pub(crate) fn keep_trying(self, keep_trying: KeepTrying<'a>) -> Self {
+        Self { keep_trying, ..self }
+    }
+
+    pub(crate) fn is_numbered() -> bool {
+        D::DECLARATION.kind == Kind::Numbered
+    }
+
+    /// The call on this queue. `levels`: whose ready lists are passed, where there is a choice.
+    pub(crate) fn call<'q>(
+        &self,
+        clock: Clock,
+        queue: &'q str,
+        keys: &QueueKeys,
+        levels: Levels,
+        number: Option<&Numbering<'_>>,
+    ) -> Call<'q> {
+        debug_assert_eq!(number.is_some(), Self::is_numbered());
+        let levels = if D::DECLARATION.kind == Kind::Reads { Levels::ALL } else { levels };
+        let mut spelled = ByteStrings::default();
+        let client = number.map_or("", |number| number.client);
+        keys.append(D::DECLARATION.keys, client, levels, self.script.job_ids(), &mut spelled);
+        let mut args = ByteStrings::default();
+        Argument::append(&levels, &mut args);
+        if let Some(number) = number {
+            number.append(&mut args);
+        }
+        self.script.append_arguments(&mut args);
+        self.items.clone().for_each(|item| item.append(&mut args));
+        Call {
+            script: D::script(clock),
+            queue,
+            slot: keys.slot(),
+            keys: spelled,
+            args,
+            is_numbered: number.is_some(),
+            reclaims: D::DECLARATION.reclaims(),
+            is_again: false,
+        }
+    }
+
+    pub(crate) fn decode(&self, reply: redis::Value) -> Result<D::Reply, Error> {
+        let reply = D::Reply::decode(reply)?;
+        if reply.fits(self.items.clone().map(|item| item.jobs()).sum()) {
+            Ok(reply)
+        } else {
+            Err(unexpected("one answer a job"))
+        }
+    }
+}
