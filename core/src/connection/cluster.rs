@@ -85,6 +85,7 @@ impl Cluster {
     /// MOVED: from now on this server owns the slot. Other slots that moved with it will say so themselves.
     pub(super) fn moved(&self, slot: u16, to: Address) {
         let server = self.known.at(to);
+        server.takes_over();
         let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(owner) = owners.get_mut(usize::from(slot)) {
             *owner = Some(server);
@@ -114,6 +115,14 @@ impl Cluster {
 
     fn last_owner(&self, slot: u16) -> Option<Arc<Server>> {
         self.owners.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(slot))?.as_ref().map(Arc::clone)
+    }
+
+    /// The first of the slots that have the same owner as this one: also when another server has come in the place of that one.
+    pub(super) fn first_beside(&self, slot: u16) -> u16 {
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Some(owner)) = owners.get(usize::from(slot)) else { return slot };
+        let is_same = |other: &Option<Arc<Server>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, owner));
+        owners.iter().position(is_same).and_then(|first| u16::try_from(first).ok()).unwrap_or(slot)
     }
 
     /// Asks for the map.
@@ -165,7 +174,15 @@ impl Cluster {
         map.replicas.iter().for_each(|address| drop(self.known.at(address.clone())));
         let is_owner = |server: &Server| owners.iter().flatten().any(|owner| owner.address == server.address);
         self.known.retain(|server| map.replicas.contains(&server.address) || is_owner(server));
-        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
+        let mut before = self.owners.write().unwrap_or_else(PoisonError::into_inner);
+        for (owner, before) in owners.iter().zip(&*before) {
+            if let (Some(owner), Some(before)) = (owner, before)
+                && !Arc::ptr_eq(owner, before)
+            {
+                owner.takes_over();
+            }
+        }
+        *before = owners;
         self.stale.store(false, Ordering::Release);
     }
 }
@@ -270,6 +287,28 @@ mod tests {
 
         cluster.take_map(Map { ranges: vec![(0, 19, at(3))], replicas: vec![at(5)] });
         assert_eq!(sorted(ports(&cluster, 0)), [1, 3, 5]);
+    }
+
+    #[test]
+    fn the_slots_of_one_server_stay_together_when_another_comes_in_its_place_and_that_is_noted() {
+        let cluster = Cluster::new(vec![at(1)]);
+        assert_eq!(cluster.first_beside(7), 7, "nothing is known yet");
+        let take_over = |ports: [u16; 2]| {
+            let map = Map {
+                ranges: vec![(0, 4, at(ports[0])), (5, 9, at(ports[1])), (10, 14, at(ports[0]))],
+                replicas: vec![],
+            };
+            cluster.take_map(map);
+            ports.map(|port| cluster.server_at(at(port)).may_have_been_away())
+        };
+        assert_eq!(take_over([2, 3]), [false, false]);
+        assert_eq!([0, 4, 5, 9, 14, 15].map(|slot| cluster.first_beside(slot)), [0, 0, 5, 5, 0, 15]);
+        assert_eq!(take_over([2, 3]), [false, false]);
+        assert_eq!(take_over([2, 4]), [false, true]);
+        assert_eq!(cluster.first_beside(9), 5);
+        assert_eq!(take_over([2, 4]), [false, false], "that is said once");
+        cluster.moved(5, at(6));
+        assert!(cluster.server_at(at(6)).may_have_been_away());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a client knows of outages, for the sake of leases: those that end while the server is away are, most of them, of workers
 //! that live and could not say so. For some seconds after an outage a `reserve` spares them: whoever lives settles or renews.
 //!
-//! By slot, because in a cluster one server may be away while the others are not, and another one may come in its place.
+//! By the first slot of a server, because in a cluster one may be away while the others are not, and another one may come in its place.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -188,13 +188,13 @@ impl Shared {
             return result;
         }
         let link = self.link_to(server, slot, deadline).await?;
-        let slot = self.outage_slot(slot);
-        let spared = request.reclaims().then(|| self.outages.any() && self.outages.spares(slot, Instant::now()));
+        let is_spared = || self.outages.any() && self.outages.spares(self.outage_slot(slot), Instant::now());
+        let spared = request.reclaims().then(is_spared);
         let request = request.sparing(spared == Some(true));
         let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
         match &result {
             Ok(_) if self.outages.any() => {
-                self.outages.answered(slot, spared, request.has_written(), Instant::now());
+                self.outages.answered(self.outage_slot(slot), spared, request.has_written(), Instant::now());
             }
             Err(trouble) if trouble.next == Next::Reconnect => server.discard(&link),
             Ok(_) | Err(_) => {}
@@ -202,7 +202,7 @@ impl Shared {
         result
     }
 
-    /// The shared link to this server. One that ended while nobody called may have been away for any time.
+    /// The shared link to this server. One whose link ended while nobody called may have been away for any time.
     pub(super) async fn link_to(
         &self,
         server: &Arc<Server>,
@@ -212,15 +212,16 @@ impl Shared {
         if let Some(link) = server.open_link() {
             return Ok(link);
         }
-        if server.has_lost_link() {
+        if server.may_have_been_away() {
             self.outages.failed(self.outage_slot(slot), Away::ForAll, Instant::now());
         }
         server.shared_link(&self.dialer, deadline).await
     }
 
-    /// What is known of outages is of one server, or in a cluster of one slot, whichever server has it.
+    /// What is known of outages is of one server, or in a cluster of the slots that one server has, whichever that is: by the first
+    /// of them.
     fn outage_slot(&self, slot: u16) -> u16 {
-        if self.topology.as_cluster().is_some() { slot } else { 0 }
+        self.topology.as_cluster().map_or(0, |cluster| cluster.first_beside(slot))
     }
 
     fn patience(&self, silence: Duration, deadline: Instant) -> Patience {

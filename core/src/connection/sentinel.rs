@@ -25,6 +25,8 @@ pub(super) struct Sentinels {
     /// The one that answered last is asked first; behind a vain round, the one that was not asked yet.
     first: AtomicUsize,
     primary: RwLock<Option<Arc<Server>>>,
+    /// The newest one, also while it is in doubt.
+    last: Mutex<Option<Arc<Server>>>,
     known: KnownServers,
     asking: SingleFlight,
     watch: Mutex<Option<AbortHandle>>,
@@ -48,6 +50,7 @@ impl Sentinels {
             master_name,
             first: AtomicUsize::new(0),
             primary: RwLock::default(),
+            last: Mutex::default(),
             known: KnownServers::default(),
             asking: SingleFlight::default(),
             watch: Mutex::default(),
@@ -136,6 +139,10 @@ impl Sentinels {
             let mut primary = self.primary.write().unwrap_or_else(PoisonError::into_inner);
             if self.news.load(Ordering::Acquire) == known_news {
                 *primary = Some(Arc::clone(&found));
+                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&found));
+                if last.is_some_and(|last| !Arc::ptr_eq(&last, &found)) {
+                    found.takes_over();
+                }
                 return Ok(found);
             }
         }

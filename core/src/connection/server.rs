@@ -1,5 +1,6 @@
 //! One server: its shared link for verbs, and its spare ones for calls that need a connection to themselves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Notify;
@@ -18,6 +19,8 @@ pub(super) struct Server {
     pub(super) address: Address,
     pub(super) breaker: Arc<Breaker>,
     link: RwLock<Option<Arc<Link>>>,
+    /// It has come in the place of another one, and was not called since.
+    has_taken_over: AtomicBool,
     dialing: SingleFlight,
     spare_links: Spares<Link>,
     idle_lines: Spares<WakeLine>,
@@ -31,6 +34,7 @@ impl Server {
             address,
             breaker: Arc::default(),
             link: RwLock::default(),
+            has_taken_over: AtomicBool::new(false),
             dialing: SingleFlight::default(),
             spare_links: Spares::default(),
             idle_lines: Spares::default(),
@@ -44,9 +48,16 @@ impl Server {
         link.as_ref().filter(|link| !link.has_ended()).map(Arc::clone)
     }
 
-    /// Has the shared link ended by itself, and no call noticed that?
-    pub(super) fn has_lost_link(&self) -> bool {
-        self.link.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|link| link.has_ended())
+    /// It has come in the place of another one, which may have been away before that.
+    pub(super) fn takes_over(&self) {
+        self.has_taken_over.store(true, Ordering::Release);
+    }
+
+    /// May it have been away, or the one before it, and no call have noticed that? Not if the shared link is up. Said once of each time
+    /// that it takes over.
+    pub(super) fn may_have_been_away(&self) -> bool {
+        let link = self.link.read().unwrap_or_else(PoisonError::into_inner);
+        self.has_taken_over.swap(false, Ordering::AcqRel) || link.as_ref().is_some_and(|link| link.has_ended())
     }
 
     /// The shared link, dialed if need be; of many callers only one dials.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::fixture::{
     AT_ONCE, TestServer, bulk, cli, cluster_port, connect, connect_briefly, connect_patiently, eventually, free_port,
-    run_set_once, run_text, slot_of,
+    run_set_once, run_text, slot_of, spares,
 };
+use crate::connection::topology::Topology;
 use crate::value::error::ErrorKind;
 
 struct Replicated {
@@ -106,6 +107,19 @@ async fn left_before_it_is_demoted(servers: &Replicated) {
     }
     assert!(waiting.await.unwrap().unwrap().is_woken(), "those that wait there look again");
     assert!(is_primary(&servers.primary));
+}
+
+/// Its client makes no call meanwhile, and hears of it by the sentinel only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_calls_a_server_that_has_taken_over_spares_leases() {
+    let mut servers = Replicated::start();
+    let connection = connect_patiently(&format!("redis+sentinel://127.0.0.1:{}/main", servers.sentinel.port));
+    let Topology::Sentinel(sentinels) = &connection.0.topology else { panic!("another arrangement") };
+    assert!(!spares(&connection, "k").await, "the first call of all");
+    servers.primary.kill();
+    eventually("the replica is promoted", || is_primary(&servers.replica));
+    eventually("the client has left the old primary", || sentinels.believed().is_none());
+    assert!(spares(&connection, "k").await);
 }
 
 fn start_cluster() -> Vec<TestServer> {
@@ -251,6 +265,28 @@ async fn a_node_that_is_away_keeps_nobody_from_the_others() {
     assert!(error.to_string().contains("circuit breaker open"), "{error}");
     assert_eq!(run_set_once(&connection, other, "v").await.unwrap(), bulk("v"));
     nodes[owner].signal("-CONT");
+}
+
+/// The first of them has found the lost connection, and made a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_calls_a_node_after_an_outage_spares_leases_of_all_its_slots() {
+    let mut nodes = start_cluster();
+    let connection = connect_patiently(&format!("redis+cluster://127.0.0.1:{}", nodes[0].port));
+    let owner = owner_of(&nodes, slot_of("{a}"));
+    let keys = ["{b}", "{c}", "{d}", "{e}", "{f}", "{g}", "{h}"];
+    let (there, elsewhere): (Vec<_>, Vec<_>) =
+        keys.into_iter().partition(|key| owner_of(&nodes, slot_of(key)) == owner);
+    for key in keys.iter().chain(&["{a}"]) {
+        assert!(!spares(&connection, key).await, "{key}");
+    }
+    nodes[owner].kill();
+    nodes[owner].restart();
+    eventually("the cluster is up", || {
+        nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+    });
+    assert!(spares(&connection, "{a}").await);
+    assert!(spares(&connection, there[0]).await, "{there:?}");
+    assert!(!spares(&connection, elsewhere[0]).await, "{elsewhere:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -219,6 +219,25 @@ pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> 
     connection.run("push", &call).await
 }
 
+/// Is a reserve that is sent now told to spare leases that are over?
+pub(super) async fn spares(connection: &Connection, key: &str) -> bool {
+    let script = Script::new("return ARGV[10]".to_owned());
+    let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
+    keys.push(key.as_bytes());
+    (0..10).for_each(|_| args.push(b"0"));
+    let call = Call {
+        script: &script,
+        queue: "q",
+        slot: slot_of(key),
+        keys,
+        args,
+        is_numbered: true,
+        reclaims: true,
+        is_again: false,
+    };
+    connection.run("reserve", &call).await.unwrap() == bulk("2")
+}
+
 pub(super) fn bulk(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
