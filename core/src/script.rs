@@ -11,6 +11,7 @@ mod crc16;
 mod declare;
 mod inspect;
 mod keys;
+mod library;
 #[cfg(test)]
 mod lint;
 mod operate;

@@ -4,6 +4,7 @@
 use super::argument::Numbering;
 use super::call::{AHEAD_FLAG, ByteStrings, Script};
 use super::keys::Key;
+use super::library;
 use super::reply::FromReply;
 use super::request::{Item, Request};
 
@@ -16,67 +17,6 @@ pub(crate) enum Clock {
     /// A clock that stands still until a test moves it; see [`crate::testing`].
     Manual,
 }
-
-/// The Lua files that scripts share, by the name that an `--- include:` line gives.
-const LIBRARY: &[(&str, &str)] = &[
-    ("clock", include_str!("../../lua/lib/clock.lua")),
-    ("once", include_str!("../../lua/lib/once.lua")),
-    ("meta", include_str!("../../lua/lib/meta.lua")),
-    ("room_first", include_str!("../../lua/lib/room_first.lua")),
-    ("first_use", include_str!("../../lua/lib/first_use.lua")),
-    ("routing", include_str!("../../lua/lib/routing.lua")),
-    ("wake", include_str!("../../lua/lib/wake.lua")),
-    ("wake_one", include_str!("../../lua/lib/wake_one.lua")),
-    ("delayed_member", include_str!("../../lua/lib/delayed_member.lua")),
-    ("ahead", include_str!("../../lua/lib/ahead.lua")),
-    ("came_back", include_str!("../../lua/lib/came_back.lua")),
-    ("lease_ended", include_str!("../../lua/lib/lease_ended.lua")),
-    ("start", include_str!("../../lua/lib/start.lua")),
-    ("failed_set", include_str!("../../lua/lib/failed_set.lua")),
-    ("state_of", include_str!("../../lua/lib/state_of.lua")),
-    ("leave_waiting", include_str!("../../lua/lib/leave_waiting.lua")),
-    ("remove", include_str!("../../lua/lib/remove.lua")),
-    ("set_back", include_str!("../../lua/lib/set_back.lua")),
-    ("resolve", include_str!("../../lua/lib/resolve.lua")),
-    ("promote_due", include_str!("../../lua/lib/promote_due.lua")),
-    ("reclaim_expired", include_str!("../../lua/lib/reclaim_expired.lua")),
-    ("due", include_str!("../../lua/lib/due.lua")),
-    ("stale", include_str!("../../lua/lib/stale.lua")),
-    ("fitting", include_str!("../../lua/lib/fitting.lua")),
-    ("examine_one", include_str!("../../lua/lib/examine_one.lua")),
-    ("rate", include_str!("../../lua/lib/rate.lua")),
-    ("limits", include_str!("../../lua/lib/limits.lua")),
-    ("parked", include_str!("../../lua/lib/parked.lua")),
-    ("names", include_str!("../../lua/lib/names.lua")),
-    ("name_rooms", include_str!("../../lua/lib/name_rooms.lua")),
-    ("live_names", include_str!("../../lua/lib/live_names.lua")),
-    ("set_names", include_str!("../../lua/lib/set_names.lua")),
-    ("count_reserved", include_str!("../../lua/lib/count_reserved.lua")),
-    ("stale_run", include_str!("../../lua/lib/stale_run.lua")),
-    ("granted_again", include_str!("../../lua/lib/granted_again.lua")),
-    ("check_types", include_str!("../../lua/lib/check_types.lua")),
-    ("room", include_str!("../../lua/lib/room.lua")),
-    ("next_token", include_str!("../../lua/lib/next_token.lua")),
-    ("take", include_str!("../../lua/lib/take.lua")),
-    ("drop_large", include_str!("../../lua/lib/drop_large.lua")),
-    ("find_stale", include_str!("../../lua/lib/find_stale.lua")),
-    ("hand_over", include_str!("../../lua/lib/hand_over.lua")),
-    ("grant", include_str!("../../lua/lib/grant.lua")),
-    ("none_granted", include_str!("../../lua/lib/none_granted.lua")),
-    ("find_full", include_str!("../../lua/lib/find_full.lua")),
-    ("take_places", include_str!("../../lua/lib/take_places.lua")),
-    ("to_head", include_str!("../../lua/lib/to_head.lua")),
-    ("place_freed", include_str!("../../lua/lib/place_freed.lua")),
-    ("settle_acks", include_str!("../../lua/lib/settle_acks.lua")),
-    ("keep_results", include_str!("../../lua/lib/keep_results.lua")),
-    ("keeps_result", include_str!("../../lua/lib/keeps_result.lua")),
-    ("waiters", include_str!("../../lua/lib/waiters.lua")),
-    ("note_unheard", include_str!("../../lua/lib/note_unheard.lua")),
-    ("unheard_line", include_str!("../../lua/lib/unheard_line.lua")),
-    ("shorten_line", include_str!("../../lua/lib/shorten_line.lua")),
-    ("settle_others", include_str!("../../lua/lib/settle_others.lua")),
-];
-const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,11 +52,10 @@ impl Declaration {
         own.and_then(|at| self.arguments.get(at)).is_some_and(|(name, _)| *name == "ahead")
     }
 
-    /// The whole text: header, included files, body; comments and indentation left out, because the server keeps and a
-    /// fallback sends every byte.
+    /// The whole text: header, and body with the files that it includes.
     pub(crate) fn assemble(&self, clock: Clock) -> Script {
         let mut text = self.header();
-        append_code(&altered(self.name, self.body), clock, &mut text);
+        library::append_code(self.name, self.body, clock, &mut text);
         Script::new(text)
     }
 
@@ -148,44 +87,6 @@ impl Declaration {
         lines.push(format!("local first_item = {}\n", arguments().count() + 2));
         lines.join("\n")
     }
-}
-
-fn library(name: &str, clock: Clock) -> &'static str {
-    if name == "clock" && clock == Clock::Manual {
-        return MANUAL_CLOCK;
-    }
-    // A name that is not in the library leaves its code out; the test below looks at every script's includes.
-    LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
-}
-
-/// Appends code line by line; an include line stands for the files it names, wherever it is, so that functions which only a
-/// rare path needs are made in that path and cost the others nothing.
-fn append_code(code: &str, clock: Clock, text: &mut String) {
-    for line in code.lines().map(str::trim) {
-        if let Some(names) = line.strip_prefix("--- include: ") {
-            names.split(", ").for_each(|name| append_code(&altered(name, library(name, clock)), clock, text));
-        } else if !line.is_empty() && !line.starts_with("--") {
-            text.push_str(line);
-            text.push('\n');
-        }
-    }
-}
-
-#[cfg(not(test))]
-fn altered<'a>(_file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
-    code.into()
-}
-
-/// Lets `tools/mutants.py` take a guard out of a file without building anew: in `DULY_MUTANT_FILE`, the text
-/// `DULY_MUTANT_TEXT` becomes `DULY_MUTANT_WITH`.
-#[cfg(test)]
-fn altered<'a>(file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
-    let from = |part: &str| std::env::var(format!("DULY_MUTANT_{part}")).unwrap_or_default();
-    if from("FILE") != file {
-        return code.into();
-    }
-    assert_eq!(code.matches(&from("TEXT")).count(), 1, "{file}.lua must have the text of the mutant once");
-    code.replace(&from("TEXT"), &from("WITH")).into()
 }
 
 /// A declared script: a struct whose fields are its arguments.
@@ -228,6 +129,8 @@ macro_rules! scripts {
             pub(crate) struct $name {
                 $($(pub(crate) $argument: $type,)*)?
             }
+
+            const _: () = $crate::script::library::check_includes(include_str!(concat!("../../lua/", $file, ".lua")));
 
             impl $crate::script::declare::Declared for $name {
                 const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
@@ -273,6 +176,9 @@ pub(crate) use scripts;
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
     use super::*;
     use crate::script::{audit, inspect, operate, progress, push, reserve, settle, workers};
 
@@ -290,14 +196,11 @@ pub(super) mod tests {
         files.concat()
     }
 
-    #[test]
-    fn every_included_file_exists() {
-        let bodies = all().into_iter().map(|script| script.body).chain(LIBRARY.iter().map(|(_, code)| *code));
-        for line in bodies.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("--- include: ")) {
-            for name in line.split(", ") {
-                assert!(LIBRARY.iter().any(|(known, _)| *known == name), "no file for the include {name}");
-            }
-        }
+    /// The names of the Lua files in this folder of `core/lua`.
+    pub(in crate::script) fn files(folder: &str) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder);
+        let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
     }
 
     #[test]

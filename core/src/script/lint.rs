@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use super::declare::tests::all;
+use super::declare::tests::{all, files};
 use super::declare::{Clock, Kind};
 
 const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
@@ -77,12 +77,9 @@ fn globals(text: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn every_file_is_declared() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
-    let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-    let files: BTreeSet<String> = files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
     let mut declared: BTreeSet<String> = all().iter().map(|script| script.name.to_owned()).collect();
     declared.insert("permissions".to_owned());
-    assert_eq!(files, declared);
+    assert_eq!(files(""), declared);
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! The Lua files that scripts share, in `core/lua/lib`, and the way they come into a script's text.
+
+use super::declare::Clock;
+
+/// What a line begins with that stands for the files it names.
+const INCLUDE: &str = "--- include: ";
+
+macro_rules! library {
+    ($($name:ident),* $(,)?) => {
+        /// The text of each file, by the name that an include gives.
+        const LIBRARY: &[(&str, &str)] =
+            &[$((stringify!($name), include_str!(concat!("../../lua/lib/", stringify!($name), ".lua")))),*];
+        $(const _: () = check_includes(include_str!(concat!("../../lua/lib/", stringify!($name), ".lua")));)*
+    };
+}
+
+library! {
+    ahead, came_back, check_types, clock, count_reserved, delayed_member, drop_large, due, examine_one, failed_set,
+    find_full, find_stale, first_use, fitting, grant, granted_again, hand_over, keep_results, keeps_result, lease_ended,
+    leave_waiting, limits, live_names, meta, name_rooms, names, next_token, none_granted, note_unheard, once, parked,
+    place_freed, promote_due, rate, reclaim_expired, remove, resolve, room, room_first, routing, set_back, set_names,
+    settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places, to_head,
+    unheard_line, waiters, wake, wake_one
+}
+const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
+
+/// Stops the compiler at a text that includes a file which is not in the library, and says its name.
+pub(super) const fn check_includes(text: &str) {
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        if *first != b'-' || !starts_with(rest, INCLUDE.as_bytes()) {
+            rest = behind;
+            continue;
+        }
+        (_, rest) = rest.split_at(INCLUDE.len());
+        let mut names;
+        (names, rest) = rest.split_at(before(rest, b'\n'));
+        loop {
+            let (name, others) = names.split_at(before(names, b','));
+            check_name(name);
+            if others.is_empty() {
+                break;
+            }
+            (_, names) = others.split_at(", ".len());
+        }
+    }
+}
+
+const fn check_name(name: &[u8]) {
+    let mut at = 0;
+    while at < LIBRARY.len() {
+        let known = LIBRARY[at].0.as_bytes();
+        if known.len() == name.len() && starts_with(name, known) {
+            return;
+        }
+        at += 1;
+    }
+    match std::str::from_utf8(name) {
+        Ok(name) => panic!("{}", name),
+        Err(_) => panic!("an include that is not UTF-8"),
+    }
+}
+
+const fn starts_with(text: &[u8], start: &[u8]) -> bool {
+    let mut at = 0;
+    while at < start.len() {
+        if at == text.len() || text[at] != start[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// How many bytes come before this one.
+const fn before(text: &[u8], byte: u8) -> usize {
+    let mut at = 0;
+    while at < text.len() && text[at] != byte {
+        at += 1;
+    }
+    at
+}
+
+fn library(name: &str, clock: Clock) -> &'static str {
+    if name == "clock" && clock == Clock::Manual {
+        return MANUAL_CLOCK;
+    }
+    // With another name the crate is not compiled.
+    LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
+}
+
+/// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
+/// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
+/// path and cost the others nothing.
+pub(super) fn append_code(file: &str, code: &str, clock: Clock, text: &mut String) {
+    for line in altered(file, code).lines().map(str::trim) {
+        if let Some(names) = line.strip_prefix(INCLUDE) {
+            names.split(", ").for_each(|name| append_code(name, library(name, clock), clock, text));
+        } else if !line.is_empty() && !line.starts_with("--") {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+}
+
+#[cfg(not(test))]
+fn altered<'a>(_file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
+    code.into()
+}
+
+/// Lets `tools/mutants.py` take a guard out of a file without building anew: in `DULY_MUTANT_FILE`, the text
+/// `DULY_MUTANT_TEXT` becomes `DULY_MUTANT_WITH`.
+#[cfg(test)]
+fn altered<'a>(file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
+    let from = |part: &str| std::env::var(format!("DULY_MUTANT_{part}")).unwrap_or_default();
+    if from("FILE") != file {
+        return code.into();
+    }
+    assert_eq!(code.matches(&from("TEXT")).count(), 1, "{file}.lua must have the text of the mutant once");
+    code.replace(&from("TEXT"), &from("WITH")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::script::declare::tests::{all, files};
+
+    fn includes(code: &str) -> impl Iterator<Item = &str> {
+        code.lines().filter_map(|line| line.trim().strip_prefix(INCLUDE)).flat_map(|names| names.split(", "))
+    }
+
+    #[test]
+    fn every_file_of_the_library_is_in_a_script() {
+        let mut used: BTreeSet<&str> = BTreeSet::new();
+        let mut next: Vec<&str> = all().iter().flat_map(|script| includes(script.body)).collect();
+        while let Some(name) = next.pop() {
+            if used.insert(name) {
+                next.extend(includes(library(name, Clock::Server)));
+            }
+        }
+        used.insert("clock_manual");
+        let used: BTreeSet<String> = used.into_iter().map(str::to_owned).collect();
+        assert_eq!(files("lib"), used);
+    }
+
+    #[test]
+    fn an_include_that_is_not_there_does_not_compile() {
+        for known in ["", "return 1", "--- include: once\n", "  --- include: clock, names\n--- include: wake"] {
+            check_includes(known);
+        }
+        for unknown in
+            ["--- include: onc\n", "a\n  --- include: clock, none\nb", "--- include: ", "--- include: clock,once"]
+        {
+            assert!(std::panic::catch_unwind(|| check_includes(unknown)).is_err(), "{unknown}");
+        }
+    }
+}
