@@ -80,10 +80,17 @@ impl Waiting {
         if self.over {
             return None;
         }
-        self.promise = promised;
+        // One call does a bounded amount of work: this one did not reach what is ready, and left the promise as it was.
+        let is_unfinished = next_in == Some(Duration::ZERO) && promised == 0 && !paused;
+        if !is_unfinished {
+            self.promise = promised;
+        }
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             self.over = true;
+            return Some(Duration::ZERO);
+        }
+        if is_unfinished {
             return Some(Duration::ZERO);
         }
         let look_again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
@@ -101,6 +108,19 @@ mod tests {
     use super::*;
 
     const LONGEST: Duration = Duration::from_secs(3);
+
+    #[test]
+    fn a_look_that_did_not_reach_what_is_ready_changes_nothing_of_what_was_promised() {
+        let mut waiting = Waiting::new(Instant::now(), LONGEST);
+        let soon = Some(Duration::from_millis(300));
+        waiting.pause(soon, 7, false);
+        for _ in 0..10 {
+            assert_eq!(waiting.pause(Some(Duration::ZERO), 0, false), Some(Duration::ZERO));
+            assert_eq!(waiting.promise(), 7);
+        }
+        let pause = waiting.pause(soon, 0, false).unwrap();
+        assert!(waiting.promise() == 0 && pause < Duration::from_millis(400), "another one has promised: {pause:?}");
+    }
 
     #[test]
     fn a_new_waiter_looks_shortly_after_the_moment_that_another_one_promised() {

@@ -172,7 +172,9 @@ impl Fetcher {
         }
         // Not if another call, sent at the same time, has made a promise of its own.
         if reply.promised > 0 || promise == lane.promise {
-            lane.promise = reply.promised;
+            if reply.promised > 0 || !is_unfinished(&reply) {
+                lane.promise = reply.promised;
+            }
             if want > 0 {
                 lane.look_at = Instant::now() + next_look(&reply, want, self.look_again, &mut lane.trust);
             }
@@ -249,28 +251,41 @@ mod tests {
     use crate::script::ReserveStatus;
     use crate::worker::WorkerSettings;
 
+    /// The answer to a call for one job, which got none.
+    fn got_none(fetcher: &mut Fetcher, promise: u64, (next_in, promised): (Option<Duration>, u64)) {
+        let batch = fetcher.desk.begin_call(0, 1, None);
+        fetcher.lanes[0].calls = 1;
+        let reply = ReserveReply {
+            status: ReserveStatus::None,
+            settled: String::new(),
+            token: 0,
+            next_in,
+            promised,
+            limited: false,
+            jobs: Vec::new(),
+            awaited: Vec::new(),
+        };
+        let took = Duration::from_millis(1);
+        fetcher.take_answer(Ok(Answered { index: 0, want: 1, promise, batch, took, reply: Ok(Some(reply)) })).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_look_that_did_not_reach_what_is_ready_leaves_what_was_promised() {
+        let mut fetcher = fetcher_of(1);
+        let soon = Some(Duration::from_millis(300));
+        got_none(&mut fetcher, 0, (soon, 7));
+        got_none(&mut fetcher, 7, (Some(Duration::ZERO), 0));
+        assert!(fetcher.lanes[0].promise == 7 && fetcher.lanes[0].look_at <= Instant::now());
+        got_none(&mut fetcher, 7, (soon, 0));
+        assert_eq!(fetcher.lanes[0].promise, 0);
+    }
+
     #[tokio::test]
     async fn a_wake_up_that_comes_during_a_call_is_looked_after() {
-        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
-        let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
-        let mut fetcher = Fetcher::new(&client, &settings, Arc::new(Desk::new(&settings))).unwrap();
+        let mut fetcher = fetcher_of(1);
         for (is_woken, looks_again) in [(false, false), (true, true)] {
-            let batch = fetcher.desk.begin_call(0, 1, None);
-            fetcher.lanes[0].calls = 1;
             fetcher.lanes[0].woken_at = is_woken.then(Instant::now);
-            let nothing = ReserveReply {
-                status: ReserveStatus::None,
-                settled: String::new(),
-                token: 0,
-                next_in: None,
-                promised: 0,
-                limited: false,
-                jobs: Vec::new(),
-                awaited: Vec::new(),
-            };
-            let took = Duration::from_millis(1);
-            let answered = Answered { index: 0, want: 1, promise: 0, batch, took, reply: Ok(Some(nothing)) };
-            fetcher.take_answer(Ok(answered)).unwrap();
+            got_none(&mut fetcher, 0, (None, 0));
             assert_eq!(fetcher.lanes[0].look_at <= Instant::now(), looks_again);
         }
         fetcher.start(0, 1);
