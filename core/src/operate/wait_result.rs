@@ -38,7 +38,7 @@ impl Queue {
     /// # }
     /// ```
     pub async fn wait_result(&self, id: &str, timeout: Option<Duration>) -> Result<Data, Error> {
-        let in_wait = |error: Error| error.during("wait_result").in_queue(self.name()).of_job(id);
+        let in_wait = |error: Error| self.during("wait_result")(error).of_job(id);
         name::check_id(id).map_err(in_wait)?;
         let until = Instant::now() + timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
         self.wait_result_until(id, until).await.map_err(in_wait)

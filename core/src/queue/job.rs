@@ -209,7 +209,7 @@ impl Job {
     }
 
     fn in_ack(&self, error: Error) -> Error {
-        error.during("ack").in_queue(self.queue.name()).of_job(self.id())
+        self.queue.during("ack")(error).of_job(self.id())
     }
 
     /// What is kept of it when it is done, and for how long.
@@ -244,8 +244,7 @@ impl Job {
 
     /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
     pub async fn release(&self, after: Duration) -> Result<(), Error> {
-        let after =
-            Millis::from_duration(after).map_err(|error| error.during("release").in_queue(self.queue.name()))?;
+        let after = Millis::from_duration(after).map_err(self.queue.during("release"))?;
         self.settle(Outcome::Release { after }, "").await.map(|_| ())
     }
 

@@ -33,7 +33,7 @@ impl Job {
 
 impl Queue {
     pub(crate) async fn note_progress(&self, job: &Job, fraction: f64, text: &str) -> Result<(), Error> {
-        let about = |error: Error| error.during("progress").in_queue(self.name()).of_job(job.id());
+        let about = |error: Error| self.during("progress")(error).of_job(job.id());
         if !is_fraction(fraction) {
             return Err(about(Error::invalid(format!("progress is a number from 0 to 1, not {fraction}"))));
         }

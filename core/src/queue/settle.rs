@@ -88,8 +88,8 @@ impl Queue {
             _ => "fail",
         };
         let mut outcomes = Outcomes::default();
-        let next = add_outcome(&mut outcomes, &settlement)
-            .map_err(|error| error.during(operation).in_queue(self.name()).of_job(job.id()))?;
+        let next =
+            add_outcome(&mut outcomes, &settlement).map_err(|error| self.during(operation)(error).of_job(job.id()))?;
         let queue = self.clone();
         let send = move |parts: Vec<OneOutcome>| {
             let queue = queue.clone();
