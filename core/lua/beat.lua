@@ -4,7 +4,7 @@
 --          or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
-if format > 1 then return string.format('format %.0f', format) end
+if format > 2 then return string.format('format %.0f', format) end
 redis.call('HLEN', worker_infos)
 redis.call('ZCARD', unheard)
 local trimmed = redis.pcall('HGET', stats, 'trimmed')

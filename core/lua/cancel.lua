@@ -9,13 +9,18 @@ if earlier then return earlier end
 if refused then return refused end
 --- include: routing, delayed_member, remove, resolve, keeps_result
 local lines = {}
-local removed, left, freed = 0, 0, false
+local removed, left = 0, 0
+--- if limited
+local is_freed = false
+--- end
 for at = first_item, #ARGV do
   local id = resolve(by, ARGV[at])
   local state, record
   if id then state, record = remove(id) end
   if state then removed = removed + 1 end
-  if state == 'reserved' then freed = true end
+  --- if limited
+  if state == 'reserved' then is_freed = true end
+  --- end
   if state == 'failed' then left = left + 1 end
   local awaited = record and keeps_result(record) and 'awaited ' or ''
   lines[#lines + 1] = state and awaited .. state .. ' ' .. id or 'absent'
@@ -25,9 +30,11 @@ if removed > 0 then
   if left > 0 then
     --- include: shorten_line
   end
-  if freed then
+  --- if limited
+  if is_freed then
     --- include: place_freed
   end
+  --- end
 else
   --- include: room_first
 end

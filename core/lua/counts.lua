@@ -1,11 +1,11 @@
 -- How many jobs are in each state, and what comes next. Read-only.
 -- Moves:   nothing.
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
---          head record of each level's list and of what each name has parked, stats, limits, what the rate has seen, limits
---          of names, how many jobs of each have a place, what the rate of each has seen or ''}.
+--          head record of each level's list and of what each name has parked, stats, limits, and of each
+--          its number, how many jobs have a place under it, what its rate has seen or ''}.
 -- Cost:    O(levels), and O(levels) a name with a limit.
 --- include: clock
-local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'rate_at', 'names')
+local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits')
 local waiting = redis.call('ZCARD', parked) - tonumber(known[3] or 0)
 local by_level = {}
 local oldest = {}
@@ -21,15 +21,14 @@ for digit in string.gmatch(passed_levels, '%d') do
     oldest[#oldest + 1] = record
   end
 end
-local names, name_counts, name_rates = known[6], {}, {}
-if names then
-  local named
-  --- include: names
-  for at, number in ipairs(named.numbers) do
-    name_counts[at] = redis.call('ZCOUNT', places, number, number)
-    name_rates[at] = named.rates and named.rates[number] and redis.call('HGET', meta, 'rate_at:' .. number) or ''
+local limits, used = known[4], {}
+if limits then
+  local limited
+  --- include: limits, usage
+  for _, limit in ipairs(limited.list) do
+    add_usage(used, limit)
     for digit in string.gmatch(passed_levels, '%d') do
-      local id = named.first(number, digit, 1)[1]
+      local id = limited.first_parked(limit.number, digit, 1)[1]
       local record = id and redis.call('HGET', jobs, id)
       if record then
         oldest[#oldest + 1] = id
@@ -45,5 +44,5 @@ local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
-  totals.err and {} or totals, known[4] or '', known[5] or '', names or '', name_counts, name_rates,
+  totals.err and {} or totals, limits or '', used,
 }

@@ -5,7 +5,7 @@
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
 local known = redis.call('HMGET', meta, 'format', 'token')
 local format, last_token = tonumber(known[1] or 1), known[2]
-if format > 1 then return string.format('format %.0f', format) end
+if format > 2 then return string.format('format %.0f', format) end
 --- include: clock, room_first
 do
   --- include: set_back

@@ -4,7 +4,7 @@
 -- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
-if format > 1 then return string.format('format %.0f', format) end
+if format > 2 then return string.format('format %.0f', format) end
 redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)

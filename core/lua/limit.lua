@@ -7,15 +7,15 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
--- ARGV from first_item: (name, `<most>` or `<most>:<jobs>:<us>`) each.
+-- ARGV from first_item: (name, '' for the queue, and `<concurrency>;<jobs>:<us>`, with nothing where there is no limit) each.
 local live, is_new
 local unrated = {}
---- include: live_names
-if names or first_item < #ARGV then
+--- include: live_limits
+if limits or first_item < #ARGV then
   redis.call('HLEN', jobs)
   redis.call('ZCARD', reserved)
   redis.call('ZCARD', parked)
-  --- include: set_names
+  --- include: set_limits
   if not live then
     --- include: room_first
     return answer('busy')
@@ -23,15 +23,9 @@ if names or first_item < #ARGV then
 end
 --- include: first_use
 if live then
-  write_names(live[1])
+  write_limits(live[1])
   if #unrated > 0 then redis.call('HDEL', meta, unpack(unrated)) end
   --- include: count_reserved
-end
-if limits == '' then
-  redis.call('HDEL', meta, 'limits', 'rate_at')
-else
-  -- What has started lately still counts, or every program that says its limits when it starts would allow another burst.
-  redis.call('HSET', meta, 'limits', limits)
 end
 --- include: wake_one
 return answer('ok')

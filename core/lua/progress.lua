@@ -3,7 +3,7 @@
 -- Replies: `1` noted, `0` the lease was lost; or `format <n>`.
 -- Cost:    O(1). Right when sent twice, but for the time: a late copy may put an earlier note of this run in place of a later one.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
-if format > 1 then return string.format('format %.0f', format) end
+if format > 2 then return string.format('format %.0f', format) end
 local id = ARGV[first_item]
 --- include: clock
 if redis.call('HGET', leases, id) ~= token then return '0' end

@@ -14,7 +14,9 @@ redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 redis.call('HLEN', stale)
 for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
-if names then redis.call('ZCARD', parked) end
+--- if limited
+if limits then redis.call('ZCARD', parked) end
+--- end
 
 -- Records are read for their keys and for who waits for their results, not more bytes of them than one call may read.
 local bytes_left, is_cut = 4194304, false
@@ -59,13 +61,15 @@ if state == 'ready' then
     end
     if seen >= cap or is_cut then break end
   end
-  local parked_ids = names and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
+  --- if limited
+  local parked_ids = limits and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
   cut(parked_ids)
   if #parked_ids > 0 then
     seen = seen + #parked_ids
     redis.call('ZREM', parked, unpack(parked_ids))
     removed = removed + forget(parked_ids)
   end
+  --- end
 else
   local set = state == 'delayed' and delayed or failed
   local members = redis.call('ZRANGE', set, 0, cap - 1)

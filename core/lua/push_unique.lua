@@ -26,7 +26,10 @@ end
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
 local lines, awaited = {}, {}
 local stored = 0
-local some_ready, earliest, some_large, freed = false, nil, false, false
+local some_ready, earliest, some_large = false, nil, false
+--- if limited
+local is_freed = false
+--- end
 for i = first_item, #ARGV, 4 do
   local id, record = ARGV[i], ARGV[i + 1]
   local level, _, key = routing(record)
@@ -43,7 +46,9 @@ for i = first_item, #ARGV, 4 do
       while holder do
         line = 'replaced ' .. holder
         local state, replaced = remove(holder, true)
-        if state == 'reserved' then freed = true end
+        --- if limited
+        if state == 'reserved' then is_freed = true end
+        --- end
         -- Whoever waits for a job of this very id waits for the new one now.
         if holder ~= id and keeps_result(replaced) then awaited[#awaited + 1] = '\nawaited ' .. holder end
         holder = holder_of(id, key)
@@ -76,7 +81,9 @@ if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') en
 if some_ready then wake_one() end
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)
-if freed then
+--- if limited
+if is_freed then
   --- include: place_freed
 end
+--- end
 return answer(reply)

@@ -9,7 +9,9 @@ if refused then return refused end
 --- include: clock, due, routing, delayed_member, wake, state_of, leave_waiting, resolve
 -- A foreign type under one of our keys stops it before the first write.
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
-if names then redis.call('ZCARD', parked) end
+--- if limited
+if limits then redis.call('ZCARD', parked) end
+--- end
 local function not_touched(reply)
   --- include: room_first
   return answer(reply)

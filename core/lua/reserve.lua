@@ -38,7 +38,7 @@ end
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
 local promote_cap, reclaim_cap = 4 * want + 100, '100'
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
-local reply = { 'jobs', settled, '', -1, 0, (noted_limits or names) and 1 or 0 }
+local reply = { 'jobs', settled, '', -1, 0, limits and 1 or 0 }
 if not spares then
   --- include: reclaim_expired
 end
@@ -47,7 +47,12 @@ do
 end
 
 local paused = noted_paused == '1'
---- include: room, next_token, take
+--- if limited
+--- include: room
+--- else
+local asked = want
+--- end
+--- include: next_token, take
 if granted > 0 then
   --- include: grant
   return reply

@@ -12,9 +12,11 @@ if next_item <= #ARGV then
   --- include: clock, settle_others
 end
 flags = table.concat(flags)
-if string.find(flags, '[12]') then
-  --- include: place_freed
-else
+if not string.find(flags, '[12]') then
   --- include: room_first
+--- if limited
+else
+  --- include: place_freed
+--- end
 end
 return answer(flags)

@@ -3,10 +3,10 @@
 use crate::queue::Claim;
 use crate::script::{
     AliveReply, AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels, Numbering,
-    PageReply, Renewal, ReserveReply, Verb,
+    PageReply, Renewal, ReserveReply, Shape, Verb,
 };
 
-use super::limits::Limits;
+use super::limits::Limit;
 use super::state::{Record, Returned, State};
 
 /// The answer to a call that its client has given up, once that client went on.
@@ -94,7 +94,7 @@ pub(super) enum Command {
     Reclaim { cap: usize },
     Pause { call: CallId, pause: bool },
     Configure { call: CallId, failed_max: u64, failed_age_ms: u64 },
-    Limit { call: CallId, limits: Option<Limits>, names: Vec<(String, Limits)> },
+    Limit { call: CallId, of_queue: Option<Limit>, names: Vec<(String, Limit)> },
     Counts,
     Peek { state: &'static str, offset: usize, limit: usize },
     Find { by: By, name: String },
@@ -151,11 +151,18 @@ impl Command {
     }
 }
 
-/// A command as it goes over the wire: with the levels that its sender knows of.
+/// What its sender knows of the queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passed {
+    pub(super) levels: Levels,
+    pub(super) shape: Shape,
+}
+
+/// A command as it goes over the wire.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) command: Command,
-    pub(super) levels: Levels,
+    pub(super) passed: Passed,
 }
 
 /// What a script answers.
@@ -189,7 +196,7 @@ pub(super) type Refused = String;
 impl State {
     /// What a script does.
     pub(super) fn step(&mut self, sent: &Sent) -> Answer {
-        let levels = sent.levels;
+        let (passed, levels) = (sent.passed, sent.passed.levels);
         if let Some(call) = sent.command.call().filter(|call| call.renewal != Renewal::No) {
             // Also when it was executed before.
             let is_known = self.earlier(call) != Ok(None);
@@ -199,21 +206,21 @@ impl State {
         }
         let result = match &sent.command {
             Command::Push { call, level, due, items } => self.push(levels, call, *level, *due, items),
-            Command::PushUnique { call, if_duplicate, items } => self.push_unique(levels, call, *if_duplicate, items),
-            Command::Reserve(reserve) => self.reserve(levels, reserve),
-            Command::Settle { call, outcomes } => self.settle(levels, call, outcomes),
+            Command::PushUnique { call, if_duplicate, items } => self.push_unique(passed, call, *if_duplicate, items),
+            Command::Reserve(reserve) => self.reserve(passed, reserve),
+            Command::Settle { call, outcomes } => self.settle(passed, call, outcomes),
             Command::Extend { lease_ms, leases } => self.extend(*lease_ms, leases),
-            Command::Cancel { call, by, names } => self.cancel(levels, call, *by, names),
-            Command::Reschedule { call, by, name, due } => self.reschedule(levels, call, *by, name, *due),
+            Command::Cancel { call, by, names } => self.cancel(passed, call, *by, names),
+            Command::Reschedule { call, by, name, due } => self.reschedule(passed, call, *by, name, *due),
             Command::Requeue { call, ids } => self.requeue(levels, call, ids),
-            Command::Purge { call, state, cap } => self.purge(levels, call, state, *cap),
+            Command::Purge { call, state, cap } => self.purge(passed, call, state, *cap),
             Command::Promote { cap } => self.promote(levels, *cap),
-            Command::Reclaim { cap } => self.reclaim(levels, *cap),
+            Command::Reclaim { cap } => self.reclaim(passed, *cap),
             Command::Pause { call, pause } => self.pause(levels, call, *pause),
             Command::Configure { call, failed_max, failed_age_ms } => {
                 self.configure(levels, call, *failed_max, *failed_age_ms)
             }
-            Command::Limit { call, limits, names } => self.limit(levels, call, *limits, names),
+            Command::Limit { call, of_queue, names } => self.limit(levels, call, *of_queue, names),
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
@@ -270,9 +277,18 @@ impl State {
         }
     }
 
+    /// The same, of scripts that are there in every shape: the plain one serves no queue with limits.
+    pub(super) fn admit_shape(&self, passed: Passed) -> Result<Levels, Refused> {
+        let used = self.admit(passed.levels)?;
+        match passed.shape {
+            Shape::Plain if self.limits().is_some() => Err("shape limits".to_owned()),
+            _ => Ok(used),
+        }
+    }
+
     pub(super) fn admit_format(&self) -> Result<(), Refused> {
         match self.meta.format {
-            Some(format) if format > 1 => Err(format!("format {format}")),
+            Some(format) if format != 2 => Err(format!("format {format}")),
             _ => Ok(()),
         }
     }

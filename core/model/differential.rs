@@ -22,6 +22,7 @@ const SOMETIMES: &[&str] = &[
     "a call was sent again",
     "a call was superseded",
     "a caller was told of levels",
+    "a caller was told of the shape",
     "a claim was given back",
     "a dead worker was forgotten",
     "a dead worker was left out",

@@ -89,14 +89,12 @@ impl State {
         ];
         let fields = numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_string())));
         let levels = meta.levels.map(|levels| ("levels".to_owned(), levels.to_string()));
-        let limits = meta.limits.map(|limits| ("limits".to_owned(), limits.text()));
-        let names = meta.names.as_ref().map(|names| ("names".to_owned(), names.text()));
-        let rate_at = self.rate_text().map(|text| ("rate_at".to_owned(), text));
-        let name_rates = meta.name_rates.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
+        let limits = meta.limits.as_ref().map(|limits| ("limits".to_owned(), limits.text()));
+        let rates = meta.rate_at.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
         let clock = [("clock".to_owned(), self.clock_text())];
         let line = meta.unheard.iter().map(|(number, id)| (format!("unheard:{number}"), id.clone()));
-        let texts = clock.into_iter().chain(levels).chain(limits).chain(names);
-        let texts = texts.chain(rate_at).chain(name_rates).chain(line);
+        let texts = clock.into_iter().chain(levels).chain(limits);
+        let texts = texts.chain(rates).chain(line);
         add_hash(&mut dump, "meta", fields.chain(texts).collect());
         add_hash(&mut dump, "stats", self.stats.iter().map(|(n, v)| (n.clone(), v.to_string())).collect());
         for (level, list) in &self.ready {

@@ -1,10 +1,10 @@
 //! What stands outside of the model: keys of a foreign type, and a server without memory.
 
-use crate::script::{By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, Verb};
+use crate::script::{By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, Shape, Verb};
 
-use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
+use super::command::{Answer, Became, CallId, Command, Outcome, Passed, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
-use super::limits::Limits;
+use super::limits::Limit;
 use super::server::{Server, queue_keys};
 use super::state::{Record, Returned};
 
@@ -29,8 +29,13 @@ fn record(key: Option<&str>) -> Record {
     }
 }
 
-fn most(concurrency: u64) -> Limits {
-    Limits { concurrency, ..Limits::default() }
+/// What a client that knows of no limits passes.
+fn passed(levels: Levels) -> Passed {
+    Passed { levels, shape: Shape::Plain }
+}
+
+fn most(concurrency: u64) -> Limit {
+    Limit { concurrency, ..Limit::default() }
 }
 
 impl Stage {
@@ -44,7 +49,13 @@ impl Stage {
     }
 
     fn send(&mut self, command: Command) -> Result<Answer, String> {
-        self.server.answer(&self.keys, &Sent { command, levels: Levels::ALL })
+        let mut sent = Sent { command, passed: passed(Levels::ALL) };
+        let answer = self.server.answer(&self.keys, &sent)?;
+        if answer.text() != "shape limits" {
+            return Ok(answer);
+        }
+        sent.passed.shape = Shape::Limited;
+        self.server.answer(&self.keys, &sent)
     }
 
     fn push(&mut self, id: &str, key: Option<&str>, due: Due) {
@@ -73,8 +84,8 @@ impl Stage {
         self.server.set_clock(&self.keys, START);
         if self.is_limited {
             let call = self.call();
-            let both = Limits { jobs: 100, per_us: 1_000_000, ..most(3) };
-            self.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), both)] }).unwrap();
+            let both = Limit { jobs: 100, per_us: 1_000_000, ..most(3) };
+            self.send(Command::Limit { call, of_queue: None, names: vec![("mail".to_owned(), both)] }).unwrap();
         }
         for (id, key) in [("plain", None), ("failed", Some("f"))] {
             self.push(id, key, Due::Now);
@@ -168,8 +179,8 @@ impl Stage {
             Command::Pause { call: self.call(), pause: true },
             Command::Pause { call: self.call(), pause: false },
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
-            Command::Limit { call: self.call(), limits: None, names: vec![("other".to_owned(), most(1))] },
-            Command::Limit { call: self.call(), limits: None, names: Vec::new() },
+            Command::Limit { call: self.call(), of_queue: None, names: vec![("other".to_owned(), most(1))] },
+            Command::Limit { call: self.call(), of_queue: None, names: Vec::new() },
             Command::Beat { worker: "w1".to_owned(), life_ms: 500, info: "{}".to_owned() },
             Command::Hear { claim_ms: 100, most: 10, max_bytes: 1000, claims: Vec::new() },
         ]
@@ -419,7 +430,7 @@ fn a_note_and_a_lease_that_duly_did_not_write_hold_up_nobody() {
 #[test]
 fn a_malformed_member_of_delayed_holds_up_nobody() {
     let mut stage = Stage::new();
-    stage.server.command(&["HSET", &stage.key(Key::Meta), "format", "1", "levels", "57", "clock", &START.to_string()]);
+    stage.server.command(&["HSET", &stage.key(Key::Meta), "format", "2", "levels", "57", "clock", &START.to_string()]);
     let records = [("a", "{}"), ("b", "7;5;0;0;{}"), ("c", "3;5;0;0;{}"), ("d", "{}"), ("e", "7;5;0;0;{}")];
     for (id, record) in records {
         stage.server.command(&["HSET", &stage.key(Key::Jobs), id, record]);
@@ -430,7 +441,8 @@ fn a_malformed_member_of_delayed_holds_up_nobody() {
         stage.server.command(&["ZADD", &stage.key(Key::Delayed), "1", member]);
     }
     let levels = Levels::parse("57").unwrap();
-    let promoted = stage.server.answer(&stage.keys, &Sent { command: Command::Promote { cap: 9 }, levels });
+    let promoted =
+        stage.server.answer(&stage.keys, &Sent { command: Command::Promote { cap: 9 }, passed: passed(levels) });
     assert_eq!(promoted, Ok(Answer::Count(7)));
     let mut list = |level| stage.server.command(&["LRANGE", &stage.keys.spell_ready(level), "0", "-1"]);
     let ready: Vec<Vec<String>> =
@@ -463,7 +475,7 @@ fn a_record_with_a_level_that_nobody_uses_stops_nobody_elses_job() {
             "release" => Command::Settle { call, outcomes: both(Verb::Release) },
             _ => Command::Requeue { call, ids: vec!["a".to_owned(), "b".to_owned()] },
         };
-        stage.server.answer(&stage.keys, &Sent { command, levels }).unwrap();
+        stage.server.answer(&stage.keys, &Sent { command, passed: passed(levels) }).unwrap();
         let ready = stage.server.command(&["LRANGE", &stage.keys.spell_ready(5), "0", "-1"]);
         assert_eq!(redis::from_redis_value::<Vec<String>>(ready).unwrap(), ["a", "b"], "{how}");
     }
@@ -545,7 +557,7 @@ fn large_records_are_not_read_only_to_be_left_behind() {
         let mut stage = Stage::new();
         if are_parked {
             let call = stage.call();
-            stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(1))] }).unwrap();
+            stage.send(Command::Limit { call, of_queue: None, names: vec![("mail".to_owned(), most(1))] }).unwrap();
             stage.push("running", None, Due::Now);
             stage.lease_one(100_000);
         }
@@ -569,7 +581,7 @@ fn large_records_are_not_read_only_to_be_left_behind() {
                 assert_eq!(take(&mut stage), 0);
             }
             let call = stage.call();
-            stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(90))] }).unwrap();
+            stage.send(Command::Limit { call, of_queue: None, names: vec![("mail".to_owned(), most(90))] }).unwrap();
         }
         let before = stage.peak_memory();
         assert_eq!(take(&mut stage), if small_first { 4 } else { 3 });
@@ -584,12 +596,12 @@ fn names_do_not_outgrow_their_numbers() {
     stage.push("a", None, Due::Now);
     let limit = |stage: &mut Stage, name: &str| {
         let call = stage.call();
-        stage.send(Command::Limit { call, limits: None, names: vec![(name.to_owned(), most(1))] })
+        stage.send(Command::Limit { call, of_queue: None, names: vec![(name.to_owned(), most(1))] })
     };
     // Of all numbers but one a job still runs.
     let (names, places) = (stage.key(Key::Meta), stage.key(Key::Places));
-    let lines: Vec<_> = (1..200).map(|number| format!("{number};0;n{number}")).collect();
-    stage.server.command(&["HSET", &names, "names", &lines.join("\n")]);
+    let lines: Vec<_> = (1..200).map(|number| format!("{number};;;n{number}")).collect();
+    stage.server.command(&["HSET", &names, "limits", &lines.join("\n")]);
     for number in 1..200 {
         stage.server.command(&["ZADD", &places, &number.to_string(), &format!("j{number}")]);
     }
@@ -602,7 +614,7 @@ fn names_do_not_outgrow_their_numbers() {
     stage.server.command(&["ZREM", &places, "j7"]);
     assert_eq!(limit(&mut stage, "second"), Ok(Answer::Text("ok".to_owned())));
     let Some(Contents::Hash(meta)) = stage.contents(Key::Meta) else { panic!("no meta") };
-    assert!(meta["names"].ends_with("200;0;first\n7;1;second"), "{}", meta["names"]);
+    assert!(meta["limits"].ends_with("200;;;first\n7;1;;second"), "{}", meta["limits"]);
 }
 
 #[test]
@@ -617,7 +629,7 @@ fn jobs_that_run_when_a_limit_is_set_are_counted_as_far_as_one_call_may_read() {
         stage.lease_one(1000 + index);
     }
     let call = stage.call();
-    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), most(9))] }).unwrap();
+    stage.send(Command::Limit { call, of_queue: None, names: vec![("mail".to_owned(), most(9))] }).unwrap();
     let Some(Contents::Sorted(places)) = stage.contents(Key::Places) else { panic!("no places") };
     assert_eq!(places.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["j0", "j1", "j2"]);
 }
@@ -627,8 +639,8 @@ fn an_ack_that_frees_a_place_is_done_whatever_is_parked() {
     let mut stage = Stage::new();
     stage.server.set_clock(&stage.keys, START);
     let call = stage.call();
-    let both = Limits { jobs: 1, per_us: 1_000_000, ..most(2) };
-    stage.send(Command::Limit { call, limits: None, names: vec![("mail".to_owned(), both)] }).unwrap();
+    let both = Limit { jobs: 1, per_us: 1_000_000, ..most(2) };
+    stage.send(Command::Limit { call, of_queue: None, names: vec![("mail".to_owned(), both)] }).unwrap();
     stage.push("a", None, Due::Now);
     let token = stage.lease_one(1000);
     stage.server.command(&["SET", &stage.key(Key::Parked), "foreign"]);

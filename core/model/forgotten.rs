@@ -1,9 +1,9 @@
 //! Calls that come again when the server has forgotten them, as it does when its clock jumps forward by more than their
 //! memory lasts.
 
-use crate::script::{Due, Key, Levels, QueueKeys, Renewal};
+use crate::script::{Due, Key, Levels, QueueKeys, Renewal, Shape};
 
-use super::command::{Answer, CallId, Command, ReserveCall, Sent};
+use super::command::{Answer, CallId, Command, Passed, ReserveCall, Sent};
 use super::dump;
 use super::server::{Server, queue_keys};
 use super::state::{Record, State};
@@ -32,7 +32,7 @@ impl Stage {
 
     /// Model and server do the same.
     fn send(&mut self, command: &Command) -> Answer {
-        let sent = Sent { command: command.clone(), levels: Levels::one(5) };
+        let sent = Sent { command: command.clone(), passed: Passed { levels: Levels::one(5), shape: Shape::Plain } };
         let answer = self.state.step(&sent);
         assert_eq!(self.server.answer(&self.keys, &sent).as_ref(), Ok(&answer), "{sent:?}");
         assert_eq!(dump::read(&mut self.server, &self.keys, &[CLIENT]), self.state.dump(), "{sent:?}");

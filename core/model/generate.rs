@@ -6,7 +6,7 @@ use proptest::sample::select;
 
 use crate::script::{IfDuplicate, Verb};
 
-use super::limits::Limits;
+use super::limits::Limit;
 
 /// Who calls: few, so that they meet.
 #[derive(Debug, Clone, Copy)]
@@ -177,8 +177,8 @@ pub(super) enum Step {
     },
     Limit {
         who: Who,
-        limits: Option<Limits>,
-        names: Vec<(&'static str, Limits)>,
+        limits: Option<Limit>,
+        names: Vec<(&'static str, Limit)>,
     },
     Counts,
     Peek {
@@ -572,18 +572,18 @@ pub(super) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 /// A few jobs in about as much time as a step advances the clock.
 const RATES: [(u64, u64); 5] = [(1, 10_000), (2, 7_000), (3, 100_000), (7, 1_000_000), (1, 86_400_000_000)];
 
-/// Limits that are met: few places, and such rates.
-fn limits() -> impl Strategy<Value = Option<Limits>> {
+/// Limit that are met: few places, and such rates.
+fn limits() -> impl Strategy<Value = Option<Limit>> {
     let rate = prop_oneof![2 => Just((0, 0)), 5 => select(RATES.to_vec())];
     let some = limits_of(vec![0, 0, 1, 2, 5], rate);
     prop_oneof![3 => some.prop_map(|limits| Some(limits).filter(|limits| !limits.is_none())), 1 => Just(None)]
 }
 
-fn limits_of(most: Vec<u64>, rate: impl Strategy<Value = (u64, u64)>) -> impl Strategy<Value = Limits> {
-    (select(most), rate).prop_map(|(concurrency, (jobs, per_us))| Limits { concurrency, jobs, per_us })
+fn limits_of(most: Vec<u64>, rate: impl Strategy<Value = (u64, u64)>) -> impl Strategy<Value = Limit> {
+    (select(most), rate).prop_map(|(concurrency, (jobs, per_us))| Limit { concurrency, jobs, per_us })
 }
 
-fn names_limits() -> impl Strategy<Value = Vec<(&'static str, Limits)>> {
+fn names_limits() -> impl Strategy<Value = Vec<(&'static str, Limit)>> {
     let one = |name, most: Vec<u64>| {
         let both = limits_of(most.clone(), select(RATES.to_vec()));
         let limits = prop_oneof![

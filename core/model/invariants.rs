@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::script::{Renewal, ReserveReply, ReserveStatus};
+use crate::script::{GrantedJob, Renewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
-use super::limits::Limits;
-use super::names::NameLimit;
+use super::limits::{Limit, Limited, Limits};
 use super::state::{JobState, Lease, State};
 use super::step_reserve::promote_cap;
 
@@ -24,14 +23,11 @@ pub(super) struct History {
     replaced: u64,
     /// Calls that had their answer: client, slot and number.
     answered: BTreeSet<(String, usize, u64)>,
-    /// When jobs started under the rate that is set, in us.
-    starts: Vec<u64>,
-    limits: Option<Limits>,
-    /// The same of each name, by its number.
-    name_starts: BTreeMap<u64, Vec<u64>>,
+    /// When jobs started under each rate that is set, by the number of the limit, in us.
+    starts: BTreeMap<u64, Vec<u64>>,
+    limits: Vec<Limited>,
     /// Leases, by job and token, under which a job has started.
     started: BTreeSet<(String, u64)>,
-    names: Vec<NameLimit>,
     /// In us.
     clock: u64,
 }
@@ -82,20 +78,17 @@ impl History {
             "I4: a job that was acked is still there: {:?}",
             self.acked
         );
-        if [before.meta.limits, after.meta.limits] != [self.limits; 2] || before.now_us() < self.clock {
-            self.starts.clear();
-        }
-        for limits in [before.known_names(), after.known_names()] {
-            if limits != self.names || before.now_us() < self.clock {
-                let names = &self.names;
-                self.name_starts.retain(|number, _| {
-                    let of = |limits: &[NameLimit]| limits.iter().find(|limit| limit.number == *number).cloned();
-                    of(limits) == of(names) && before.now_us() >= self.clock
+        for limits in [before.known_limits(), after.known_limits()] {
+            if limits != self.limits || before.now_us() < self.clock {
+                let known = &self.limits;
+                self.starts.retain(|number, _| {
+                    let of = |limits: &[Limited]| limits.iter().find(|limit| limit.number == *number).cloned();
+                    of(limits) == of(known) && before.now_us() >= self.clock
                 });
-                self.names = limits.to_vec();
+                self.limits = limits.to_vec();
             }
         }
-        (self.limits, self.clock) = (after.meta.limits, after.now_us());
+        self.clock = after.now_us();
         if let Answer::Reserved(reply) = answer {
             self.check_grants(before, sent, reply, after)?;
         }
@@ -106,7 +99,7 @@ impl History {
     /// there had been nothing to do. An empty reserve is remembered only if it asks for that.
     fn check_late(&mut self, before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
         let Some(call) = sent.command.call() else { return Ok(()) };
-        let was_refused = answer.text().starts_with("levels") || answer.text().starts_with("format");
+        let was_refused = ["levels ", "shape ", "format "].iter().any(|word| answer.text().starts_with(word));
         let was_empty = matches!(answer, Answer::Reserved(reply) if reply.jobs.is_empty() && reply.settled.is_empty());
         let name = (call.client.clone(), call.slot, call.number);
         let did_nothing = || {
@@ -242,25 +235,18 @@ impl History {
 
     /// No limit is ever exceeded: not the places, and in no span of time the rate and its burst.
     fn check_limits(&mut self, before: &State, reply: &ReserveReply, after: &State) -> Result<(), String> {
-        for job in &reply.jobs {
-            let number = after.places.get(&job.id);
-            let Some(limit) = after.known_names().iter().find(|limit| Some(&limit.number) == number) else { continue };
-            let running = after.places_of(limit.number);
-            let most = limit.limits.concurrency;
-            ensure!(most == 0 || running <= most, "{running} jobs of one name run at once: {limit:?}");
+        for limited in after.known_limits() {
+            let is_of_queue = limited.number == 0;
+            let is_its = |job: &&GrantedJob| is_of_queue || after.number_of(&job.id) == Some(limited.number);
+            let has_place = |job: &GrantedJob| is_of_queue || after.places.get(&job.id) == Some(&limited.number);
+            let (running, most) = (after.places_of(limited.number), limited.limit.concurrency);
+            let is_within = most == 0 || running <= most || !reply.jobs.iter().any(has_place);
+            ensure!(is_within, "{running} jobs run at once under {limited:?}");
+            let starts = self.starts.entry(limited.number).or_default();
+            starts.extend(reply.jobs.iter().filter(is_its).map(|_| before.now_us()));
+            check_rate(limited.limit, starts, after.now_us())?;
         }
-        for limit in after.known_names() {
-            let of_name = reply.jobs.iter().filter(|job| after.number_of(&job.id) == Some(limit.number));
-            let starts = self.name_starts.entry(limit.number).or_default();
-            starts.extend(of_name.map(|_| before.now_us()));
-            check_rate(limit.limits, starts, after.now_us())?;
-        }
-        let Some(limits) = after.meta.limits else { return Ok(()) };
-        let most = usize::try_from(limits.concurrency).unwrap();
-        let is_within = limits.concurrency == 0 || reply.jobs.is_empty() || after.leases.len() <= most;
-        ensure!(is_within, "{} jobs run at once under a limit of {most}", after.leases.len());
-        self.starts.extend(reply.jobs.iter().map(|_| before.now_us()));
-        check_rate(limits, &self.starts, after.now_us())
+        Ok(())
     }
 
     /// Every job that was pushed is there, or left in one of the ways to leave.
@@ -274,7 +260,7 @@ impl History {
 }
 
 /// In no span of time more than the rate and its burst.
-fn check_rate(limits: Limits, starts: &[u64], now_us: u64) -> Result<(), String> {
+fn check_rate(limits: Limit, starts: &[u64], now_us: u64) -> Result<(), String> {
     for (first, since) in starts.iter().enumerate().filter(|_| limits.jobs > 0) {
         let started = (starts.len() - first) as u64;
         let most = limits.jobs + limits.jobs * (now_us - since) / limits.per_us;
@@ -303,20 +289,16 @@ fn check_names(after: &State) -> Result<(), String> {
     ensure!(after.places.keys().all(|id| after.leases.contains_key(id)), "a place without a lease: {:?}", after.places);
     for id in after.leases.keys() {
         let Some(number) = after.number_of(id) else { continue };
-        let is_limited = after.known_names().iter().any(|limit| limit.number == number && !limit.limits.is_none());
+        let is_limited = after.name_limits().any(|limited| limited.number == number && !limited.limit.is_none());
         let has_place = after.places.get(id) == Some(&number);
         ensure!(!is_limited || has_place, "{id} runs and has no place of its name {number}");
     }
-    let is_listed = |number: &u64| after.known_names().iter().any(|limit| limit.number == *number);
-    let is_lost = after.names() == Some(super::names::Names::Lost);
+    let is_listed = |number: &u64| after.name_limits().any(|limited| limited.number == *number);
+    let is_lost = after.limits() == Some(Limits::Lost);
     let mut numbers = after.parked.values().map(|parked| &parked.number).chain(after.places.values());
     ensure!(is_lost || numbers.all(is_listed), "the limit of a parked or running job was forgotten");
-    let is_rated = |number: &u64| after.known_names().iter().any(|l| l.number == *number && l.limits.jobs > 0);
-    ensure!(
-        after.meta.name_rates.keys().all(is_rated),
-        "what a rate has seen outlived it: {:?}",
-        after.meta.name_rates
-    );
+    let is_rated = |number: &u64| after.known_limits().iter().any(|l| l.number == *number && l.limit.jobs > 0);
+    ensure!(after.meta.rate_at.keys().all(is_rated), "what a rate has seen outlived it: {:?}", after.meta.rate_at);
     Ok(())
 }
 
@@ -383,7 +365,7 @@ fn check_bounds(before: &State, sent: &Sent, after: &State) -> Result<(), String
     let Command::Reserve(reserve) = &sent.command else { return Ok(()) };
     let settled = reserve.outcomes.len();
     let promoted = before.delayed.keys().filter(|member| !after.delayed.contains_key(*member)).count();
-    ensure!(promoted <= promote_cap(sent.levels, reserve.want), "I8: one reserve promoted {promoted}");
+    ensure!(promoted <= promote_cap(sent.passed.levels, reserve.want), "I8: one reserve promoted {promoted}");
     let ended =
         before.leases.iter().filter(|(id, old)| after.leases.get(*id).map(|new| new.token) != Some(old.token)).count();
     ensure!(ended <= 100 + settled, "I8: one reserve ended {ended} leases");

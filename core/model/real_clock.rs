@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::script::{
-    Clock, Declared, FromReply, JobKeys, Key, Levels, Numbering, Outcomes, QueueKeys, Renewal, Reserve, ReserveReply,
+    Declared, FromReply, JobKeys, Key, Levels, Numbering, Outcomes, QueueKeys, Renewal, Reserve, ReserveReply, Variant,
 };
 
 use super::server::{Server, queue_keys};
@@ -30,7 +30,7 @@ fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
     let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &Renewal::No };
     let outcomes = Outcomes::default();
     let request = script.with([&outcomes]);
-    let call = request.call(Clock::Server, "q", keys, Levels::one(5), Some(&numbering));
+    let call = request.call(Variant::default(), "q", keys, Levels::one(5), Some(&numbering));
     ReserveReply::decode(server.run(&call).unwrap()).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use crate::script::{IfDuplicate, Verb};
 
 use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Step, Token, When, Who};
-use super::limits::Limits;
+use super::limits::Limit;
 use super::server::Server;
 use super::world::{self, Seen};
 
@@ -276,7 +276,7 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
 }
 
 fn limit(concurrency: u64, jobs: u64, per_us: u64) -> Step {
-    Step::Limit { who: ME, limits: Some(Limits { concurrency, jobs, per_us }), names: Vec::new() }
+    Step::Limit { who: ME, limits: Some(Limit { concurrency, jobs, per_us }), names: Vec::new() }
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_worker_is_told_of_jobs_that_were_trimmed_since_one_was_told() {
 }
 
 fn of_mail(concurrency: u64, jobs: u64, per_us: u64) -> Step {
-    Step::Limit { who: ME, limits: None, names: vec![("mail", Limits { concurrency, jobs, per_us })] }
+    Step::Limit { who: ME, limits: None, names: vec![("mail", Limit { concurrency, jobs, per_us })] }
 }
 
 fn push_mail(count: usize) -> Step {
@@ -423,7 +423,7 @@ fn who_takes_the_last_start_of_a_name_wakes_one_for_the_next_unless_one_has_prom
 
 #[test]
 fn a_waiter_is_told_of_the_first_of_several_rates() {
-    let rate = |name, per_us| (name, Limits { concurrency: 0, jobs: 1, per_us });
+    let rate = |name, per_us| (name, Limit { concurrency: 0, jobs: 1, per_us });
     let named =
         |name| Step::Push { who: ME, count: 2, record: NewRecord { name: Some(name), ..PLAIN }, when: When::Now };
     for names in
@@ -438,7 +438,7 @@ fn a_waiter_is_told_of_the_first_of_several_rates() {
 #[test]
 fn a_waiter_is_told_when_the_rate_of_the_queue_lets_a_parked_job_start() {
     let (queues, of_mail) =
-        (Limits { concurrency: 0, jobs: 2, per_us: 10_000 }, Limits { concurrency: 1, ..Limits::default() });
+        (Limit { concurrency: 0, jobs: 2, per_us: 10_000 }, Limit { concurrency: 1, ..Limit::default() });
     let limit = Step::Limit { who: ME, limits: Some(queues), names: vec![("mail", of_mail)] };
     // The second of the name is parked, and another job takes the second start; then the place of the name is free.
     let ack = wait(false, vec![ending(1, Deed::Ack)]);

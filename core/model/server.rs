@@ -8,14 +8,12 @@ use redis::{Connection, Value};
 
 use crate::script::{
     Alive, Awaited, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend,
-    Find, FromReply, Hear, JobKeys, Key, Limit, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
-    PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, Settle, Verb, WakeWaiters,
+    Find, FromReply, Hear, JobKeys, Key, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
+    PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, SetLimits, Settle, Variant, Verb, WakeWaiters,
 };
 use crate::value::data::Data;
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
-use super::limits::Limits;
-use super::names;
 use super::state::Returned;
 
 pub(super) const QUEUE: &str = "q";
@@ -149,9 +147,10 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
 #[allow(clippy::too_many_lines)] // one arm a script
 fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
     let numbering = sent.command.call().map(CallId::numbering);
+    let variant = Variant { clock: Clock::Manual, shape: sent.passed.shape };
     macro_rules! call {
         ($request:expr) => {
-            $request.call(Clock::Manual, QUEUE, keys, sent.levels, numbering.as_ref())
+            $request.call(variant, QUEUE, keys, sent.passed.levels, numbering.as_ref())
         };
     }
     match &sent.command {
@@ -201,9 +200,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
         Command::Configure { failed_max, failed_age_ms, .. } => {
             call!(Configure { failed_max: *failed_max, failed_age_ms: *failed_age_ms }.with([]))
         }
-        Command::Limit { limits, names, .. } => {
-            let names = names.iter().map(|(name, limits)| (name.as_str(), names::text(*limits)));
-            call!(Limit { limits: limits.map_or(String::new(), Limits::text) }.with(names))
+        Command::Limit { of_queue, names, .. } => {
+            let of_queue = of_queue.iter().map(|limit| ("", limit.text()));
+            call!(SetLimits {}.with(of_queue.chain(names.iter().map(|(name, limit)| (name.as_str(), limit.text())))))
         }
         Command::Counts => call!(Counts {}.with([])),
         Command::Peek { state, offset, limit } => call!(Peek { state, offset: *offset, limit: *limit }.with([])),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::script::{Due, Levels};
 
 use super::limits::Limits;
-use super::names::{Names, Parked};
+use super::parked::Parked;
 use super::rate::RateAt;
 
 /// The level of a record that does not say.
@@ -92,10 +92,8 @@ pub(super) struct Meta {
     pub(super) failed_max: Option<u64>,
     pub(super) failed_age_ms: Option<u64>,
     pub(super) limits: Option<Limits>,
-    pub(super) rate_at: Option<RateAt>,
-    pub(super) names: Option<Names>,
-    /// The same of the rates of names, by their numbers.
-    pub(super) name_rates: BTreeMap<u64, RateAt>,
+    /// What the rates of limits have seen, by their numbers.
+    pub(super) rate_at: BTreeMap<u64, RateAt>,
     /// By how many microseconds the clock was seen behind the last token, when leases had been shortened for it; and that token.
     pub(super) set_back: Option<(u64, u64)>,
     /// There may be records of which a hundred are too much for one call.
@@ -386,11 +384,11 @@ impl State {
 
     /// Writes down format and levels, as every call does that puts a job into a ready list or `delayed` from outside.
     ///
-    /// `found`: the limits of names as the call found them; that they were lost is written down, too.
-    pub(super) fn note_use(&mut self, passed: Levels, found: Option<Names>) {
-        self.meta.format = Some(1);
+    /// `found`: the limits as the call found them; that they were lost is written down, too.
+    pub(super) fn note_use(&mut self, passed: Levels, found: Option<Limits>) {
+        self.meta.format = Some(2);
         self.meta.levels = Some(passed);
-        self.meta.names = found;
+        self.meta.limits = found;
     }
 
     /// How many of these jobs, from the first one on, have records that make up so many bytes at the most, but one at least;

@@ -2,8 +2,7 @@
 
 use crate::script::{AliveReply, BeatReply, By, CountsReply, Due, FoundReply, Levels, PageReply, PeekedReply};
 
-use super::command::{Answer, CallId, Refused};
-use super::names::Names;
+use super::command::{Answer, CallId, Passed, Refused};
 use super::state::{JobState, Record, State, delayed_member};
 
 /// The most bytes of records that one call reads.
@@ -40,7 +39,7 @@ impl State {
 
     pub(super) fn cancel(
         &mut self,
-        passed: Levels,
+        passed: Passed,
         call: &CallId,
         by: By,
         names: &[String],
@@ -48,7 +47,7 @@ impl State {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        self.admit(passed)?;
+        self.admit_shape(passed)?;
         let (mut cancelled, mut left_failed) = (0, 0);
         let mut is_freed = false;
         let mut lines = Vec::new();
@@ -80,7 +79,7 @@ impl State {
 
     pub(super) fn reschedule(
         &mut self,
-        passed: Levels,
+        passed: Passed,
         call: &CallId,
         by: By,
         name: &str,
@@ -89,7 +88,7 @@ impl State {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        self.admit(passed)?;
+        self.admit_shape(passed)?;
         let id = self.resolve(by, name).filter(|id| self.records.contains_key(id));
         let Some(id) = id else { return Ok(self.remember(call, "absent".to_owned())) };
         let level = self.records[&id].level;
@@ -118,7 +117,7 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        let names = self.names();
+        let limits = self.limits();
         let (mut requeued, mut bytes) = (0, 0);
         let mut lines = Vec::new();
         for id in ids {
@@ -152,16 +151,16 @@ impl State {
         }
         self.count("requeued", requeued);
         self.shorten_line(requeued);
-        self.note_use(passed, names);
+        self.note_use(passed, limits);
         self.wake_one();
         Ok(self.remember(call, reply))
     }
 
-    pub(super) fn purge(&mut self, passed: Levels, call: &CallId, state: &str, cap: usize) -> Result<Answer, Refused> {
+    pub(super) fn purge(&mut self, passed: Passed, call: &CallId, state: &str, cap: usize) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        let used = self.admit(passed)?;
+        let used = self.admit_shape(passed)?;
         let mut seen = 0;
         let mut ids = Vec::new();
         // Records are read.
@@ -247,8 +246,8 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        let names = self.names();
-        self.note_use(passed, names);
+        let limits = self.limits();
+        self.note_use(passed, limits);
         self.meta.paused = pause;
         if !pause {
             self.wake_one();
@@ -267,8 +266,8 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit(passed)?;
-        let names = self.names();
-        self.note_use(passed, names);
+        let limits = self.limits();
+        self.note_use(passed, limits);
         self.meta.failed_max = Some(failed_max);
         self.meta.failed_age_ms = Some(failed_age_ms);
         Ok(self.remember(call, "ok".to_owned()))
@@ -279,7 +278,7 @@ impl State {
         let length = |n: usize| i64::try_from(n).unwrap();
         let lists = || Levels::ALL.iter().map(|level| self.ready.get(&level));
         let heads = lists().flatten().filter_map(|list| list.front()).map(|entry| entry.id.clone());
-        let bands = self.known_names().iter().flat_map(|limit| Levels::ALL.iter().map(|level| (limit.number, level)));
+        let bands = self.name_limits().flat_map(|limited| Levels::ALL.iter().map(|level| (limited.number, level)));
         let heads = heads.chain(bands.filter_map(|(number, level)| self.parked_of(number, level).into_iter().next()));
         CountsReply {
             now: number(self.clock),
@@ -294,10 +293,7 @@ impl State {
             entries_by_level: lists().map(|list| length(list.map_or(0, std::collections::VecDeque::len))).collect(),
             heads: heads.filter_map(|id| Some((id.clone(), self.records.get(&id)?.bytes()))).collect(),
             stats: self.stats.iter().map(|(name, &value)| (name.clone(), number(value))).collect(),
-            limits: self.limits_reply(),
-            names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
-            name_counts: self.known_names().iter().map(|limit| number(self.places_of(limit.number))).collect(),
-            name_rates: self.known_names().iter().map(|limit| self.name_rate_text(limit.number)).collect(),
+            limits: self.limits_reply(None),
         }
     }
 
@@ -355,11 +351,7 @@ impl State {
             token: self.leases.get(&id).map(|lease| lease.token),
             now: i64::try_from(self.clock).unwrap(),
             paused: self.meta.paused,
-            limits: self.limits_reply(),
-            reserved: i64::try_from(self.leases.len()).unwrap(),
-            names: self.meta.names.as_ref().map(Names::text).unwrap_or_default(),
-            name_count: self.number_of(&id).map(|name| (name, i64::try_from(self.places_of(name)).unwrap())),
-            name_rate: self.number_of(&id).map(|name| self.name_rate_text(name)).unwrap_or_default(),
+            limits: self.limits_reply(Some(&id)),
         })
     }
 }

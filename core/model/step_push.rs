@@ -2,7 +2,7 @@
 
 use crate::script::{Due, IfDuplicate, Levels, Renewal};
 
-use super::command::{Answer, CallId, Refused, UniqueItem};
+use super::command::{Answer, CallId, Passed, Refused, UniqueItem};
 use super::state::{JobState, LARGE, Record, State};
 
 impl State {
@@ -26,7 +26,7 @@ impl State {
         let is_again = call.renewal != Renewal::No;
         let items: Vec<_> =
             items.iter().filter(|(id, _)| !is_again || !self.records.contains_key(id)).cloned().collect();
-        let names = self.names();
+        let limits = self.limits();
         let at = self.due_at(due);
         for (id, record) in &items {
             self.records.insert(id.clone(), record.clone());
@@ -37,7 +37,7 @@ impl State {
                 None => self.put_at_tail(level, id),
             }
         }
-        self.note_use(passed, names);
+        self.note_use(passed, limits);
         match at {
             Some(at) => self.wake_for(at),
             None => self.wake_one(),
@@ -48,7 +48,7 @@ impl State {
 
     pub(super) fn push_unique(
         &mut self,
-        passed: Levels,
+        passed: Passed,
         call: &CallId,
         if_duplicate: IfDuplicate,
         items: &[UniqueItem],
@@ -56,8 +56,8 @@ impl State {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        self.admit(passed)?;
-        let names = self.names();
+        self.admit_shape(passed)?;
+        let limits = self.limits();
         let mut lines = Vec::new();
         let mut awaited = Vec::new();
         let mut is_some_ready = false;
@@ -107,7 +107,7 @@ impl State {
         if stored == 0 {
             return Ok(self.remember(call, reply));
         }
-        self.note_use(passed, names);
+        self.note_use(passed.levels, limits);
         self.meta.large |= is_some_large;
         if is_some_ready {
             self.wake_one();

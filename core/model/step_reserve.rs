@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::script::{GrantedJob, Levels, Renewal, ReserveReply, ReserveStatus};
 
-use super::command::{Answer, Refused, ReserveCall};
+use super::command::{Answer, Passed, Refused, ReserveCall};
 use super::limits::Room;
 use super::state::{Entry, Lease, State, delayed_member};
 use super::step_operate::MOST_BYTES;
@@ -57,20 +57,20 @@ pub(super) fn promote_cap(used: Levels, want: usize) -> usize {
 }
 
 impl State {
-    pub(super) fn reserve(&mut self, passed: Levels, reserve: &ReserveCall) -> Result<Answer, Refused> {
+    pub(super) fn reserve(&mut self, passed: Passed, reserve: &ReserveCall) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(&reserve.call)? {
             return Ok(Answer::Reserved(self.granted_again(&earlier, reserve.ahead)));
         }
-        let used = self.admit(passed)?;
+        let used = self.admit_shape(passed)?;
+        let limits = self.limits();
         self.meta.large &= !self.records.is_empty();
         let was_large = self.meta.large;
         self.note_set_back();
         let settled = self.settle_outcomes(&reserve.outcomes);
         let awaited = if reserve.spares { Vec::new() } else { self.reclaim_ended(RECLAIM_CAP, was_large).awaited };
         self.promote_due(promote_cap(used, reserve.want));
+        self.forget_limits(passed.levels, limits);
         self.forget_other_rates();
-        self.forget_names();
-        self.forget_other_name_rates();
         let room = self.room();
         let want = reserve.want.min(room.total().unwrap_or(usize::MAX));
         let (ids, is_stopped) =
@@ -106,7 +106,7 @@ impl State {
     }
 
     fn is_limited(&self) -> bool {
-        self.meta.limits.is_some() || self.meta.names.is_some()
+        self.meta.limits.is_some()
     }
 
     fn granted_job(&self, id: &str) -> GrantedJob {
@@ -133,7 +133,7 @@ impl State {
         let mut bytes = 0;
         let mut stale_left = STALE_RUN;
         let mut rooms = self.rooms();
-        let numbers: Vec<u64> = self.known_names().iter().map(|limit| limit.number).collect();
+        let numbers: Vec<u64> = self.name_limits().map(|limited| limited.number).collect();
         for level in used.iter() {
             let is_too_much =
                 |looked_at: usize, bytes: usize| looked_at >= 10 * want + 100 || bytes > reserve.max_bytes;
@@ -250,8 +250,7 @@ impl State {
         if gave_back {
             self.meta.timer = None;
         }
-        self.charge_rate(ids.len());
-        self.charge_names(ids);
+        self.charge_rates(ids);
         let some_ready = used.iter().any(|level| self.ready.get(&level).is_some_and(|list| !list.is_empty()));
         let left_behind = some_ready || self.is_some_takeable();
         let next_due = self.delayed.values().min().copied();
@@ -362,8 +361,8 @@ impl State {
         due.len()
     }
 
-    pub(super) fn reclaim(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {
-        self.admit(passed)?;
+    pub(super) fn reclaim(&mut self, passed: Passed, cap: usize) -> Result<Answer, Refused> {
+        self.admit_shape(passed)?;
         self.note_set_back();
         let reclaimed = self.reclaim_ended(cap, self.meta.large);
         if reclaimed.count > 0 {

@@ -1,16 +1,16 @@
 //! `settle` and `extend`.
 
-use crate::script::{AwaitedReply, Levels, Verb};
+use crate::script::{AwaitedReply, Verb};
 
-use super::command::{Answer, Became, CallId, Outcome, Refused};
+use super::command::{Answer, Became, CallId, Outcome, Passed, Refused};
 use super::state::{DEFAULT_LEVEL, LARGE, Returned, State};
 
 impl State {
-    pub(super) fn settle(&mut self, passed: Levels, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
+    pub(super) fn settle(&mut self, passed: Passed, call: &CallId, outcomes: &[Outcome]) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        self.admit(passed)?;
+        self.admit_shape(passed)?;
         let flags = self.settle_outcomes(outcomes);
         if flags.contains('1') {
             self.note_freed();

@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 
 use crate::queue::{CallNumber, Claim, Session};
-use crate::script::{AwaitedReply, By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, ReserveReply, ReserveStatus};
+use crate::script::{
+    AwaitedReply, By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, ReserveReply, ReserveStatus, Shape,
+};
 
-use super::command::{Answer, Became, CallId, Command, Outcome, ReserveCall, Sent};
+use super::command::{Answer, Became, CallId, Command, Outcome, Passed, ReserveCall, Sent};
 use super::dump::{self, difference};
 use super::generate::{Deed, Ending, Endings, Fate, Knows, Names, NewRecord, Pick, Step, Token, When, Who};
 use super::invariants::History;
-use super::limits::Limits;
-use super::names::{NameLimit, Names as NameLimits};
+use super::limits::{Limit, Limited, Limits};
 use super::orders::Orders;
 use super::server::{QUEUE, Server, queue_keys};
 use super::state::{Meta, RESULT_TTL, Record, Returned, State};
@@ -66,7 +67,7 @@ pub(super) struct World<'a> {
     claims: Vec<Claim>,
     last_batch: usize,
     last_pushed: Vec<String>,
-    learnt: [Levels; 2],
+    learnt: [Passed; 2],
     promises: [u64; 2],
     /// The engine's own, one a client: they choose slots and numbers.
     sessions: &'a [Session; 2],
@@ -93,7 +94,7 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
         claims: Vec::new(),
         last_batch: 0,
         last_pushed: Vec::new(),
-        learnt: [Levels::one(5); 2],
+        learnt: [Passed { levels: Levels::one(5), shape: Shape::Plain }; 2],
         promises: [0; 2],
         sessions: &sessions,
         in_flight: Vec::new(),
@@ -254,7 +255,7 @@ impl World<'_> {
             }
             Step::Limit { who, limits, names } => {
                 let names = names.iter().map(|&(name, limits)| (name.to_owned(), limits)).collect();
-                (*who, Command::Limit { call: self.next_call(*who), limits: *limits, names })
+                (*who, Command::Limit { call: self.next_call(*who), of_queue: *limits, names })
             }
             Step::Peek { state, offset, limit } => (nobody, Command::Peek { state, offset: *offset, limit: *limit }),
             Step::Find { by_key, pick } => {
@@ -292,7 +293,8 @@ impl World<'_> {
         }
     }
 
-    /// As a client does: passes the levels that it knows of, learns of others and then calls again under the same number.
+    /// As a client does: passes the levels and calls for the shape that it knows of, learns of others and then calls again under the
+    /// same number.
     fn call(&mut self, who: Who, command: Command) -> Result<(), String> {
         let number = command.call().map(|call| call.number);
         let is_answered = self.call_until_admitted(who, command)?;
@@ -313,29 +315,37 @@ impl World<'_> {
         };
         let only_looks =
             matches!(command, Command::Counts | Command::Peek { .. } | Command::Find { .. } | Command::Awaited { .. });
-        let levels = match who.knows {
-            _ if only_looks => Levels::ALL,
-            Knows::Learnt => self.learnt[who.client].with(needed),
-            Knows::All => Levels::ALL,
-            Knows::Little => needed,
+        let learnt = self.learnt[who.client];
+        let (levels, shape) = match who.knows {
+            _ if only_looks => (Levels::ALL, learnt.shape),
+            Knows::Learnt => (learnt.levels.with(needed), learnt.shape),
+            Knows::All => (Levels::ALL, Shape::Limited),
+            Knows::Little => (needed, Shape::Plain),
         };
-        let mut sent = Sent { command, levels };
-        for _ in 0..3 {
+        let mut sent = Sent { command, passed: Passed { levels, shape } };
+        for _ in 0..4 {
             if !only_looks {
-                self.learnt[who.client] = self.learnt[who.client].with(sent.levels);
+                self.learnt[who.client] = Passed { levels: learnt.levels.with(sent.passed.levels), ..sent.passed };
             }
             self.sent.push(sent.clone());
             if who.fate == Fate::LostRequest {
                 return Ok(false);
             }
             let answer = self.send(&sent)?;
-            let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) else {
+            if let Answer::Reserved(reply) = &answer {
+                self.learnt[who.client].shape = if reply.limited { Shape::Limited } else { Shape::Plain };
+            }
+            if answer.text() == "shape limits" {
+                self.see("a caller was told of the shape");
+                sent.passed.shape = Shape::Limited;
+            } else if let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) {
+                self.see("a caller was told of levels");
+                sent.passed.levels = sent.passed.levels.with(more);
+            } else {
                 return Ok(!answer.text().starts_with("format ") && answer.text() != "superseded");
-            };
-            self.see("a caller was told of levels");
-            sent.levels = sent.levels.with(more);
+            }
         }
-        Err("the script asks for levels again and again".to_owned())
+        Err("the script asks for something else again and again".to_owned())
     }
 
     /// The client has its answer, or gives up, or waits a while.
@@ -372,7 +382,7 @@ impl World<'_> {
         }
         if let Some(call) = sent.command.call() {
             let text = answer.text();
-            let is_refused = ["superseded", "format ", "levels "].iter().any(|word| text.starts_with(word));
+            let is_refused = ["superseded", "format ", "levels ", "shape "].iter().any(|word| text.starts_with(word));
             let is_executed = !is_refused && before.earlier(call) == Ok(None);
             self.orders.check(call, is_executed, text == "superseded").map_err(|why| format!("{sent:?}: {why}"))?;
         }
@@ -417,7 +427,7 @@ impl World<'_> {
             ("a failed job was trimmed", grew("trimmed")),
             ("stale entries were passed", stale(after) < stale(before)),
             ("a job was purged", grew("purged")),
-            ("a limit of a name was forgotten", before.known_names().len() > after.known_names().len()),
+            ("a limit of a name was forgotten", before.name_limits().count() > after.name_limits().count()),
             ("a job was parked", after.parked.keys().any(|id| !before.parked.contains_key(id))),
             ("a job came back before parked ones", after.parked.values().any(|parked| parked.turn < 0)),
             ("running jobs were counted", text == "ok" && after.places.len() > before.places.len()),
@@ -492,8 +502,7 @@ impl World<'_> {
                 ("jobs of other names passed by", !reply.jobs.is_empty() && after.parked.len() > before.parked.len()),
                 (
                     "what lost limits parked was found",
-                    before.names() == Some(NameLimits::Lost)
-                        && after.known_names().iter().any(|limit| limit.limits.is_none()),
+                    before.limits() == Some(Limits::Lost) && after.name_limits().any(|limited| limited.limit.is_none()),
                 ),
                 ("a place was missing", gave_nothing && after.room().places == Some(0)),
                 ("the rate held a job back", gave_nothing && after.room().starts == Some(0)),
@@ -543,8 +552,8 @@ impl World<'_> {
     fn use_newer_format(&mut self, who: Who) -> Result<(), String> {
         let meta = self.keys.spell(Key::Meta);
         let old = self.state.meta.format;
-        self.state.meta.format = Some(2);
-        self.server.command(&["HSET", &meta, "format", "2"]);
+        self.state.meta.format = Some(3);
+        self.server.command(&["HSET", &meta, "format", "3"]);
         let plain = NewRecord { level: 5, max_retries: 5, key: None, name: None, padding: 0, failures: None };
         let last = || Endings::OfLastBatch(Deed::Ack);
         let steps = [
@@ -571,7 +580,7 @@ impl World<'_> {
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
-            Step::Limit { who, limits: None, names: vec![("mail", Limits { concurrency: 1, ..Limits::default() })] },
+            Step::Limit { who, limits: None, names: vec![("mail", Limit { concurrency: 1, ..Limit::default() })] },
             Step::Beat { worker: 0, life_ms: 10 },
             Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1], given_back: vec![0] },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
@@ -683,12 +692,8 @@ impl World<'_> {
     }
 
     fn forget_keys(&mut self) {
-        let ready = Levels::ALL.iter().map(|level| self.keys.spell_ready(level));
-        let calls = CLIENTS.iter().map(|client| format!("{}:{client}", self.keys.spell(Key::Call)));
-        let all: Vec<String> = Key::FIXED.iter().map(|&key| self.keys.spell(key)).chain(ready).chain(calls).collect();
-        let mut words = vec!["UNLINK"];
-        words.extend(all.iter().map(String::as_str));
-        self.server.command(&words);
+        // Also those with a lifetime: each comparison would look through what earlier cases left.
+        self.server.command(&["FLUSHALL"]);
     }
 }
 
@@ -696,7 +701,7 @@ impl World<'_> {
 fn events_of_rounds(before: &State, sent: &Sent, reserve: &ReserveCall) -> [(&'static str, bool); 3] {
     let ended = before.leases.values().filter(|lease| lease.ends <= before.clock).count();
     let due = before.delayed.values().filter(|&&at| at <= before.clock).count();
-    let used = before.admit(sent.levels).unwrap_or(sent.levels);
+    let used = before.admit(sent.passed.levels).unwrap_or(sent.passed.levels);
     let is_too_long = before.too_long_by() > 0 && !before.leases.is_empty();
     [
         ("a reserve reached its reclaim cap", ended > 100),
@@ -738,15 +743,15 @@ fn events_of_name_rates(
     let promised_for_name = reply.promised > 0 && Some(reply.promised) == next_start;
     let is_rated = |id: &str| {
         let number = after.number_of(id);
-        number.is_some_and(|number| after.meta.name_rates.contains_key(&number))
+        number.is_some_and(|number| after.meta.rate_at.contains_key(&number))
     };
     let started_rated = reply.jobs.iter().filter(|job| is_rated(&job.id)).count();
-    let is_met_twice = |limit: &NameLimit| {
-        let running = after.places_of(limit.number);
-        let seen = after.meta.name_rates.get(&limit.number).copied();
-        let rate = limit.limits.rate(seen, after.now_us());
-        limit.limits.concurrency > 0
-            && running == limit.limits.concurrency
+    let is_met_twice = |limited: &Limited| {
+        let running = after.places_of(limited.number);
+        let seen = after.meta.rate_at.get(&limited.number).copied();
+        let rate = limited.limit.rate(seen, after.now_us());
+        limited.limit.concurrency > 0
+            && running == limited.limit.concurrency
             && rate.is_some_and(|rate| rate.starts() == 0)
     };
     [
@@ -754,9 +759,9 @@ fn events_of_name_rates(
         ("a waiter promised to come back for the rate of a name", waits_for_name && promised_for_name),
         (
             "the rate of a name let several start at once",
-            after.meta.name_rates != before.meta.name_rates && started_rated > 1,
+            after.meta.rate_at != before.meta.rate_at && started_rated > 1,
         ),
-        ("both limits of a name were met", after.known_names().iter().any(is_met_twice)),
+        ("both limits of a name were met", after.name_limits().any(is_met_twice)),
     ]
 }
 

@@ -3,7 +3,6 @@
 mod audit;
 mod inspect;
 mod limits;
-mod name_limits;
 mod registry;
 mod wait_result;
 
@@ -11,10 +10,7 @@ pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use inspect::{Counts, Found, JobView, State};
 #[cfg(test)]
 pub(crate) use limits::held_back;
-pub use limits::{Limits, MAX_CONCURRENCY};
-pub use name_limits::{MAX_LIMITED_NAMES, NameLimits};
-#[cfg(test)]
-pub(crate) use name_limits::{all_held_back as all_names_held_back, held_back as name_held_back};
+pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
 pub(crate) use registry::{MOST_RUNNING, merged};
 pub use registry::{RunningJob, WorkerInfo};
 

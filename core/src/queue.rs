@@ -43,7 +43,7 @@ pub(crate) use telemetry::parent;
 pub(crate) use unheard::{Claim, Standing};
 pub(crate) use waiting::Trust;
 
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::connection::Backoff;
@@ -52,7 +52,8 @@ use crate::queue::new_job::Prepared;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
 use crate::script::{
-    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, found_type, key_type, wake,
+    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade, Variant,
+    Wanted, found_type, key_type, wake,
 };
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
@@ -72,6 +73,8 @@ pub(crate) struct QueueShared {
     pub(crate) keys: QueueKeys,
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
+    /// Is it known to have limits?
+    has_limits: AtomicBool,
     pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
@@ -84,6 +87,7 @@ impl QueueShared {
             keys: QueueKeys::new(prefix, &name),
             name,
             levels: AtomicU16::new(levels.bits()),
+            has_limits: AtomicBool::new(false),
             pushes: Combiner::new(),
             durable_pushes: Combiner::new(),
             settles: Combiner::new(),
@@ -119,6 +123,36 @@ impl Queue {
         self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
     }
 
+    fn shape(&self) -> Shape {
+        if self.shared.has_limits.load(Ordering::Relaxed) { Shape::Limited } else { Shape::Plain }
+    }
+
+    /// What the answer to a reserve says: limits come and go.
+    fn note_limits(&self, has_limits: bool) {
+        if self.shared.has_limits.load(Ordering::Relaxed) != has_limits {
+            self.shared.has_limits.store(has_limits, Ordering::Relaxed);
+        }
+    }
+
+    /// Does what a script wants before it is called again.
+    async fn meet(&self, operation: &'static str, wanted: Wanted) -> Result<(), Error> {
+        match wanted {
+            Wanted::Again => {}
+            Wanted::Levels(levels) => self.note_levels(levels),
+            Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
+            Wanted::Upgrade => {
+                let upgrade = Upgrade {}.with([]);
+                let call = upgrade.call(self.variant(), self.name(), &self.shared.keys, self.levels(), None);
+                upgrade.decode(self.client.run(operation, &call, Durability::None).await?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn variant(&self) -> Variant {
+        Variant { clock: self.client.shared.clock, shape: self.shape() }
+    }
+
     /// Runs a script and gives its reply; numbers the call if it is to be executed once.
     #[allow(clippy::manual_async_fn)] // the future of an `async fn` keeps its arguments twice, and this one is on every call's path
     pub(crate) fn run<D, I>(&self, request: Request<'_, D, I>) -> impl Future<Output = Result<D::Reply, Error>>
@@ -130,7 +164,8 @@ impl Queue {
             let client = &self.client.shared;
             let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
             let numbering = number.as_ref().map(|number| number.numbering());
-            let call = |levels| request.call(client.clock, self.name(), &self.shared.keys, levels, numbering.as_ref());
+            let call =
+                || request.call(self.variant(), self.name(), &self.shared.keys, self.levels(), numbering.as_ref());
             let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
             if let (Some(number), Ok(reply)) = (&number, &reply)
                 && !script::is_refusal(reply)
@@ -141,19 +176,19 @@ impl Queue {
         }
     }
 
-    /// Makes a call until the script has all levels that it needs; and again, behind a pause, after the errors of which
+    /// Makes a call until the script has all that it needs; and again, behind a pause, after the errors of which
     /// `keep_trying` says so.
     async fn answer<'c>(
         &self,
         operation: &'static str,
         durability: Durability,
         keep_trying: KeepTrying<'_>,
-        call: &(dyn Fn(Levels) -> Call<'c> + Sync),
+        call: &(dyn Fn() -> Call<'c> + Sync),
     ) -> Result<Reply, Error> {
         let mut is_again = false;
         let mut backoff = Backoff::default();
         loop {
-            let mut call = call(self.levels());
+            let mut call = call();
             call.is_again = is_again;
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
@@ -165,9 +200,9 @@ impl Queue {
                 }
                 reply => reply?,
             };
-            match script::wanted_levels(&reply) {
-                // Levels only ever grow, so this ends after at most ten turns.
-                Some(wanted) => self.note_levels(wanted),
+            match script::wanted(&reply) {
+                // Levels only ever grow, and the script for a queue with limits serves one without too: this ends after some turns.
+                Some(wanted) => Box::pin(self.meet(operation, wanted)).await?,
                 None => return Ok(reply),
             }
         }

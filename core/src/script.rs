@@ -32,24 +32,24 @@ pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, Wh
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
-pub(crate) use declare::{Clock, Declared};
+pub(crate) use declare::{Clock, Declared, Shape, Variant};
 pub(crate) use inspect::{
-    Awaited, AwaitedReply, Counts, CountsReply, Find, FoundReply, LimitsReply, Peek, PeekedReply, WakeWaiters,
+    Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
 pub(crate) use operate::{
-    By, Cancel, CancelReply, Configure, Limit, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply,
-    Reschedule, RescheduleReply,
+    By, Cancel, CancelReply, Configure, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
+    RescheduleReply, SetLimits, Upgrade,
 };
 pub(crate) use progress::{NoteProgress, ProgressOf};
 pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
-pub(crate) use reply::{is_refusal, wanted_levels};
+pub(crate) use reply::{Wanted, is_refusal, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
 #[cfg(test)]
 pub(crate) use {
-    inspect::PageReply,
+    inspect::{FoundReply, PageReply},
     operate::{PurgeReply, ReclaimReply},
     push::{Created, PushUniqueReply},
     reply::FromReply,

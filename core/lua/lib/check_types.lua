@@ -6,10 +6,12 @@ redis.call('HLEN', leases)
 redis.call('HLEN', returned)
 local some_stale = tonumber(noted_stale or 0) > 0
 if some_stale then redis.call('HLEN', stale) end
-if names then
+--- if limited
+if limits then
   redis.call('ZCARD', parked)
   redis.call('ZCARD', places)
 end
+--- end
 if #levels > 1 or #ARGV >= first_item then
   for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
 end

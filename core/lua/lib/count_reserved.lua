@@ -1,15 +1,15 @@
 -- Jobs of a name that run when it gets its first limit count as well: as many as one call may read.
 if is_new then
-  local named
-  names = live[1]
-  --- include: names, routing
+  local limited
+  limits = live[1]
+  --- include: limits, routing
   local bytes = 0
   for _, id in ipairs(redis.call('ZRANGE', reserved, 0, 999)) do
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
     if bytes > 4194304 then break end
     local record = redis.call('HGET', jobs, id)
     local _, _, _, _, name = routing(record or '{')
-    local number = name and named.number_of[name]
-    if number and named.most_of[number] > 0 then redis.call('ZADD', places, number, id) end
+    local limit = name and limited.by_name[name]
+    if limit and not limit.is_gone then redis.call('ZADD', places, limit.number, id) end
   end
 end

@@ -3,26 +3,26 @@
 -- the given member of `delayed` the due time, of the given key the holder; `1` if it is parked, `2` where nobody looks, the
 -- number of the place it has, and the number of its name if that has a limit.
 local some_stale = redis.call('HLEN', stale) > 0
-local named
-local names = redis.call('HGET', meta, 'names')
-if names then
-  --- include: names
+local limited
+local limits = redis.call('HGET', meta, 'limits')
+if limits then
+  --- include: limits
 end
 --- include: parked
-local function examine_names(id, record)
+local function examine_limits(id, record)
   local number = ''
-  if record and named then
+  if record and limited then
     local _, _, _, _, name = routing(record)
-    number = name and named.number_of[name] or ''
-    if named.most_of[number] == 0 then number = '' end
+    local own = name and limited.by_name[name]
+    if own and not own.is_gone then number = string.format('%.0f', own.number) end
   end
   local is_parked = ''
   local turn = redis.call('ZSCORE', parked, id)
   if turn then
-    local is_known = names == '?' or named and named.most_of[math.floor(turn / TURNS / 10)]
+    local is_known = limits == '?' or limited and limited.by_number[math.floor(turn / TURNS / 10)]
     is_parked = is_known and string.find(passed_levels, math.floor(turn / TURNS) % 10, 1, true) and '1' or '2'
   end
-  return is_parked, redis.call('ZSCORE', places, id) or '', number == '' and '' or string.format('%.0f', number)
+  return is_parked, redis.call('ZSCORE', places, id) or '', number
 end
 
 local function examine_one(id, member, key)
@@ -44,7 +44,7 @@ local function examine_one(id, member, key)
       if count then counts[#counts + 1] = string.format('%.0f=', at - 1) .. count end
     end
   end
-  local is_parked, place, number = examine_names(id, record)
+  local is_parked, place, number = examine_limits(id, record)
   return {
     size, level, own_key, due, redis.call('ZSCORE', reserved, id) and '1' or '', redis.call('HGET', leases, id) or '',
     redis.call('ZSCORE', failed, id) or '', redis.call('HGET', returned, id) or '', holder, table.concat(counts, ','),

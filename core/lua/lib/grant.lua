@@ -1,8 +1,10 @@
 -- Leases the jobs that were taken, and wakes another waiter if there is more to do than this one can.
 -- Needs: what `take` gives. Gives: `reply`, whole.
 redis.call('ZADD', reserved, unpack(ends))
+--- if limited
 if #place_pairs > 0 then redis.call('ZADD', places, unpack(place_pairs)) end
-if named and not left_behind then left_behind = named.takeable() end
+if limited and not left_behind then left_behind = limited.takeable() end
+--- end
 redis.call('HSET', leases, unpack(lease_pairs))
 redis.call('HSET', meta, 'token', token)
 reply[3] = token
@@ -13,13 +15,18 @@ if gave_back then
   redis.call('HDEL', meta, 'timer')
   timer = 0
 end
-if charge_rate then charge_rate(granted) end
-if named and named.rates then named.charge_rates() end
--- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which a rate lets the next
--- one start, somebody must promise to come back.
-local opens = left_behind and now_us or named and named.rates and named.next_start() or math.huge
-if granted == room then opens = places_left > granted and math.max(opens, opens_us()) or math.huge end
-local wake_next = opens <= now_us or opens < math.huge and (timer <= now or math.ceil(opens / 1000) < timer)
+local wake_next = left_behind
+--- if limited
+if limited then
+  if queue_limit then limited.start(queue_limit, granted) end
+  limited.charge_rates()
+  -- Nobody can take what a limit holds back. Who frees a place wakes a waiter; but for the moment at which a rate lets the next
+  -- one start, somebody must promise to come back.
+  local opens = left_behind and now_us or limited.next_start()
+  if queue_limit and limited.room(queue_limit) == 0 then opens = math.max(opens, limited.opens(queue_limit)) end
+  wake_next = opens <= now_us or opens < math.huge and (timer <= now or math.ceil(opens / 1000) < timer)
+end
+--- end
 if wait_ms > 0 and not wake_next then
   local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
   wake_next = next_due and (timer <= now or tonumber(next_due) < timer)

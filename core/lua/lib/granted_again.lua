@@ -3,8 +3,7 @@
 -- reply would ask for it for ever.
 -- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), `now`. Gives: `reply`.
 local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
-local has = redis.call('HMGET', meta, 'limits', 'names')
-local reply = { 'jobs', flags, token, -1, 0, (has[1] or has[2]) and 1 or 0 }
+local reply = { 'jobs', flags, token, -1, 0, redis.call('HEXISTS', meta, 'limits') }
 for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
   local is_held = redis.call('HGET', leases, id) == token
   if is_held and ahead == 1 then is_held = tonumber(redis.call('ZSCORE', reserved, id) or 0) > now end

@@ -5,9 +5,12 @@
 local function leave_waiting(id, level, state, look_back)
   if state == 'delayed' then
     redis.call('ZREM', delayed, delayed_member(id, level))
-  elseif names and redis.call('ZREM', parked, id) == 1 then
-    return -- it has no entry
-  elseif level then
+    return
+  end
+  --- if limited
+  if limits and redis.call('ZREM', parked, id) == 1 then return end -- it has no entry
+  --- end
+  if level then
     for _, last in ipairs(look_back and redis.call('LRANGE', ready(level), -100, -1) or {}) do
       if last == id then return redis.call('LREM', ready(level), -1, id) end
     end

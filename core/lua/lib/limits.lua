@@ -1,18 +1,20 @@
--- What the queue's limits leave to this call, `room`: of `places_left` (jobs that may run beside the reserved ones) and of what its
--- rate lets start, the smaller number.
---- include: rate
-local rate
-local most, jobs_text, us_text = string.match(noted_limits, '^(%d+);(%d+);(%d+)$')
-if most and most ~= '0' then
-  places_left = math.max(0, most - redis.call('ZCARD', reserved))
-  room = places_left
-end
-if most and jobs_text ~= '0' then
-  rate = open_rate('rate_at', tonumber(jobs_text), tonumber(us_text), redis.call('HGET', meta, 'rate_at'))
-  note_late(rate)
-  room = math.min(room, starts_left(rate))
-end
-opens_us = function() return opens_at(rate) end
-charge_rate = function(started)
-  if rate then count_starts(rate, started) end
+-- The limits of the queue and of names of its jobs, a line each: `<number>;<concurrency>;<jobs>:<us>;<name>`, with nothing where it
+-- does not limit. Number 0 is the queue, which has no name. Where both are nothing the limit was taken away; the name is empty
+-- where it was lost with `meta`, and so is that of a job without a name.
+-- Needs: `limits`. Gives: `limited`, with all of them (`list`), those of names, by number and by name.
+do
+  --- include: parked
+  local list, names, by_number, by_name = {}, {}, {}, {}
+  for number, most, jobs, us, name in string.gmatch(limits, '(%d+);(%d*);(%d*):?(%d*);([^\n]*)') do
+    local limit = { number = tonumber(number), most = tonumber(most), jobs = tonumber(jobs), us = tonumber(us) }
+    -- Text that duly did not write is no limit.
+    if limit.most == 0 then limit.most = nil end
+    if not limit.us or limit.us == 0 or limit.jobs == 0 then limit.jobs = nil end
+    limit.is_gone = not (limit.most or limit.jobs)
+    list[#list + 1] = limit
+    if limit.number > 0 then names[#names + 1] = limit end
+    by_number[limit.number] = limit
+    if name ~= '' then by_name[name] = limit end
+  end
+  limited = { list = list, names = names, by_number = by_number, by_name = by_name, first_parked = first_parked }
 end

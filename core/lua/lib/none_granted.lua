@@ -4,19 +4,25 @@ local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 -- What is spared is looked after again in a second, until it is reclaimed.
 if spares and next_end then next_end = math.max(tonumber(next_end), now + 1000) end
+--- if limited
 local opens = math.huge
-if asked > 0 and named and named.rates and not paused then opens = named.next_start() end
-if asked > 0 and room == 0 and not paused then
-  -- A limit holds back what is due and what is ready.
-  local some_wait = next_due and tonumber(next_due) <= now
-  if some_wait then next_due = nil end
-  for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
-  some_wait = some_wait or named and named.takeable()
-  if some_wait then opens = now_us end
-  opens = places_left > 0 and math.max(opens, opens_us()) or math.huge
+if asked > 0 and limited and not paused then
+  opens = limited.next_start()
+  if queue_limit and limited.room(queue_limit) == 0 then
+    -- It holds back what is due and what is ready.
+    local some_wait = next_due and tonumber(next_due) <= now
+    if some_wait then next_due = nil end
+    for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
+    if some_wait or limited.takeable() then opens = now_us end
+    opens = math.max(opens, limited.opens(queue_limit))
+  end
 end
+--- end
 -- To the microsecond, or each wait would end up to a millisecond late; never early by the clock that decides.
-local next_us = math.min(math.ceil(math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))) * 1000, opens)
+local next_us = math.ceil(math.min(tonumber(next_due or math.huge), tonumber(next_end or math.huge))) * 1000
+--- if limited
+next_us = math.min(next_us, opens)
+--- end
 local next_at = math.ceil(next_us / 1000)
 local timer = tonumber(noted_timer or 0)
 if next_at < math.huge then
@@ -35,9 +41,11 @@ if reply[5] == 0 and promise > 0 and timer == promise then
     --- include: wake_one
   end
 end
-if asked == 0 and string.find(settled, '[12]') then
-  --- include: place_freed
+--- if limited
+if limited and asked == 0 and string.find(settled, '[12]') then
+  --- include: wake_for_place
 end
+--- end
 if is_kept then
   --- include: room_first
   answer(settled .. '  ')

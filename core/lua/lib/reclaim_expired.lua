@@ -17,17 +17,21 @@ if #expired > 0 then
   redis.call('HLEN', returned)
   redis.call('HLEN', keys)
   for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
-  if names then
+  --- if limited
+  if limits then
     redis.call('ZCARD', parked)
     redis.call('ZCARD', places)
   end
+  --- end
   redis.call('ZREM', reserved, unpack(expired))
   redis.call('HDEL', leases, unpack(expired))
   local gave_up, awaited = 0, {}
   for i = #expired, 1, -1 do
     local id = expired[i]
-    local number = names and redis.call('ZSCORE', places, id)
+    --- if limited
+    local number = limits and redis.call('ZSCORE', places, id)
     if number then redis.call('ZREM', places, id) end
+    --- end
     local record = redis.call('HGET', jobs, id)
     if record then
       local level, max_retries, key = routing(record)
@@ -37,7 +41,11 @@ if #expired > 0 then
         gave_up = gave_up + 1
         if keeps_result(record) then awaited[#awaited + 1] = id end
       else
+        --- if limited
         to_head(id, level, number)
+        --- else
+        to_head(id, level)
+        --- end
       end
     else
       redis.call('HDEL', returned, id)

@@ -4,7 +4,9 @@ local function leave_state(id, level, state, look_back)
   if state == 'reserved' then
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
-    if names then redis.call('ZREM', places, id) end
+    --- if limited
+    if limits then redis.call('ZREM', places, id) end
+    --- end
   elseif state == 'failed' then
     redis.call('ZREM', failed, id)
   else
@@ -22,10 +24,12 @@ local function remove(id, look_back)
   redis.call('HLEN', keys)
   redis.call('ZCARD', reserved)
   redis.call('HLEN', stale)
-  if names then
+  --- if limited
+  if limits then
     redis.call('ZCARD', parked)
     redis.call('ZCARD', places)
   end
+  --- end
   redis.call('HDEL', jobs, id)
   redis.call('HDEL', returned, id)
   leave_state(id, level, state, look_back)

@@ -1,24 +1,23 @@
 -- What limits leave to this reserve.
--- Needs: `want`. Gives: `asked` (what was wanted) and `want`; `room` and `places_left` of the queue's limits, without end where there
--- are none, with `opens_us()` and `charge_rate(started)`; of limits of names, which are asked for where a job of such a name comes
--- up, `named` and `numbers_parked`, the names of which jobs are held back.
-local asked, room, places_left = want, math.huge, math.huge
-local opens_us, charge_rate
-if noted_limits then
-  --- include: limits
-  want = math.min(want, room)
-end
-local named, numbers_parked
-if names then
-  --- include: live_names
-  if names == '?' or string.find(names, ';0;', 1, true) then
-    names = live_names(names)
-    if names ~= noted_names then write_names(names) end
-    if not names and not noted_limits then reply[6] = 0 end
+-- Needs: `want`. Gives: `asked` (what was wanted) and `want`; `limited`, if there are limits, and of these `queue_limit`, that of
+-- the whole queue, and `held_names`, those of names whose jobs may be held back.
+local asked = want
+local limited, queue_limit, held_names
+if limits then
+  --- include: live_limits
+  if limits == '?' or string.find(limits, ';;;', 1, true) then
+    -- The queue is found again with all levels, by this and the next calls.
+    if not noted_levels then redis.pcall('HSET', meta, 'format', FORMAT, 'levels', levels) end
+    limits = live_limits(limits)
+    if limits ~= noted_limits then write_limits(limits) end
   end
-  if names then
-    --- include: names, name_rooms
-    if named.rates then named.note_late() end
-    numbers_parked = redis.call('EXISTS', parked) == 1 and named.numbers
+  if limits then
+    --- include: limits, rooms
+    limited.note_late()
+    queue_limit = limited.by_number[0]
+    if queue_limit then want = math.min(want, limited.room(queue_limit)) end
+    held_names = redis.call('EXISTS', parked) == 1 and limited.names
+  else
+    reply[6] = 0
   end
 end

@@ -21,7 +21,9 @@ if ack_count > 0 then
     -- What may hold a foreign type comes first, so that nothing is done by half.
     redis.call('HLEN', jobs)
     if keyed == 1 then redis.call('HLEN', keys) end
-    if names then redis.call('ZCARD', places) end
+    --- if limited
+    if limits then redis.call('ZCARD', places) end
+    --- end
   end
   keys_at = last + ack_count + 1
   next_item = keyed == 1 and keys_at + ack_count or keys_at
@@ -47,7 +49,9 @@ end
 if #held > 0 then
   if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
   redis.call('ZREM', reserved, unpack(held))
-  if names then redis.call('ZREM', places, unpack(held)) end
+  --- if limited
+  if limits then redis.call('ZREM', places, unpack(held)) end
+  --- end
   -- An ack that is there twice in one call is answered twice and counted once.
   local acked = redis.call('HDEL', leases, unpack(held))
   redis.call('HDEL', jobs, unpack(held))

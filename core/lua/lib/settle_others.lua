@@ -12,10 +12,12 @@ redis.call('ZCARD', failed)
 redis.call('HLEN', returned)
 redis.call('HLEN', keys)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
-if names then
+--- if limited
+if limits then
   redis.call('ZCARD', parked)
   redis.call('ZCARD', places)
 end
+--- end
 local entered_failed = 0
 local released = {}
 for at = next_item, #ARGV, 7 do
@@ -31,8 +33,10 @@ for at = next_item, #ARGV, 7 do
     flags[#flags + 1] = '1'
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
-    local number = names and redis.call('ZSCORE', places, id)
+    --- if limited
+    local number = limits and redis.call('ZSCORE', places, id)
     if number then redis.call('ZREM', places, id) end
+    --- end
     local had, first
     if record ~= '' then
       had, first = string.match(record, '^(%d+);()')
@@ -74,7 +78,11 @@ for at = next_item, #ARGV, 7 do
         wake_for(from + delay)
       else
         if verb == 'release' or verb == 'unstarted' then
+          --- if limited
           released[#released + 1] = { id, level, number }
+          --- else
+          released[#released + 1] = { id, level }
+          --- end
         else
           redis.call('RPUSH', ready(level), id)
         end

@@ -1,34 +1,49 @@
 -- Takes jobs off the ready lists, the first level first, chunk by chunk. All of a chunk is read first, so that a wrong type or a huge
 -- record stops it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 -- Needs: what `check_types`, `room` and `next_token` give. Gives: `granted` of them in `reply`; `ends` and `lease_pairs` for their
--- leases, `place_pairs` for limits of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken.
+-- leases, `place_pairs` for the places of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken.
 local READ_CHUNK = 100
 -- So many entries that no longer count go without a look at each.
 local stale_left = 1000
 local some_came_back
 local granted, bytes = 0, 0
 local left_behind = false
-local lease_pairs, ends, granted_texts, place_pairs = {}, {}, {}, {}
+local lease_pairs, ends, granted_texts = {}, {}, {}
+--- if limited
+local place_pairs = {}
+--- end
 
 if want > 0 and not paused then
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
     local list = ready(level)
-    local next_name = 1
+    --- if limited
+    local next_held = 1
     repeat
       -- What limits of names held back is older than what is in the list.
-      local number = numbers_parked and numbers_parked[next_name]
-      next_name = next_name + 1
-      local looked_at, parked_bytes = 0, 0
+      local held = held_names and held_names[next_held]
+      next_held = next_held + 1
+      local parked_bytes = 0
+      local may_be_stale = some_stale and not held
+      --- else
+      local may_be_stale = some_stale
+      --- end
+      local looked_at = 0
       while granted < want and not left_behind do
         local asked = math.min(want - granted, READ_CHUNK)
-        if number then asked = math.min(asked, named.room(number)) end
+        --- if limited
+        if held then asked = math.min(asked, limited.room(held)) end
         if asked == 0 then break end
-        if some_stale and not number then
+        --- end
+        if may_be_stale then
           --- include: stale_run
         end
         -- One more than asked for shows whether jobs are left behind.
-        local entries = number and named.first(number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
+        --- if limited
+        local entries = held and limited.first_parked(held.number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)
+        --- else
+        local entries = redis.call('LRANGE', list, '0', asked)
+        --- end
         local length = #entries
         if length == 0 then break end
         local more = length > asked
@@ -42,13 +57,15 @@ if want > 0 and not paused then
         looked_at = looked_at + length
         local records = redis.call('HMGET', jobs, unpack(entries))
         local is_stale
-        if some_stale and not number then
+        if may_be_stale then
           --- include: find_stale
         end
-        local number_of, is_full
-        if named then
+        --- if limited
+        local limit_of, is_full
+        if limited then
           --- include: find_full
         end
+        --- end
         local fit, gone = length, 0
         for k = 1, length do
           local record = records[k]
@@ -64,14 +81,18 @@ if want > 0 and not paused then
           end
         end
         if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
-        if not number then
+        --- if limited
+        if not held then
           redis.call('LTRIM', list, fit, '-1')
         elseif fit > 0 then
           redis.call('ZREM', parked, unpack(entries, 1, fit))
         end
-        if named then
+        if limited then
           --- include: take_places
         end
+        --- else
+        redis.call('LTRIM', list, fit, '-1')
+        --- end
         if fit < length or gone > 0 then
           --- include: stale
           local kept_ids, kept_records = {}, {}
@@ -88,13 +109,19 @@ if want > 0 and not paused then
         if count > 0 then
           --- include: hand_over
         end
-        if more and (granted == want and not number or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
+        --- if limited
+        if more and (granted == want and not held or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
           left_behind = true
         end
+        --- else
+        if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
+        --- end
         if not more then break end
       end
-    until not number
-    if named and granted == want and not left_behind then left_behind = redis.call('EXISTS', list) == 1 end
+    --- if limited
+    until not held
+    if limited and granted == want and not left_behind then left_behind = redis.call('EXISTS', list) == 1 end
+    --- end
     if granted == want and not left_behind and i < #levels then
       left_behind = redis.call('EXISTS', ready(string.sub(levels, i + 1, i + 1))) == 1
     end

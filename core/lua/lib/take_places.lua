@@ -3,14 +3,16 @@
 --- include: parked
 local full, full_ids = {}, {}
 for k = 1, fit do
-  local own = number_of[k]
+  local own = limit_of[k]
   if is_full[k] then
-    full[#full + 1] = own
+    full[#full + 1] = own.number
     full_ids[#full] = entries[k]
-  elseif own and records[k] and named.most_of[own] > 0 then
-    place_pairs[#place_pairs + 1] = own
-    place_pairs[#place_pairs + 1] = entries[k]
-    if named.rates then named.note_start(own) end
+  elseif own and records[k] then
+    limited.start(own, 1)
+    if not own.is_gone then
+      place_pairs[#place_pairs + 1] = own.number
+      place_pairs[#place_pairs + 1] = entries[k]
+    end
   end
 end
 if #full > 0 then

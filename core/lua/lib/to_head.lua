@@ -1,5 +1,6 @@
 -- A job that comes back goes to the head of its ready list; but where others of its name and level are parked, before those:
 -- it is older. `number`: that of the place it had.
+--- if limited
 --- include: parked
 local function to_head(id, level, number)
   if number and string.find(passed_levels, level, 1, true) and #first_parked(number, level, 1) > 0 then
@@ -8,3 +9,6 @@ local function to_head(id, level, number)
     redis.call('LPUSH', ready(level), id)
   end
 end
+--- else
+local function to_head(id, level) redis.call('LPUSH', ready(level), id) end
+--- end

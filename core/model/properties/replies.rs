@@ -6,13 +6,13 @@ use proptest::sample::{Index, select};
 use redis::{PushKind, Value, VerbatimFormat};
 
 use super::{Seen, holds, note, soup};
-use crate::operate::{all_names_held_back, held_back, name_held_back};
+use crate::operate::held_back;
 use crate::queue::decode;
 use crate::script::{
     AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply, HearReply,
-    LimitReply, LimitsReply, LookReply, PageReply, PurgeReply, PushUniqueReply, ReclaimReply, RepairReply,
+    LimitReply, LimitUsage, LimitsReply, LookReply, PageReply, PurgeReply, PushUniqueReply, ReclaimReply, RepairReply,
     RequeueReply, RescheduleReply, ReserveReply, SettleReply, WholeReply, byte_strings, flags, is_refusal, not_kept,
-    scanned, wanted_levels,
+    scanned, wanted,
 };
 use crate::value::error::{Error, ErrorKind};
 
@@ -28,8 +28,8 @@ const WORDS: &[&str] = &[
     " ",
     "\n",
     "1;2;3",
-    "0;2;1000000",
-    "1;1:2:1000000;mail",
+    "0;2;;",
+    "1;1;2:1000000;mail",
     "mail",
     "ok",
     "created",
@@ -125,21 +125,17 @@ fn real() -> Vec<Value> {
         "7",
         "1790000000000",
         "0",
-        "1;2;1000000",
-        "1790000000000000;1999999",
+        "0;1;2:1000000;\n7;1;2:1000000;mail",
     ];
-    let found = found.into_iter().chain(["1", "7;1:2:1000000;mail", "7;1", "1790000000000000;1999999"]);
-    let found = found.map(bulk).collect();
+    let usage = list(["0", "0", "1790000000000000;0", "7", "1", "1790000000000000;1999999"]);
+    let found = found.into_iter().map(bulk).chain([usage]).collect();
     let counts = ["1790000000000", "1", "2", "3", "4", "1790000000500", "-1", "0", "1"];
     let counts = counts.into_iter().map(bulk).chain([
         Value::Array(vec![Value::Int(1), Value::Int(2)]),
         list(["a", "{\"data\":1}"]),
         list(["pushed", "5"]),
-        bulk("0;2;1000000"),
-        bulk("1790000000000000;1999999"),
-        bulk("7;0:2:1000000;mail\n8;1;bill"),
-        Value::Array(vec![Value::Int(1), Value::Int(1)]),
-        list(["1790000000000000;1999999", ""]),
+        bulk("0;;2:1000000;\n7;;2:1000000;mail\n8;1;;bill"),
+        list(["0", "1", "1790000000000000;1999999", "7", "1", "1790000000000000;1999999", "8", "1", ""]),
     ]);
     let jobs = [list(["a", "b"]), list(["{\"data\":1}", "5;5;1;0;k{\"data\":2}"]), list(["1;1;x", ""])];
     let jobs = ["jobs", "10", "7", "1500", "0", "1"].map(bulk).into_iter().chain(jobs);
@@ -280,17 +276,15 @@ fn no_reply_makes_a_reader_panic() {
                 }
             }
         }
-        if let Some(read) = sound(CountsReply::decode(reply.clone()), "counts", seen)? {
-            if held_back(&read.limits, read.reserved, read.now).is_some() {
-                note(seen, "held back");
-            }
-            all_names_held_back(&read);
+        if let Some(read) = sound(CountsReply::decode(reply.clone()), "counts", seen)?
+            && held_back(&read.limits, read.now).is_some()
+        {
+            note(seen, "held back");
         }
-        if let Some(Some(read)) = sound(Option::<FoundReply>::decode(reply.clone()), "find", seen)? {
-            held_back(&read.limits, read.reserved, read.now);
-            if name_held_back(&read).is_some() {
-                note(seen, "a name held back");
-            }
+        if let Some(Some(read)) = sound(Option::<FoundReply>::decode(reply.clone()), "find", seen)?
+            && held_back(&read.limits, read.now).is_some_and(|said| said.contains("of the name"))
+        {
+            note(seen, "a name held back");
         }
         reads::<PageReply>(&reply, "peek", seen)?;
         reads::<AwaitedReply>(&reply, "result", seen)?;
@@ -314,7 +308,7 @@ fn no_reply_makes_a_reader_panic() {
         reads::<u64>(&reply, "count", seen)?;
         sound(byte_strings(reply.clone()), "texts", seen)?;
         sound(scanned(reply.clone()), "page", seen)?;
-        if wanted_levels(&reply).is_some() {
+        if wanted(&reply).is_some() {
             note(seen, "levels");
         }
         // What is a refusal is no answer: `levels` alone is text to a reader.
@@ -335,11 +329,15 @@ fn no_limit_that_meta_holds_makes_a_reader_panic() {
             .prop_map(str::to_owned),
         1 => select(&[i128::MAX, i128::MIN]).prop_map(|number| number.to_string()),
     ];
-    let numbers = |most| vec(number.clone(), 0..=most).prop_map(|numbers| numbers.join(";"));
+    let line =
+        (vec(number.clone(), 0..=3), number.clone()).prop_map(|(parts, us)| format!("{}:{us};name", parts.join(";")));
+    let lines = vec(prop_oneof![3 => line, 1 => number.clone()], 0..3).prop_map(|lines| lines.join("\n"));
+    let seen = vec(number.clone(), 0..=3).prop_map(|numbers| numbers.join(";"));
+    let usage = (0..3_u64, any::<i64>(), seen).prop_map(|(number, count, seen)| LimitUsage { number, count, seen });
     let moment = prop_oneof![Just(1_790_000_000_000), select(&[0, -1, i64::MAX, i64::MIN]), any::<i64>()];
-    let texts = (numbers(4), numbers(3), any::<i64>(), moment);
-    holds(&texts, &["it holds jobs back"], |(limits, rate_at, reserved, now), seen| {
-        if held_back(&LimitsReply { limits, rate_at }, reserved, now).is_some() {
+    let texts = (lines, vec(usage, 0..4), moment);
+    holds(&texts, &["it holds jobs back"], |(text, usage, now), seen| {
+        if held_back(&LimitsReply { text, usage }, now).is_some() {
             note(seen, "it holds jobs back");
         }
         Ok(())

@@ -3,7 +3,6 @@
 use crate::format::envelope::Envelope;
 use crate::format::record::CameBack;
 use crate::operate::limits;
-use crate::operate::name_limits;
 use crate::queue::{MAX_BATCH, Progress, Queue, decode};
 use crate::script::{
     By, ByteStrings, Counts as CountsScript, CountsReply, Declared, Find, JobKeys, Peek, PeekedReply, ProgressOf,
@@ -156,8 +155,7 @@ impl Queue {
             oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed.saturating_mul(1000)))),
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
-            held: limits::held_back(&reply.limits, reply.reserved, reply.now)
-                .or_else(|| name_limits::all_held_back(&reply)),
+            held: limits::held_back(&reply.limits, reply.now),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),
         })
     }
@@ -208,9 +206,8 @@ impl Queue {
         let now = Millis::new(u64::try_from(found.now).unwrap_or(0));
         let mut job = JobView::new(state, &found.job);
         self.add_progress("find", std::slice::from_mut(&mut job)).await?;
-        let by_name = || name_limits::held_back(&found);
-        let held_back = || limits::held_back(&found.limits, found.reserved, found.now).or_else(by_name);
-        let held = if found.paused { Some("the queue is paused".to_owned()) } else { held_back() };
+        let is_paused = found.paused.then(|| "the queue is paused".to_owned());
+        let held = is_paused.or_else(|| limits::held_back(&found.limits, found.now));
         let why = why(&job, now, held);
         Ok(Some(Found { job, token: found.token, now, why }))
     }

@@ -1,17 +1,19 @@
 //! How much of a queue may run at once and start in a time, over all processes and languages. The limits stand on the server
-//! and the script that grants leases keeps to them, in the server's time.
+//! and the script that grants leases keeps to them, in the server's time. To it the queue is one more name (`lua/lib/limits.lua`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::operate::name_limits::{self, NameLimits};
 use crate::queue::Queue;
-use crate::script::{Declared, Limit, LimitReply, LimitsReply};
+use crate::script::{Declared, LimitReply, LimitUsage, LimitsReply, SetLimits};
 use crate::value::error::Error;
+use crate::value::name;
 use crate::value::rate::Rate;
 
 /// The most that a limit of concurrency can be.
 pub const MAX_CONCURRENCY: u32 = 1_000_000;
+/// The most names of a queue that may have limits.
+pub const MAX_LIMITED_NAMES: usize = 100;
 
 /// The limits of a queue; none unless set.
 ///
@@ -60,39 +62,157 @@ impl Limits {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.concurrency.is_some_and(|most| most == 0 || most > MAX_CONCURRENCY) {
-            return Err(Error::invalid("a limit of concurrency is 1 to 1000000 jobs: use pause to stop a queue"));
+        self.of_queue().check("a limit of concurrency", "use pause to stop a queue").map_err(Error::invalid)?;
+        if self.names.len() > MAX_LIMITED_NAMES {
+            return Err(Error::invalid(format!("at most {MAX_LIMITED_NAMES} names of a queue have limits")));
         }
-        name_limits::check(&self.names)?;
-        self.rate.map_or(Ok(()), Rate::check).map_err(Error::invalid)
+        for (name, limit) in &self.names {
+            name::check_handler(name)?;
+            if limit == &NameLimits::new() {
+                return Err(Error::invalid(format!(
+                    "the limits of a name are a concurrency, a rate or both: leave out the name '{name}' to give it none"
+                )));
+            }
+            let checked =
+                limit.check("the concurrency of a name", &format!("leave out the name '{name}' to give it none"));
+            checked.map_err(|flaw| Error::invalid(format!("the limits of the name '{name}': {flaw}")))?;
+        }
+        Ok(())
     }
 
-    /// As `meta.limits` holds those of the queue: `<concurrency>;<jobs>;<microseconds>`, 0 for none; empty without any.
-    pub(crate) fn written(&self) -> String {
-        if self.concurrency.is_none() && self.rate.is_none() {
-            return String::new();
-        }
-        let (jobs, per_us) = self.rate.map_or((0, 0), |rate| (rate.jobs, rate.per.as_micros()));
-        format!("{};{jobs};{per_us}", self.concurrency.unwrap_or(0))
+    /// That of the queue as a whole.
+    fn of_queue(&self) -> NameLimits {
+        NameLimits { concurrency: self.concurrency, rate: self.rate }
     }
 
-    /// Text that duly did not write is no limit, here as in the script.
+    /// As the script takes them; the queue has no name.
+    fn items(&self) -> impl Iterator<Item = (&str, String)> + Clone {
+        let of_queue = Some(self.of_queue()).filter(|limit| limit != &NameLimits::new());
+        let of_names = self.names.iter().map(|(name, limit)| (name.as_str(), limit.written()));
+        of_queue.map(|limit| ("", limit.written())).into_iter().chain(of_names)
+    }
+
+    /// What `meta.limits` says. Text that duly did not write is no limit, here as in the script.
     fn read(text: &str) -> Self {
-        let numbers: Option<Vec<u64>> = text.split(';').map(|part| part.parse().ok()).collect();
-        let Some([most, jobs, per_us]) = numbers.as_deref() else { return Self::default() };
-        let concurrency = u32::try_from(*most).ok().filter(|&most| most > 0);
-        Self { concurrency, rate: Rate::read(*jobs, *per_us), names: BTreeMap::new() }
+        let mut limits = Self::new();
+        for line in lines(text) {
+            if line.number == QUEUE {
+                (limits.concurrency, limits.rate) = (line.limit.concurrency, line.limit.rate);
+            } else if line.limit != NameLimits::new() {
+                limits.names.insert(line.name.to_owned(), line.limit);
+            }
+        }
+        limits
     }
 }
 
-/// Which limit keeps jobs back just now, as a sentence.
-pub(crate) fn held_back(reply: &LimitsReply, reserved: i64, now_ms: i64) -> Option<String> {
-    let limits = Limits::read(&reply.limits);
-    if let Some(most) = limits.concurrency.filter(|&most| reserved >= i64::from(most)) {
-        return Some(format!("the queue's concurrency limit of {most} is reached"));
+/// The limits of the jobs of one name.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let of_name = duly::NameLimits::new().concurrency(5).rate(100, Duration::from_secs(60));
+/// let limits = duly::Limits::new().name("mail.send", of_name);
+/// assert_eq!(limits.names["mail.send"].concurrency, Some(5));
+/// assert_eq!(limits.names["mail.send"].rate.unwrap().jobs, 100);
+/// ```
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameLimits {
+    /// The most jobs of this name that are reserved at once, in all workers together.
+    pub concurrency: Option<u32>,
+    /// How many jobs of this name are reserved in a time, as [`Limits::rate`](crate::Limits) says it of a queue.
+    pub rate: Option<Rate>,
+}
+
+impl NameLimits {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
     }
-    let left = limits.rate?.next_start_in(&reply.rate_at, now_ms)?;
-    Some(format!("the queue's rate limit lets the next job start in {left} s"))
+
+    /// At most this many jobs of the name reserved at once.
+    #[must_use]
+    pub fn concurrency(mut self, most: u32) -> Self {
+        self.concurrency = Some(most);
+        self
+    }
+
+    /// At most this many jobs of the name start in this time.
+    #[must_use]
+    pub fn rate(mut self, jobs: u32, per: Duration) -> Self {
+        self.rate = Some(Rate { jobs, per });
+        self
+    }
+
+    fn check(&self, what: &str, otherwise: &str) -> Result<(), String> {
+        if self.concurrency.is_some_and(|most| most == 0 || most > MAX_CONCURRENCY) {
+            return Err(format!("{what} is 1 to {MAX_CONCURRENCY} jobs: {otherwise}"));
+        }
+        self.rate.map_or(Ok(()), Rate::check).map_err(str::to_owned)
+    }
+
+    /// `<concurrency>;<jobs>:<microseconds>`, with nothing where there is no limit.
+    fn written(&self) -> String {
+        let most = self.concurrency.map(|most| most.to_string()).unwrap_or_default();
+        let rate = self.rate.map(|rate| format!("{}:{}", rate.jobs, rate.per.as_micros())).unwrap_or_default();
+        format!("{most};{rate}")
+    }
+}
+
+/// The number of the queue's own limit.
+const QUEUE: u64 = 0;
+
+/// A line of `meta.limits`.
+struct Line<'a> {
+    number: u64,
+    /// None: it was taken away, and the line is kept until the last job is gone.
+    limit: NameLimits,
+    name: &'a str,
+}
+
+/// A name may have semicolons, what is before it has none of its own.
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    text.split('\n').filter_map(|line| {
+        let mut parts = line.splitn(4, ';');
+        let (number, most, rate, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let digits = |text: &str| -> Option<Option<u64>> {
+            if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+        };
+        let (jobs, per_us) = rate.split_once(':').unwrap_or((rate, ""));
+        let concurrency = digits(most)?.and_then(|most| u32::try_from(most).ok()).filter(|&most| most > 0);
+        let rate = digits(jobs)?.zip(digits(per_us)?).and_then(|(jobs, per_us)| Rate::read(jobs, per_us));
+        Some(Line { number: number.parse().ok()?, limit: NameLimits { concurrency, rate }, name })
+    })
+}
+
+impl Line<'_> {
+    /// Does it keep jobs back just now? As a sentence.
+    fn held_back(&self, usage: &LimitUsage, now_ms: i64) -> Option<String> {
+        let name = self.name;
+        if let Some(most) = self.limit.concurrency.filter(|&most| usage.count >= i64::from(most)) {
+            return Some(match self.number {
+                QUEUE => format!("the queue's concurrency limit of {most} is reached"),
+                _ => format!("the concurrency limit of {most} of the name '{name}' is reached"),
+            });
+        }
+        let left = self.limit.rate?.next_start_in(&usage.seen, now_ms)?;
+        Some(match self.number {
+            QUEUE => format!("the queue's rate limit lets the next job start in {left} s"),
+            _ => format!("the rate limit of the name '{name}' lets its next job start in {left} s"),
+        })
+    }
+}
+
+/// Which limits keep jobs back just now, as a sentence: that of the queue, or those of names, of those whose usage the reply has.
+pub(crate) fn held_back(reply: &LimitsReply, now_ms: i64) -> Option<String> {
+    let of = |line: &Line<'_>| reply.usage.iter().find(|usage| usage.number == line.number);
+    let held = lines(&reply.text).filter_map(|line| Some((line.number, line.held_back(of(&line)?, now_ms)?)));
+    let held: Vec<_> = held.collect();
+    if let Some((_, said)) = held.iter().find(|(number, _)| *number == QUEUE) {
+        return Some(said.clone());
+    }
+    Some(held.into_iter().map(|(_, said)| said).collect::<Vec<_>>().join("; ")).filter(|said| !said.is_empty())
 }
 
 impl Queue {
@@ -118,9 +238,7 @@ impl Queue {
     /// ```
     pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
         limits.check().map_err(self.during("set_limits"))?;
-        let of_names = name_limits::items(&limits.names);
-        let limit = Limit { limits: limits.written() }.with(of_names).during("set_limits");
-        match self.run(limit).await? {
+        match self.run(SetLimits {}.with(limits.items()).during("set_limits")).await? {
             LimitReply::Set => Ok(()),
             LimitReply::Busy => Err(self.during("set_limits")(Error::invalid(
                 "limits of too many names were taken away while their jobs run: set these again when those have ended",
@@ -131,7 +249,7 @@ impl Queue {
     /// The limits that are set.
     pub async fn limits(&self) -> Result<Limits, Error> {
         let reply = self.counts_now("limits").await?;
-        Ok(Limits { names: name_limits::read(&reply.names), ..Limits::read(&reply.limits.limits) })
+        Ok(Limits::read(&reply.limits.text))
     }
 }
 
@@ -141,27 +259,50 @@ mod tests {
     use crate::value::error::ErrorKind;
     use crate::value::rate::{MAX_RATE_JOBS, MAX_RATE_PER};
 
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn taken(limits: &Limits) -> Vec<String> {
+        limits.items().flat_map(|(name, limit)| [name.to_owned(), limit]).collect()
+    }
+
     #[test]
     fn limits_come_back_as_they_were_written() {
-        let second = Duration::from_secs(1);
+        let five = NameLimits::new().concurrency(5);
         let all = [
-            (Limits::new(), ""),
-            (Limits::new().concurrency(5), "5;0;0"),
-            (Limits::new().rate(100, second), "0;100;1000000"),
-            (Limits::new().concurrency(1).rate(3, second), "1;3;1000000"),
+            (Limits::new(), vec![]),
+            (Limits::new().concurrency(5), vec!["", "5;"]),
+            (Limits::new().rate(100, SECOND), vec!["", ";100:1000000"]),
+            (Limits::new().concurrency(1).rate(3, SECOND), vec!["", "1;3:1000000"]),
+            (Limits::new().concurrency(1).name("a;b", five.clone()), vec!["", "1;", "a;b", "5;"]),
+            (Limits::new().name("3:4;", five.rate(7, SECOND)), vec!["3:4;", "5;7:1000000"]),
         ];
-        for (limits, text) in all {
-            assert_eq!(limits.written(), text);
-            assert_eq!(Limits::read(text), limits);
+        for (limits, expected) in all {
+            let taken = taken(&limits);
+            assert_eq!(taken, expected);
+            let line = |(number, pair): (usize, &[String])| {
+                let number = if pair[0].is_empty() { 0 } else { number + 1 };
+                format!("{number};{};{}", pair[1], pair[0])
+            };
+            let text: Vec<_> = taken.chunks(2).enumerate().map(line).collect();
+            assert_eq!(Limits::read(&text.join("\n")), limits);
         }
-        for foreign in ["x", "1;2", "1;2;3;4", "-1;0;0", "a;b;c"] {
-            assert_eq!(Limits::read(foreign), Limits::new());
+    }
+
+    #[test]
+    fn limits_that_were_taken_away_and_text_of_others_are_none() {
+        let read = Limits::read("0;;;\n1;5;;mail.send\n2;;;gone\n3;;;");
+        assert_eq!(read, Limits::new().name("mail.send", NameLimits::new().concurrency(5)));
+        for foreign in ["?", "", "x;1;;a", "1;x;;a", "1;2", "1;2;3", "1;2;x:4;a", "5;0;0", "-1;;;", "1;0;;a", "1;;5;a"]
+        {
+            assert_eq!(Limits::read(foreign), Limits::new(), "{foreign}");
         }
     }
 
     #[test]
     fn limits_that_make_no_sense_are_refused() {
         let hour = Duration::from_secs(3600);
+        let five = NameLimits::new().concurrency(5);
+        let many = (0..=MAX_LIMITED_NAMES).map(|number| (number.to_string(), five.clone())).collect();
         let wrong = [
             Limits::new().concurrency(0),
             Limits::new().concurrency(MAX_CONCURRENCY + 1),
@@ -170,21 +311,43 @@ mod tests {
             Limits::new().rate(1, Duration::from_micros(999)),
             Limits::new().rate(1, MAX_RATE_PER + Duration::from_millis(1)),
             Limits::new().rate(MAX_RATE_JOBS, MAX_RATE_PER),
+            Limits::new().name("", five.clone()),
+            Limits::new().name("a\nb", five.clone()),
+            Limits::new().name("a", NameLimits::new()),
+            Limits::new().name("a", NameLimits::new().concurrency(0)),
+            Limits::new().name("a", NameLimits::new().concurrency(MAX_CONCURRENCY + 1)),
+            Limits::new().name("a", five.clone().rate(0, SECOND)),
+            Limits::new().name("a", NameLimits::new().rate(1_000_000, 24 * hour)),
+            Limits { names: many, ..Limits::new() },
         ];
         for limits in wrong {
             assert_eq!(limits.check().unwrap_err().kind(), ErrorKind::InvalidArgument, "{limits:?}");
         }
         assert!(Limits::new().concurrency(MAX_CONCURRENCY).rate(MAX_RATE_JOBS, hour).check().is_ok());
+        assert!(Limits::new().name("a", five.rate(1, SECOND)).check().is_ok());
     }
 
     #[test]
-    fn it_is_said_which_limit_holds_jobs_back() {
-        let reply =
-            |limits: &str, rate_at: &str| LimitsReply { limits: limits.to_owned(), rate_at: rate_at.to_owned() };
-        assert_eq!(held_back(&reply("", ""), 9, 0), None);
-        assert_eq!(held_back(&reply("5;0;0", ""), 4, 0), None);
-        assert!(held_back(&reply("5;0;0", ""), 5, 0).unwrap().ends_with("limit of 5 is reached"));
-        assert!(held_back(&reply("0;2;1000000", "11000000;0"), 0, 10_000).unwrap().ends_with("in 0.5 s"));
-        assert_eq!(held_back(&reply("0;2;1000000", "11000000;0"), 0, 10_500), None);
+    fn it_is_said_which_limits_hold_jobs_back() {
+        let held = |text: &str, usage: &[(u64, i64, &str)]| {
+            let usage = usage.iter().map(|&(number, count, seen)| LimitUsage { number, count, seen: seen.to_owned() });
+            held_back(&LimitsReply { text: text.to_owned(), usage: usage.collect() }, 10_000)
+        };
+        assert_eq!(held("", &[]), None);
+        assert_eq!(held("0;5;;", &[(0, 4, "")]), None);
+        assert_eq!(held("0;5;;", &[(0, 5, "")]).unwrap(), "the queue's concurrency limit of 5 is reached");
+        // Two a second, and both have started at 10 s.
+        let rate = held("0;;2:1000000;", &[(0, 9, "11000000;0")]).unwrap();
+        assert_eq!(rate, "the queue's rate limit lets the next job start in 0.5 s");
+        let text = "1;5;;mail.send\n2;;;gone\n7;1;;other\n0;9;;";
+        assert_eq!(held(text, &[(0, 8, ""), (1, 4, ""), (2, 9, ""), (7, 0, "")]), None);
+        let said = held(text, &[(0, 8, ""), (1, 5, ""), (2, 9, ""), (7, 1, "")]).unwrap();
+        assert_eq!(said.matches("is reached").count(), 2, "{said}");
+        assert!(held(text, &[(0, 9, ""), (1, 5, "")]).unwrap().starts_with("the queue's"));
+        assert_eq!(held(text, &[(1, 4, "")]), None, "only those of which the reply says something");
+        let said = held("1;;2:1000000;mail\n2;3;2:1000000;sms", &[(1, 9, "11000000;0"), (2, 3, "11000000;0")]).unwrap();
+        let (mail, sms) = said.split_once("; ").unwrap();
+        assert_eq!(mail, "the rate limit of the name 'mail' lets its next job start in 0.5 s");
+        assert_eq!(sms, "the concurrency limit of 3 of the name 'sms' is reached");
     }
 }

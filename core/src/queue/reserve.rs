@@ -242,6 +242,7 @@ impl Queue {
             result_count: outcomes.result_keys(),
         };
         let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
+        self.note_limits(reply.limited);
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.
             Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;

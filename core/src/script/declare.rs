@@ -18,6 +18,32 @@ pub(crate) enum Clock {
     Manual,
 }
 
+/// What a queue has beside the plain one: options that only some queues use. A script that looks after them is larger and passes more
+/// keys, so it is there in both shapes: the plain one refuses a queue of the other shape before it writes (`shape limits`), and the
+/// client, which learns the shape as it learns levels, sends the larger one from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Shape {
+    #[default]
+    Plain,
+    /// It has limits, of the queue or of names.
+    Limited,
+}
+
+/// In what a script's text differs from itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Variant {
+    pub(crate) clock: Clock,
+    pub(crate) shape: Shape,
+}
+
+impl Variant {
+    pub(crate) const COUNT: usize = 4;
+
+    pub(crate) fn index(self) -> usize {
+        2 * (self.clock as usize) + self.shape as usize
+    }
+}
+
 /// How a script is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -34,6 +60,8 @@ pub(crate) enum Kind {
 pub(crate) struct Declaration {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
+    /// Is it there in every shape? Others serve them all with one text.
+    pub(crate) is_shaped: bool,
     pub(crate) body: &'static str,
     pub(crate) keys: &'static [Key],
     /// Its own ones, behind those of a numbered call: name, and whether it is a number.
@@ -53,21 +81,28 @@ impl Declaration {
     }
 
     /// The whole text: header, and body with the files that it includes.
-    pub(crate) fn assemble(&self, clock: Clock) -> Script {
-        let mut text = self.header();
-        library::append_code(self.name, self.body, clock, &mut text);
+    pub(crate) fn assemble(&self, variant: Variant) -> Script {
+        let mut text = self.header(variant.shape);
+        let is_plain = self.is_shaped && variant.shape == Shape::Plain;
+        library::Parts { clock: variant.clock, is_plain }.append(self.name, self.body, &mut text);
         Script::new(text)
     }
 
-    fn header(&self) -> String {
+    /// What a call in this shape passes.
+    pub(crate) fn keys_in(&self, shape: Shape) -> impl Iterator<Item = Key> + Clone + use<> {
+        let has_limits = !self.is_shaped || shape == Shape::Limited;
+        self.keys.iter().copied().filter(move |key| has_limits || !key.is_of_limits())
+    }
+
+    fn header(&self, shape: Shape) -> String {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
-        let of_jobs: Vec<_> = self.keys.iter().filter(|key| key.is_of_one_job()).collect();
+        let of_jobs: Vec<_> = self.keys_in(shape).filter(|key| key.is_of_one_job()).collect();
         for (index, key) in of_jobs.iter().enumerate() {
             let groups = of_jobs.len() - index;
             let behind = if groups == 1 { "count".to_owned() } else { format!("{groups} * count") };
             lines.push(format!("local function {}(at, count) return KEYS[#KEYS - {behind} + at] end", key.name()));
         }
-        for (i, key) in self.keys.iter().enumerate() {
+        for (i, key) in self.keys_in(shape).enumerate() {
             match key {
                 key if key.is_of_one_job() => {}
                 // One list a level that the caller passes, in the order of `passed_levels`. A record that somebody gave a
@@ -95,7 +130,7 @@ pub(crate) trait Declared: Sized {
     /// What it takes behind its arguments, any number of them.
     type Item<'a>: Item;
     type Reply: FromReply;
-    fn script(clock: Clock) -> &'static Script;
+    fn script(variant: Variant) -> &'static Script;
     fn append_arguments(&self, out: &mut ByteStrings);
     fn job_ids(&self) -> Option<&ByteStrings>;
 
@@ -109,14 +144,14 @@ pub(crate) trait Declared: Sized {
     }
 }
 
-/// Declares the scripts of a file. Of each: its Lua file, how it is called, its keys (`Ready` last, and behind it only what
+/// Declares the scripts of a file. Of each: its Lua file, how it is called (`in shapes` if it is there in every shape), its keys (`Ready` last, and behind it only what
 /// each job has of its own), its arguments (those that number a call come by themselves), the columns of its items, and what
 /// its reply is read into.
 macro_rules! scripts {
     ($(
         $(#[$doc:meta])*
         $name:ident = $file:literal,
-        kind: $kind:ident,
+        kind: $kind:ident $(in $shapes:ident)?,
         keys: [$($key:ident),* $(,)?],
         $(arguments: { $($argument:ident: $type:ty),* $(,)? },)?
         $(items: ($($column:ident: $item:ty),* $(,)?),)?
@@ -136,6 +171,10 @@ macro_rules! scripts {
                 const DECLARATION: $crate::script::declare::Declaration = $crate::script::declare::Declaration {
                     name: $file,
                     kind: $crate::script::declare::Kind::$kind,
+                    is_shaped: {
+                        let shapes: &[&str] = &[$(stringify!($shapes))?];
+                        !shapes.is_empty()
+                    },
                     body: include_str!(concat!("../../lua/", $file, ".lua")),
                     keys: &[$($crate::script::keys::Key::$key),*],
                     arguments: &[$($(
@@ -146,11 +185,13 @@ macro_rules! scripts {
                 type Item<'a> = ($($($item),*)?);
                 type Reply = $reply;
 
-                fn script(clock: $crate::script::declare::Clock) -> &'static $crate::script::call::Script {
+                fn script(variant: $crate::script::declare::Variant) -> &'static $crate::script::call::Script {
                     use once_cell::race::OnceBox;
+                    use $crate::script::declare::Variant;
                     // Not a cell that others wait for: a fork may happen while it is filled.
-                    static ASSEMBLED: [OnceBox<$crate::script::call::Script>; 2] = [OnceBox::new(), OnceBox::new()];
-                    ASSEMBLED[clock as usize].get_or_init(|| Box::new(Self::DECLARATION.assemble(clock)))
+                    static ASSEMBLED: [OnceBox<$crate::script::call::Script>; Variant::COUNT] =
+                        [const { OnceBox::new() }; Variant::COUNT];
+                    ASSEMBLED[variant.index()].get_or_init(|| Box::new(Self::DECLARATION.assemble(variant)))
                 }
 
                 #[allow(unused_variables)] // a script may take no arguments
@@ -203,10 +244,15 @@ pub(super) mod tests {
         files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
     }
 
+    pub(in crate::script) fn variants() -> impl Iterator<Item = Variant> {
+        let shapes = [Shape::Plain, Shape::Limited];
+        [Clock::Server, Clock::Manual].into_iter().flat_map(move |clock| shapes.map(|shape| Variant { clock, shape }))
+    }
+
     #[test]
     fn bodies_use_names_and_no_data_parser() {
         for script in all() {
-            let body = script.assemble(Clock::Server).text;
+            let body = script.assemble(Variant { shape: Shape::Limited, ..Variant::default() }).text;
             for forbidden in ["cjson", "cmsgpack", "SCAN", "'KEYS'", "redis.log"] {
                 assert!(!body.contains(forbidden), "{} uses {forbidden}", script.name);
             }
@@ -225,7 +271,7 @@ pub(super) mod tests {
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
         for script in all() {
-            let text = script.assemble(Clock::Server).text;
+            let text = script.assemble(Variant { shape: Shape::Limited, ..Variant::default() }).text;
             for call in text.split("call('").skip(1) {
                 let command = call.split('\'').next().unwrap_or_default();
                 assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);

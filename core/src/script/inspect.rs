@@ -90,18 +90,23 @@ pub(crate) struct CountsReply {
     pub(crate) heads: Vec<(String, Vec<u8>)>,
     pub(crate) stats: Vec<(String, i64)>,
     pub(crate) limits: LimitsReply,
-    pub(crate) names: String,
-    /// How many jobs of each of those names have a place.
-    pub(crate) name_counts: Vec<i64>,
-    /// What the rate of each has seen.
-    pub(crate) name_rates: Vec<String>,
 }
 
-/// The queue's limits and what its rate has seen, as `meta` has them.
+/// The limits as `meta` has them, and how much of them is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LimitsReply {
-    pub(crate) limits: String,
-    pub(crate) rate_at: String,
+    pub(crate) text: String,
+    pub(crate) usage: Vec<LimitUsage>,
+}
+
+/// How much of one limit is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitUsage {
+    pub(crate) number: u64,
+    /// How many jobs have a place under it.
+    pub(crate) count: i64,
+    /// What its rate has seen.
+    pub(crate) seen: String,
 }
 
 impl FromReply for CountsReply {
@@ -124,9 +129,6 @@ impl FromReply for CountsReply {
             stats.push((lossy(name)?, number(next(&mut pairs, "a counter")?)?));
         }
         let limits = LimitsReply::decode(&mut items)?;
-        let names = lossy(next(&mut items, "limits of names")?)?;
-        let name_counts = array(next(&mut items, "places of names")?)?;
-        let name_rates = array(next(&mut items, "what the rates of names have seen")?)?;
         Ok(Self {
             now,
             delayed,
@@ -141,17 +143,22 @@ impl FromReply for CountsReply {
             heads,
             stats,
             limits,
-            names,
-            name_counts: name_counts.into_iter().map(number).collect::<Result<_, _>>()?,
-            name_rates: name_rates.into_iter().map(utf8).collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl LimitsReply {
     fn decode(items: &mut std::vec::IntoIter<Value>) -> Result<Self, Error> {
-        let limits = utf8(next(items, "the limits")?)?;
-        Ok(Self { limits, rate_at: utf8(next(items, "what the rate has seen")?)? })
+        let text = lossy(next(items, "the limits")?)?;
+        let mut parts = array(next(items, "how much of the limits is used")?)?.into_iter();
+        let mut usage = Vec::with_capacity(parts.len() / 3);
+        while let Some(part) = parts.next() {
+            let count = number(next(&mut parts, "how many jobs have a place")?)?;
+            let seen = lossy(next(&mut parts, "what a rate has seen")?)?;
+            let of = u64::try_from(number(part)?).map_err(|_| unexpected("the number of a limit"))?;
+            usage.push(LimitUsage { number: of, count, seen });
+        }
+        Ok(Self { text, usage })
     }
 }
 
@@ -198,13 +205,8 @@ pub(crate) struct FoundReply {
     pub(crate) token: Option<u64>,
     pub(crate) now: i64,
     pub(crate) paused: bool,
+    /// With the usage of those that may hold it back.
     pub(crate) limits: LimitsReply,
-    pub(crate) reserved: i64,
-    pub(crate) names: String,
-    /// Number of its name, if that has a limit, and how many jobs of it have a place.
-    pub(crate) name_count: Option<(u64, i64)>,
-    /// What the rate of its name has seen.
-    pub(crate) name_rate: String,
 }
 
 /// Nothing if there is no such job.
@@ -224,13 +226,7 @@ impl FromReply for Option<FoundReply> {
         let now = number(next(&mut items, "the time")?)?;
         let paused = number(next(&mut items, "the pause")?)? == 1;
         let limits = LimitsReply::decode(&mut items)?;
-        let reserved = number(next(&mut items, "how many are reserved")?)?;
-        let names = lossy(next(&mut items, "limits of names")?)?;
-        let name_count = utf8(next(&mut items, "places of its name")?)?;
-        let name_count =
-            name_count.split_once(';').and_then(|(name, count)| Some((name.parse().ok()?, count.parse().ok()?)));
-        let name_rate = utf8(next(&mut items, "what the rate of its name has seen")?)?;
-        Ok(Some(FoundReply { state, job, token, now, paused, limits, reserved, names, name_count, name_rate }))
+        Ok(Some(FoundReply { state, job, token, now, paused, limits }))
     }
 }
 

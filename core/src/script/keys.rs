@@ -149,6 +149,11 @@ impl Key {
         }
     }
 
+    /// Is it only there where the queue has limits?
+    pub(crate) fn is_of_limits(self) -> bool {
+        matches!(self, Self::Parked | Self::Places)
+    }
+
     /// Does every job have its own, named by the job's id?
     pub(crate) fn is_of_one_job(self) -> bool {
         matches!(self, Self::Result | Self::Done | Self::Progress)
@@ -205,7 +210,7 @@ impl QueueKeys {
     /// own one key for each of these ids.
     pub(crate) fn append(
         &self,
-        keys: &[Key],
+        keys: impl IntoIterator<Item = Key>,
         client: &str,
         levels: Levels,
         ids: Option<&ByteStrings>,
@@ -239,7 +244,7 @@ mod tests {
     fn all_keys_of_a_queue_share_its_hash_tag() {
         let keys = QueueKeys::new("duly:", "orders");
         let mut spelled = ByteStrings::default();
-        keys.append(&[Key::Jobs, Key::Call, Key::Ready], "c1", Levels::ALL, None, &mut spelled);
+        keys.append([Key::Jobs, Key::Call, Key::Ready], "c1", Levels::ALL, None, &mut spelled);
         let spelled: Vec<_> = spelled.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         assert_eq!(spelled[0], "duly:{orders}:jobs");
         assert_eq!(spelled[1], "duly:{orders}:call:c1");

@@ -17,10 +17,10 @@ macro_rules! library {
 library! {
     ahead, came_back, check_types, clock, count_reserved, delayed_member, drop_large, due, examine_one, failed_set,
     find_full, find_stale, first_use, fitting, grant, granted_again, hand_over, keep_results, keeps_result, lease_ended,
-    leave_waiting, limits, live_names, meta, name_rooms, names, next_token, none_granted, note_unheard, once, parked,
-    place_freed, promote_due, rate, reclaim_expired, remove, resolve, room, room_first, routing, set_back, set_names,
+    leave_waiting, limits, live_limits, meta, next_token, none_granted, note_unheard, once, parked, place_freed,
+    promote_due, rate, reclaim_expired, remove, resolve, room, room_first, rooms, routing, set_back, set_limits,
     settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places, to_head,
-    unheard_line, waiters, wake, wake_one
+    unheard_line, usage, waiters, wake, wake_for_place, wake_one
 }
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
@@ -89,16 +89,36 @@ fn library(name: &str, clock: Clock) -> &'static str {
     LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
 }
 
-/// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
-/// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
-/// path and cost the others nothing.
-pub(super) fn append_code(file: &str, code: &str, clock: Clock, text: &mut String) {
-    for line in altered(file, code).lines().map(str::trim) {
-        if let Some(names) = line.strip_prefix(INCLUDE) {
-            names.split(", ").for_each(|name| append_code(name, library(name, clock), clock, text));
-        } else if !line.is_empty() && !line.starts_with("--") {
-            text.push_str(line);
-            text.push('\n');
+/// Which code is part of a text.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) clock: Clock,
+    pub(super) is_plain: bool,
+}
+
+impl Parts {
+    /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
+    /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
+    /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
+    /// and what is behind `--- else` in the other.
+    pub(super) fn append(self, file: &str, code: &str, text: &mut String) {
+        let mut is_part = true;
+        for line in altered(file, code).lines().map(str::trim) {
+            match line {
+                "--- if plain" => is_part = self.is_plain,
+                "--- if limited" => is_part = !self.is_plain,
+                "--- else" => is_part = !is_part,
+                "--- end" => is_part = true,
+                _ if !is_part => {}
+                line => {
+                    if let Some(names) = line.strip_prefix(INCLUDE) {
+                        names.split(", ").for_each(|name| self.append(name, library(name, self.clock), text));
+                    } else if !line.is_empty() && !line.starts_with("--") {
+                        text.push_str(line);
+                        text.push('\n');
+                    }
+                }
+            }
         }
     }
 }
@@ -147,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_include_that_is_not_there_does_not_compile() {
-        for known in ["", "return 1", "--- include: once\n", "  --- include: clock, names\n--- include: wake"] {
+        for known in ["", "return 1", "--- include: once\n", "  --- include: clock, limits\n--- include: wake"] {
             check_includes(known);
         }
         for unknown in

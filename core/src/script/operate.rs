@@ -11,7 +11,7 @@ use crate::value::error::Error;
 scripts! {
     /// Removes jobs.
     Cancel = "cancel",
-    kind: Numbered,
+    kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { by: By },
     items: (id_or_key: &'a str),
@@ -19,7 +19,7 @@ scripts! {
 
     /// Moves a waiting job to another due time.
     Reschedule = "reschedule",
-    kind: Numbered,
+    kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
     arguments: { by: By },
     items: (id_or_key: &'a str, due: Due),
@@ -34,7 +34,7 @@ scripts! {
 
     /// Reclaims leases that are over.
     Reclaim = "reclaim",
-    kind: Plain,
+    kind: Plain in shapes,
     keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready],
     arguments: { reclaim_cap: usize },
     reply: ReclaimReply;
@@ -48,7 +48,7 @@ scripts! {
 
     /// Removes jobs of one state.
     Purge = "purge",
-    kind: Numbered,
+    kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Stats, Ready],
     arguments: { state: &'static str, cap: usize },
     reply: PurgeReply;
@@ -60,13 +60,18 @@ scripts! {
     arguments: { pause: &'static str },
     reply: ();
 
-    /// The limits of the queue, as [`crate::operate::Limits::written`].
-    Limit = "limit",
+    /// The limits of names, and of the queue, which has no name; `<concurrency>;<jobs>:<us>` each.
+    SetLimits = "limit",
     kind: Numbered,
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
-    arguments: { limits: String },
-    items: (name: &'a str, limits: String),
+    items: (name: &'a str, limit: String),
     reply: LimitReply;
+
+    /// Brings a queue of an older format to ours.
+    Upgrade = "upgrade",
+    kind: Plain,
+    keys: [Meta],
+    reply: ();
 
     /// Bounds of the failed set.
     Configure = "configure",

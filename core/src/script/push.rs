@@ -20,7 +20,7 @@ scripts! {
     /// Stores new jobs whose ids are the user's or that have keys. `came_back` is what
     /// is kept beside the record, or empty.
     PushUnique = "push_unique",
-    kind: Numbered,
+    kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { if_duplicate: IfDuplicate },
     items: (id: &'a [u8], record: &'a [u8], due: Due, came_back: &'a [u8]),

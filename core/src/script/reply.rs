@@ -2,6 +2,7 @@
 
 use redis::Value;
 
+use super::declare::Shape;
 use crate::script::keys::Levels;
 use crate::value::error::{Error, ErrorKind};
 
@@ -50,21 +51,42 @@ pub(crate) fn text(reply: Value) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The levels that a script wants to be passed besides in another call, if this reply says so. None where it only has more to do
-/// before that call than one may.
-pub(crate) fn wanted_levels(reply: &Value) -> Option<Levels> {
+/// The format of what is stored: `FORMAT` of `lua/lib/meta.lua`.
+const FORMAT: u64 = 2;
+
+/// What a script wants of its next call, which it was not executed without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing else: more had to be done before than one call may.
+    Again,
+    /// The ready lists of these levels.
+    Levels(Levels),
+    /// The text for this shape of queue.
+    Shape(Shape),
+    /// The queue is of an older format, and must be brought to ours.
+    Upgrade,
+}
+
+/// What the script wants, if this reply says so.
+pub(crate) fn wanted(reply: &Value) -> Option<Wanted> {
     let Value::BulkString(bytes) = reply else { return None };
     if bytes == AGAIN {
-        return Some(Levels::from_bits(0));
+        return Some(Wanted::Again);
     }
-    Levels::parse(std::str::from_utf8(bytes.strip_prefix(b"levels ")?).ok()?)
+    match std::str::from_utf8(bytes).ok()?.split_once(' ')? {
+        ("levels", levels) => Levels::parse(levels).map(Wanted::Levels),
+        ("shape", "limits") => Some(Wanted::Shape(Shape::Limited)),
+        ("format", format) => format.parse().ok().filter(|&format: &u64| format < FORMAT).map(|_| Wanted::Upgrade),
+        _ => None,
+    }
 }
 
 /// A reply that says that the call was not executed, and that its answer is not kept. All others are kept for a call that is
 /// sent again, except that of a `reserve` which found nothing and did not ask for it.
 pub(crate) fn is_refusal(reply: &Value) -> bool {
     let Value::BulkString(text) = reply else { return false };
-    text == b"superseded" || text == AGAIN || text.starts_with(b"format ") || text.starts_with(b"levels ")
+    let starts = [&b"format "[..], b"levels ", b"shape "];
+    text == b"superseded" || text == AGAIN || starts.iter().any(|start| text.starts_with(start))
 }
 
 /// `superseded` and `format <n>`, as errors.
@@ -76,7 +98,7 @@ pub(crate) fn refuse(text: &str) -> Result<(), Error> {
         return Err(Error::new(
             ErrorKind::FormatTooNew,
             format!(
-                "this queue is written in format {format}, newer than this duly knows (1): upgrade duly here; nothing was changed"
+                "this queue is written in format {format}, newer than this duly knows ({FORMAT}): upgrade duly here; nothing was changed"
             ),
         ));
     }
@@ -150,8 +172,20 @@ mod tests {
             assert!(!is_refusal(&text(kept)), "{kept}");
         }
         assert!(!is_refusal(&Value::Array(vec![text("none"), text("")])));
-        for refused in ["superseded", "format 2", "levels 01", "again"] {
+        for refused in ["superseded", "format 3", "levels 01", "shape limits", "again"] {
             assert!(is_refusal(&text(refused)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_next_call_needs() {
+        let text = |text: &str| wanted(&Value::BulkString(text.into()));
+        assert_eq!(text("again"), Some(Wanted::Again));
+        assert_eq!(text("levels 05"), Some(Wanted::Levels(Levels::one(0).with(Levels::one(5)))));
+        assert_eq!(text("shape limits"), Some(Wanted::Shape(Shape::Limited)));
+        assert_eq!(text("format 1"), Some(Wanted::Upgrade));
+        for other in ["format 2", "format 3", "format x", "shape x", "levels x", "superseded", "ok", ""] {
+            assert_eq!(text(other), None, "{other}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::argument::{Argument, Numbering};
 use super::call::{ByteStrings, Call};
-use super::declare::{Clock, Declared, Kind};
+use super::declare::{Declared, Kind, Variant};
 use super::keys::{Levels, QueueKeys};
 use super::reply::{FromReply, unexpected};
 use crate::value::durability::Durability;
@@ -85,7 +85,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     /// The call on this queue. `levels`: whose ready lists are passed, where there is a choice.
     pub(crate) fn call<'q>(
         &self,
-        clock: Clock,
+        variant: Variant,
         queue: &'q str,
         keys: &QueueKeys,
         levels: Levels,
@@ -95,7 +95,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         let levels = if D::DECLARATION.kind == Kind::Reads { Levels::ALL } else { levels };
         let mut spelled = ByteStrings::default();
         let client = number.map_or("", |number| number.client);
-        keys.append(D::DECLARATION.keys, client, levels, self.script.job_ids(), &mut spelled);
+        keys.append(D::DECLARATION.keys_in(variant.shape), client, levels, self.script.job_ids(), &mut spelled);
         let mut args = ByteStrings::default();
         Argument::append(&levels, &mut args);
         if let Some(number) = number {
@@ -104,7 +104,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         self.script.append_arguments(&mut args);
         self.items.clone().for_each(|item| item.append(&mut args));
         Call {
-            script: D::script(clock),
+            script: D::script(variant),
             queue,
             slot: keys.slot(),
             keys: spelled,

@@ -13,7 +13,7 @@ use crate::value::error::Error;
 scripts! {
     /// Settles outcomes.
     Settle = "settle",
-    kind: Numbered,
+    kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: { ack_count: usize, keyed: usize, result_count: JobKeys },
     items: (outcomes: &'a Outcomes),

@@ -166,7 +166,7 @@ async fn levels_and_members_are_put_right() {
 
 /// The names of `b` and `r` get limits: `b` is parked, `r` has a place.
 const LIMITED: &[&str] = &[
-    "HSET @meta names 1;1;mail parked 1",
+    "HSET @meta limits 1;1;;mail parked 1",
     "HSET @jobs b 5;5;0;4;mail{\"data\":1} r 5;5;0;4;mail{\"data\":1}",
     "LREM @ready:5 0 b",
     "ZADD @parked 68169720922113 b",
@@ -176,7 +176,7 @@ const LIMITED: &[&str] = &[
 async fn check_limited(damage: &[&str], expected: &[(Invariant, &str)], not_run: &[&str]) {
     // The holder of the one place goes last, or what is parked would not run.
     let lines: Vec<&str> = LIMITED.iter().chain(damage).copied().collect();
-    check_with(&lines, expected, not_run, "HSET @meta names 1;9;mail").await;
+    check_with(&lines, expected, not_run, "HSET @meta limits 1;9;;mail").await;
 }
 
 #[tokio::test]

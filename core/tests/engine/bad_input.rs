@@ -391,7 +391,7 @@ async fn a_queue_in_a_newer_format_refuses_every_verb_and_is_not_touched() {
     for verb in verbs::ALL {
         let queue = server.queue(&format!("{verb:?}"));
         prepared.push(verb.prepare(&queue).await);
-        server.redis_cli(&["HSET", &format!("duly:{{{verb:?}}}:meta"), "format", "2"]);
+        server.redis_cli(&["HSET", &format!("duly:{{{verb:?}}}:meta"), "format", "3"]);
     }
     let before = server.dump("");
     for (verb, prepared) in verbs::ALL.iter().zip(&prepared) {

@@ -307,5 +307,5 @@ async fn limits_of_names_come_and_go_while_workers_run() {
     assert_eq!(starts.len(), 300);
     assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
     assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders}:parked", "duly:{orders}:places"]).trim(), "0");
-    assert_eq!(server.redis_cli(&["HEXISTS", "duly:{orders}:meta", "names"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["HEXISTS", "duly:{orders}:meta", "limits"]).trim(), "0");
 }

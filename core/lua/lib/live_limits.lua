@@ -1,7 +1,7 @@
 -- A limit of a name that was taken away is kept until the last job that it parked, or that has a place, is gone; then it is
 -- forgotten here. A queue that lost its `meta` finds what its limits left behind, and treats it as if they were taken away.
 local MOST_NUMBERS = 200
-local function live_names(listed)
+local function live_limits(listed)
   --- include: parked
   local function is_used(number)
     return redis.call('ZCOUNT', places, number, number) > 0 or #first_parked(number, nil, 1) > 0
@@ -9,19 +9,19 @@ local function live_names(listed)
   local live = {}
   if listed == '?' then
     for number = 1, redis.call('EXISTS', parked, places) > 0 and MOST_NUMBERS or 0 do
-      if is_used(number) then live[#live + 1] = string.format('%.0f;0;', number) end
+      if is_used(number) then live[#live + 1] = string.format('%.0f;;;', number) end
     end
   else
     for line in string.gmatch(listed, '[^\n]+') do
-      local number, most = string.match(line, '^(%d+);([%d:]+);')
-      if most ~= '0' or is_used(number) then live[#live + 1] = line end
+      local number, limit = string.match(line, '^(%d+);([%d:]*;[%d:]*);')
+      if limit and (limit ~= ';' or is_used(number)) then live[#live + 1] = line end
     end
   end
   return #live > 0 and table.concat(live, '\n')
 end
 
-local function write_names(listed)
+local function write_limits(listed)
   -- Begins with what cannot grow: a server without memory must not stop a reserve.
-  redis.call('HDEL', meta, 'names')
-  if listed then redis.call('HSET', meta, 'names', listed) else redis.call('HDEL', meta, 'parked') end
+  redis.call('HDEL', meta, 'limits')
+  if listed then redis.call('HSET', meta, 'limits', listed) else redis.call('HDEL', meta, 'parked') end
 end

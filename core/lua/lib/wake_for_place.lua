@@ -1,0 +1,21 @@
+-- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may. Where the
+-- rate of its name lets it start later, somebody must promise to come back for that.
+-- Needs: `limited`, with its rooms.
+if noted_paused ~= '1' then
+  local queue_limit = limited.by_number[0]
+  local some_wait = false
+  if queue_limit and queue_limit.most then
+    for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
+  end
+  if not some_wait then
+    some_wait = limited.takeable()
+    local opens = math.ceil(limited.next_start() / 1000)
+    if opens < math.huge and not some_wait then
+      local timer = tonumber(redis.call('HGET', meta, 'timer') or 0)
+      some_wait = timer <= now or opens < timer
+    end
+  end
+  if some_wait then
+    --- include: wake_one
+  end
+end

@@ -1,0 +1,31 @@
+-- Brings a queue of an older format to ours. What it says stays the same.
+-- Moves:   nothing.
+-- Replies: `ok`; or `format <n>`. Right when sent twice: the second time there is nothing to do.
+-- Cost:    O(limits).
+-- In format 1 `limits` was `<concurrency>;<jobs>;<us>` of the queue, and `names` had a line `<number>;<concurrency>;<name>` a name, or
+-- `<number>;<concurrency>:<jobs>:<us>;<name>`, with 0 where there was no limit.
+local format, of_queue, of_names, rate_at = unpack(redis.call('HMGET', meta, 'format', 'limits', 'names', 'rate_at'))
+if format == '2' then return 'ok' end
+if format ~= '1' then return 'format ' .. (format or '') end
+
+local lines = {}
+local function add(number, most, jobs, us, name)
+  most = most ~= '0' and most or ''
+  local rate = jobs ~= '' and jobs ~= '0' and jobs .. ':' .. us or ''
+  lines[#lines + 1] = number .. ';' .. most .. ';' .. rate .. ';' .. name
+end
+local most, jobs, us = string.match(of_queue or '', '^(%d+);(%d+);(%d+)$')
+if most then add('0', most, jobs, us, '') end
+for number, most_of, jobs_of, us_of, name in string.gmatch(of_names or '', '(%d+);(%d+):?(%d*):?(%d*);([^\n]*)') do
+  add(number, most_of, jobs_of, us_of, name)
+end
+if of_names == '?' then lines = { '?' } end
+if #lines > 0 then
+  redis.call('HSET', meta, 'limits', table.concat(lines, '\n'))
+else
+  redis.call('HDEL', meta, 'limits')
+end
+if rate_at then redis.call('HSET', meta, 'rate_at:0', rate_at) end
+redis.call('HDEL', meta, 'names', 'rate_at')
+redis.call('HSET', meta, 'format', '2')
+return 'ok'
