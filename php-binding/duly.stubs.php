@@ -1022,17 +1022,18 @@ namespace Duly {
         {
         }
 
-        /** Ends the current run as done; does nothing if it has ended before. */
+        /** Ends the current run as was noted, or else as done; does nothing if it has ended before. */
         public function done(): void
         {
         }
 
         /**
-         * Ends the current run as failed, with the arguments of `Job::fail`. Sends nothing itself.
+         * Notes that the current run failed, with the arguments of `Job::fail`; `done` ends it.
          *
          * @return ?float the seconds until the retry; null if the job goes to `failed`
          *
          * @throws Exception\InvalidArgumentException
+         * @throws Exception\LeaseLostException it is decided already, because the run was interrupted
          */
         public function fail(
             #[\SensitiveParameter] string|\Throwable $error,
@@ -1046,25 +1047,13 @@ namespace Duly {
         ): ?float {
         }
 
-        /**
-         * Returns whether the job would go to `failed` with these arguments.
-         *
-         * @throws Exception\InvalidArgumentException
-         */
-        public function isLast(
-            #[\SensitiveParameter] string|\Throwable $error,
-            int|float|null $retryAfter = null,
-            bool $counted = true,
-            bool $final = false,
-            #[\SensitiveParameter] mixed $data = null,
-            ?int $attempts = null,
-            ?int $maxRetries = null,
-            #[\SensitiveParameter] ?string $raw = null,
-        ): bool {
+        /** Returns whether the current run was interrupted, and its job has no retries left. */
+        public function wasLast(): bool
+        {
         }
 
         /**
-         * Gives the job of the current run back without counting a failure.
+         * Ends the current run and gives its job back without counting a failure.
          *
          * @throws Exception\InvalidArgumentException
          */

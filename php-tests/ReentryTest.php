@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly\Tests;
 
 use Duly\Client;
+use Duly\Exception\LeaseLostException;
 use Duly\NewJob;
 use Duly\RetryPolicy;
 
@@ -78,7 +79,7 @@ final class ReentryTest extends ServerTestCase
         self::assertSame('a', $engine->next(5)?->id);
         $data = self::serialized(static fn (): ?string => $engine->next(5)?->id);
         // The run that it was about is over: it was done when the engine was asked for the next one.
-        self::assertNull($engine->fail('no', data: $data));
+        $this->thrownBy(LeaseLostException::class, fn () => $engine->fail('no', data: $data));
         self::assertNull($engine->interruption());
         $engine->done();
         $engine->stop();
@@ -106,6 +107,7 @@ final class ReentryTest extends ServerTestCase
                 ini_set("memory_limit", "64M");
                 say("shut down " . var_export($engine->interruption(), true));
                 $engine->fail("a fatal error", retryAfter: 60);
+                $engine->done();
                 $engine->stop();
                 say($engine->ended(5) ? "ended" : "not ended");
             });

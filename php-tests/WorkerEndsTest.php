@@ -159,6 +159,19 @@ final class WorkerEndsTest extends ServerTestCase
         }
     }
 
+    public function testWhatOnFailureChangedIsKeptWhenOnFailedEndsTheProcess(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $program = $this->worker('
+            $worker->on("n", fn () => throw new DomainException("the first error"));
+            $worker->onFailure(fn () => ["data" => "changed"])->onFailed(function () { exit(5); })->run();
+        ');
+        self::assertSame(5, $program->end(), $program->said());
+        $failed = $this->queue->peek('failed')[0];
+        self::assertSame(['a', 'changed'], [$failed->id, $failed->data()]);
+        self::assertStringStartsWith('DomainException: the first error', $failed->error);
+    }
+
     public function testABeforeHookThatEndsTheProcessIsNamed(): void
     {
         $this->queue->push(1, id: 'a', name: 'n', retry: RetryPolicy::fixed(60));

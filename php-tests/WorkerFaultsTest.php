@@ -197,6 +197,24 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertStringContainsString("heard of a at attempt 2: job 'a' of queue 'q' ran longer", $program->said());
     }
 
+    public function testARunThatTimesOutInAHookIsLoggedOnce(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, retry: RetryPolicy::fixed(60));
+        $program = $this->worker('
+            $worker->onFailure(function () {
+                $until = microtime(true) + 0.6;
+                while (microtime(true) < $until) {
+                    usleep(1000);
+                }
+            });
+            $worker->on("n", fn () => throw new DomainException("mine"))->run();
+        ', 'maxJobs: 1');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString('it ran longer than its timeout, which counts as a failure', $program->said());
+        self::assertStringNotContainsString('failed; it runs again', $program->said());
+        self::assertSame(1, $this->queue->find('a')?->attempts);
+    }
+
     public function testWhatAHandlerDoesToSignalsIsGoneWhenTheNextJobBegins(): void
     {
         $deeds = [

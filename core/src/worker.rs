@@ -9,6 +9,7 @@
 //! | `fetch.rs`, `fetch/` | the loop that calls the server |
 //! | `desk.rs`, `desk/` | what the loop and the executors share |
 //! | `executor.rs` | runs one handler at a time |
+//! | `run_outcome.rs` | what is to become of a job, noted until its run has ended |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
@@ -30,6 +31,7 @@ mod past;
 mod prefetch;
 mod renew;
 mod run;
+mod run_outcome;
 mod span;
 mod timer;
 mod wakes;
@@ -44,6 +46,7 @@ pub use executor::{Ended, Executor, NextRun};
 pub use handler::{Context, Failure, Job};
 pub use middleware::Middleware;
 pub use run::Worker;
+pub(crate) use run_outcome::RunOutcome;
 
 use crate::queue::{Client, DEFAULT_LEASE, MAX_WEIGHT, Selection, check_lease};
 use crate::value::error::Error;

@@ -136,7 +136,7 @@ view! {
             }
                 None => self.settle(failed, &error)?,
             };
-            Ok(wait_of(&next))
+            Ok(wait_of(next))
         }
 
         /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
@@ -193,22 +193,12 @@ pub fn rewritten(
 }
 
 pub fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outcome, Fault> {
-    if last {
-        if retry_after.is_some() || !counted {
-            let message = "a final failure has no retry and counts: leave out retryAfter and counted";
-            return Err(Fault::invalid(message));
-        }
-        return Ok(Outcome::FailNow);
-    }
     let after = retry_after.map(|after| millis("retryAfter", after)).transpose()?;
-    Ok(Outcome::Retry { after, counted })
+    Ok(Outcome::failure(after, counted, last)?)
 }
 
-pub fn wait_of(next: &Next) -> Option<f64> {
-    match next {
-        Next::RetryAfter { after, .. } | Next::ReleaseAfter(after) => Some(after.as_seconds()),
-        _ => None,
-    }
+pub fn wait_of(next: Next) -> Option<f64> {
+    next.wait().map(Millis::as_seconds)
 }
 
 /// A text, or an exception with its causes: `DomainException: what it says at file:line; caused by ...`. What `Duly\\Retry` and

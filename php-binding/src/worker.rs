@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use duly::blocking::{self, Engine, Executor, NextRun, Run, process};
 use duly::worker::{AboutJob, Ended, FailedJob, Interruption, WorkerEvent, WorkerSettings};
-use duly::{Data, Millis, Next, Outcome};
+use duly::{Error, ErrorKind, Millis, Outcome};
 use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -37,16 +37,10 @@ struct Inner {
     engine: Arc<Engine>,
     executor: Executor,
     watch: Arc<Watch>,
-    current: RefCell<Option<Current>>,
+    /// The run that PHP is busy with.
+    current: RefCell<Option<Run>>,
     /// Jobs that `events` gave, and whose hooks have not run yet.
     failed: RefCell<Vec<Arc<FailedJob>>>,
-}
-
-/// The run that PHP is busy with.
-struct Current {
-    run: Run,
-    /// What the handler gave, if the producer wants it.
-    result: Option<Data>,
 }
 
 impl Drop for WorkerEngine {
@@ -70,62 +64,24 @@ impl WorkerEngine {
 }
 
 impl Inner {
-    /// Ends the run that is under way as one that worked.
-    fn done(&self) -> Result<Option<Next>, Fault> {
-        let result = self.current.borrow_mut().as_mut().and_then(|current| current.result.take());
-        self.finish(Ended::done(result))
-    }
-
-    /// Ends the run that is under way, if there is one.
-    fn finish(&self, ended: Ended) -> Result<Option<Next>, Fault> {
-        let Some(current) = self.current.take() else { return Ok(None) };
-        self.watch.running(0);
-        Ok(self.executor.finish(&current.run, ended)?)
+    /// Ends the run that is under way, if there is one: as was noted, else as one that worked.
+    fn done(&self) -> Result<(), Fault> {
+        if let Some(run) = self.current.take() {
+            self.watch.running(0);
+            self.executor.end(&run, true, || Ended::DONE)?;
+        }
+        Ok(())
     }
 
     /// Does the producer want what the run gives? Seldom: nothing is copied to find it out.
     fn keeps_result(&self) -> bool {
-        self.current.borrow().as_ref().is_some_and(|current| current.run.job().reserved().keeps_result())
+        self.current.borrow().as_ref().is_some_and(|run| run.job().reserved().keeps_result())
     }
 
     /// The job of the run that is under way. PHP code that is called may come back here: nothing is borrowed meanwhile.
     fn job(&self) -> Option<blocking::Job> {
-        self.current.borrow().as_ref().map(|current| current.run.job().clone())
+        self.current.borrow().as_ref().map(|run| run.job().clone())
     }
-}
-
-impl Inner {
-    /// Is it this job's run that is under way still?
-    fn is_running(&self, job: &blocking::Job) -> bool {
-        let lease = |job: &blocking::Job| (job.reserved().id().to_owned(), job.reserved().token());
-        self.job().is_some_and(|current| lease(&current) == lease(job))
-    }
-}
-
-impl Failed<'_> {
-    /// What it is, its text, and the job as it changes.
-    fn of(self, job: &blocking::Job) -> Result<(Outcome, String, Option<duly::Envelope>), Fault> {
-        let outcome = failure(given(self.retry_after), self.counted, self.last)?;
-        let error = error_text(self.error)?;
-        let envelope = &job.reserved().envelope;
-        let mut changed = rewritten(envelope, given(self.data), self.attempts, self.max_retries, given(self.raw))?;
-        if let Some(changed) = &mut changed {
-            changed.error.clone_from(&error);
-        }
-        Ok((outcome, error, changed))
-    }
-}
-
-/// The arguments of `Duly\\Job::fail`.
-struct Failed<'a> {
-    error: &'a Zval,
-    retry_after: Option<&'a Zval>,
-    counted: bool,
-    last: bool,
-    data: Option<&'a Zval>,
-    attempts: Option<i64>,
-    max_retries: Option<i64>,
-    raw: Option<&'a Zval>,
 }
 
 #[php_impl]
@@ -195,11 +151,11 @@ impl WorkerEngine {
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
             inner.watch.running(run.number());
             let job = Job::new(run.job().clone());
-            inner.current.replace(Some(Current { run, result: None }));
+            inner.current.replace(Some(run));
             Ok(Some(job))
         };
         match next() {
-            Err(Fault::Duly(error)) if error.kind() == duly::ErrorKind::Interrupted => Ok(None),
+            Err(Fault::Duly(error)) if error.kind() == ErrorKind::Interrupted => Ok(None),
             next => Ok(next?),
         }
     }
@@ -213,15 +169,13 @@ impl WorkerEngine {
         }
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
-        if inner.is_running(&job)
-            && let Some(current) = inner.current.borrow_mut().as_mut()
-        {
-            current.result = result;
+        if let Some(run) = inner.current.borrow().as_ref().filter(|run| is_run_of(run, &job)) {
+            inner.executor.keep(run, result);
         }
         Ok(())
     }
 
-    /// The run is done; nothing when it has ended before.
+    /// The run has ended: sends what was noted, or that it is done; nothing when it has ended before.
     pub fn done(&self) -> PhpResult<()> {
         if let Some(inner) = self.inner() {
             inner.done()?;
@@ -229,7 +183,7 @@ impl WorkerEngine {
         Ok(())
     }
 
-    /// The run failed, with the arguments of `Job::fail`. Gives the wait until the next one, or null if there is none.
+    /// Notes that the run failed, with the arguments of `Job::fail`. Gives the wait until the next one, or null if there is none.
     #[php(optional = retryAfter)]
     #[php(defaults(counted = true, r#final = false))]
     pub fn fail(
@@ -243,73 +197,40 @@ impl WorkerEngine {
         maxRetries: Option<i64>,
         raw: Option<&Zval>,
     ) -> PhpResult<Option<f64>> {
+        let is_over = || Fault::from(Error::new(ErrorKind::LeaseLost, "this run has ended"));
         let Some(inner) = self.inner() else { return Ok(None) };
-        let failed = Failed {
-            error,
-            retry_after: retryAfter,
-            counted,
-            last: r#final,
-            data,
-            attempts,
-            max_retries: maxRetries,
-            raw,
-        };
-        let Some(job) = inner.job() else { return Ok(None) };
-        let (outcome, error, changed) = failed.of(&job)?;
-        if !inner.is_running(&job) {
-            return Ok(None);
-        }
-        let rewritten = changed.map(Box::new);
-        let next = inner.finish(Ended::Outcome { outcome, error, rewritten, result: None })?;
-        Ok(next.as_ref().and_then(wait_of))
+        let job = inner.job().ok_or_else(is_over)?;
+        let outcome = failure(given(retryAfter), counted, r#final)?;
+        let error = error_text(error)?;
+        let changed = rewritten(&job.reserved().envelope, given(data), attempts, maxRetries, given(raw))?;
+        let current = inner.current.borrow();
+        let run = current.as_ref().filter(|run| is_run_of(run, &job)).ok_or_else(is_over)?;
+        Ok(wait_of(inner.executor.note(run, outcome, error, changed).map_err(Fault::from)?))
     }
 
-    /// Would `fail` with these arguments be the job's last failure? Changes nothing.
-    #[php(optional = retryAfter)]
-    #[php(defaults(counted = true, r#final = false))]
-    pub fn is_last(
-        &self,
-        error: &Zval,
-        retryAfter: Option<&Zval>,
-        counted: bool,
-        r#final: bool,
-        data: Option<&Zval>,
-        attempts: Option<i64>,
-        maxRetries: Option<i64>,
-        raw: Option<&Zval>,
-    ) -> PhpResult<bool> {
-        let Some(inner) = self.inner() else { return Ok(false) };
-        let failed = Failed {
-            error,
-            retry_after: retryAfter,
-            counted,
-            last: r#final,
-            data,
-            attempts,
-            max_retries: maxRetries,
-            raw,
-        };
-        let Some(job) = inner.job() else { return Ok(false) };
-        let (outcome, _, changed) = failed.of(&job)?;
-        let next = job.reserved().what_becomes(outcome, changed.as_ref()).map_err(Fault::from)?;
-        Ok(matches!(next, Next::Failed { .. }))
+    /// Was the run interrupted, and has its job no retries left?
+    pub fn was_last(&self) -> bool {
+        let was_last = |inner: &Inner| inner.current.borrow().as_ref().is_some_and(|run| inner.executor.was_last(run));
+        self.inner().is_some_and(was_last)
     }
 
-    /// The job is given back, not counted, to run again after so many seconds.
+    /// The run has ended, and its job is given back, not counted, to run again after so many seconds.
     #[php(optional = after)]
     pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
         let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
-        let outcome = Outcome::Release { after };
-        inner.finish(Ended::Outcome { outcome, error: String::new(), rewritten: None, result: None })?;
-        Ok(())
+        if let Some(run) = inner.current.borrow().as_ref() {
+            // It is refused only where it is settled already.
+            let _ = inner.executor.note(run, Outcome::Release { after }, String::new(), None);
+        }
+        Ok(inner.done()?)
     }
 
     /// Why the current run must end: `timed_out`, `lease_lost` or `stopped`; null when it need not.
     pub fn interruption(&self) -> Option<&'static str> {
         let inner = self.inner()?;
         let current = inner.current.borrow();
-        inner.executor.was_interrupted(&current.as_ref()?.run).map(Interruption::as_str)
+        inner.executor.was_interrupted(current.as_ref()?).map(Interruption::as_str)
     }
 
     /// What a job did that was interrupted for this reason; nothing of a word that is none.
@@ -409,10 +330,16 @@ impl duly::blocking::Interrupt for Until<'_> {
     fn check(&mut self) -> Result<(), Fault> {
         Signals.check()?;
         if self.0.watch.has_events() {
-            return Err(duly::Error::new(duly::ErrorKind::Interrupted, "something happened").into());
+            return Err(Error::new(ErrorKind::Interrupted, "something happened").into());
         }
         Ok(())
     }
+}
+
+/// The run that is under way may be another one, after PHP code was called.
+fn is_run_of(run: &Run, job: &blocking::Job) -> bool {
+    let (running, job) = (run.job().reserved(), job.reserved());
+    (running.id(), running.token()) == (job.id(), job.token())
 }
 
 fn is_of(failed: &FailedJob, job: &Job) -> bool {

@@ -375,21 +375,12 @@ pub(crate) fn release(after: Option<&Bound<'_, PyAny>>) -> Result<Outcome, Failu
 }
 
 pub(crate) fn failure(retry_after: Option<&Bound<'_, PyAny>>, counted: bool, last: bool) -> Result<Outcome, Failure> {
-    if last {
-        if retry_after.is_some() || !counted {
-            return Err(invalid("a final failure has no retry and counts: leave out retry_after and counted").into());
-        }
-        return Ok(Outcome::FailNow);
-    }
     let after = retry_after.map(|after| convert::span("retry_after", after)).transpose()?;
-    Ok(Outcome::Retry { after, counted })
+    Ok(Outcome::failure(after, counted, last)?)
 }
 
 pub(crate) fn wait_of(next: Next) -> Option<f64> {
-    match next {
-        Next::RetryAfter { after, .. } | Next::ReleaseAfter(after) => Some(after.as_seconds()),
-        _ => None,
-    }
+    next.wait().map(Millis::as_seconds)
 }
 
 /// A text, or an exception as `ValueError: what it says`.

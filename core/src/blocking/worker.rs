@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Client, Interrupt, Job, Queue};
+use crate::format::envelope::Envelope;
+use crate::value::data::Data;
 use crate::value::error::Error;
-use crate::value::retry::Next;
+use crate::value::retry::{Next, Outcome};
 use crate::value::time::LONGEST_WAIT;
-use crate::worker::{self, Ended, FailedJob, Interruption, WorkerEvent, WorkerReport, WorkerSettings};
+use crate::worker::{self, Ended, FailedJob, Interruption, RunOutcome, WorkerEvent, WorkerReport, WorkerSettings};
 
 /// How often a waiting call asks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -42,8 +44,9 @@ pub struct Executor {
 
 /// One run: the job, with verbs of its own.
 pub struct Run {
-    run: worker::Run,
+    of_engine: worker::Run,
     job: Job,
+    outcome: RunOutcome,
 }
 
 /// What a thread gets that waits for a run.
@@ -167,7 +170,7 @@ impl Executor {
                 // A job comes from one of the queues that the engine was started with.
                 Some(queue.map_or(NextRun::Over, |queue| {
                     let job = Job { job: Arc::clone(&run.job), queue: queue.clone() };
-                    NextRun::Run(Run { run, job })
+                    NextRun::Run(Run { of_engine: run, job, outcome: RunOutcome::default() })
                 }))
             }
         })?;
@@ -176,17 +179,53 @@ impl Executor {
 
     /// See [`worker::Executor::finish`]: no I/O.
     pub fn finish(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
-        self.executor.finish(&run.run, ended)
+        self.executor.finish(&run.of_engine, ended)
     }
 
-    /// See [`worker::Executor::finish_unheard`]: no I/O.
-    pub fn finish_unheard(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
-        self.executor.finish_unheard(&run.run, ended)
+    /// Notes what is to become of the job, which a failure hook may have changed, and gives what that comes to; [`Executor::end`]
+    /// sends it.
+    ///
+    /// Errors: `LeaseLost` when that is decided already, also by an interruption; `InvalidArgument` and `TooLarge` for a change
+    /// that cannot be stored.
+    pub fn note(&self, run: &Run, outcome: Outcome, error: String, changed: Option<Envelope>) -> Result<Next, Error> {
+        let was_interrupted = self.was_interrupted(run).is_some();
+        run.outcome.note(run.job.reserved(), was_interrupted, outcome, error, changed)
+    }
+
+    /// Notes that the job is done, and what it gives. Errors: as of [`Executor::note`].
+    pub fn note_done(&self, run: &Run, result: Option<Data>) -> Result<(), Error> {
+        run.outcome.note_done(run.job.reserved(), self.was_interrupted(run).is_some(), result)
+    }
+
+    /// Notes what the handler gave, if nothing was noted before.
+    pub fn keep(&self, run: &Run, result: Option<Data>) {
+        run.outcome.keep(result);
+    }
+
+    /// What was noted, unless that came to nothing because the run was interrupted.
+    pub fn said(&self, run: &Run) -> Option<Outcome> {
+        run.outcome.said(|| self.was_interrupted(run).is_some())
+    }
+
+    /// Ends the run with what was noted, or else as this says: see [`worker::Executor::finish`]. `heard`: should the job have
+    /// failed for good, its hooks were called.
+    pub fn end(&self, run: &Run, heard: bool, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
+        let ended = run.outcome.close(|| self.was_interrupted(run).is_some()).unwrap_or_else(otherwise);
+        if heard {
+            self.executor.finish(&run.of_engine, ended)
+        } else {
+            self.executor.finish_unheard(&run.of_engine, ended)
+        }
     }
 
     /// Was this run interrupted?
     pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
-        self.executor.was_interrupted(&run.run)
+        self.executor.was_interrupted(&run.of_engine)
+    }
+
+    /// See [`worker::Executor::was_last`].
+    pub fn was_last(&self, run: &Run) -> bool {
+        self.executor.was_last(&run.of_engine)
     }
 
     /// By which events name it.
@@ -203,7 +242,7 @@ impl Run {
 
     /// By which events name it.
     pub fn number(&self) -> u64 {
-        self.run.number
+        self.of_engine.number
     }
 }
 

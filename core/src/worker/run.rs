@@ -238,11 +238,13 @@ impl Shared {
         if !self.middleware.is_empty() && failure.is_failure() {
             let mut changed = job.envelope.clone();
             self.hooks("on_failure", |middleware| middleware.on_failure(job, &mut failure, &mut changed));
-            let envelope = if changed == job.envelope { &job.envelope } else { &changed };
-            if let Next::Failed { .. } = job.next_after(failure.outcome, envelope) {
+            let is_changed = changed != job.envelope;
+            let next = job.what_becomes(failure.outcome, is_changed.then_some(&changed));
+            // A change that is refused makes it a plain failure, of which the engine reports if it is the last.
+            if next.is_ok_and(Next::is_last) {
                 self.hooks("on_failed", |middleware| middleware.on_failed(job, &failure.error));
             }
-            rewritten = (changed != job.envelope).then(|| Box::new(changed));
+            rewritten = is_changed.then(|| Box::new(changed));
         }
         Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten, result: None }
     }

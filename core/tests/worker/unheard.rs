@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
 use duly::worker::{Context, Engine, FailedJob, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
-use duly::{AuditOptions, NewJob, Queue, ReserveOptions, State};
+use duly::{AuditOptions, Envelope, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -17,6 +17,12 @@ type Reports = Arc<Mutex<Vec<(String, String, u32, String)>>>;
 struct Reporting(Reports);
 
 impl Middleware for Reporting {
+    fn on_failure(&self, job: &duly::Job, _: &mut Failure, changed: &mut Envelope) {
+        if job.envelope.name.as_deref() == Some("spoilt") {
+            changed.key = Some("another".to_owned()); // which is refused
+        }
+    }
+
     fn on_failed(&self, job: &duly::Job, error: &str) {
         let data = job.envelope.data.as_str().to_owned();
         self.0.lock().unwrap().push((job.id().to_owned(), data, job.attempt(), error.to_owned()));
@@ -42,6 +48,7 @@ impl Working {
             .on_event(move |event| heard.lock().unwrap().push(event.clone()))
             .handler("long", |_: Job<Value>, _: Context| std::future::pending::<Result<(), Failure>>())
             .handler("bad", |_: Job<Value>, _: Context| async { Err::<(), _>("bad luck") })
+            .handler("spoilt", |_: Job<Value>, _: Context| async { Err::<(), _>("bad luck") })
             .handler("own", |job: Job<Value>, _: Context| async move { job.fail("its own verb").await.map(drop) })
             .build()
             .unwrap();
@@ -84,6 +91,18 @@ fn line(server: &Server) -> (String, String) {
 async fn nobody_waits(server: &Server) {
     let nobody = ("0".to_owned(), String::new());
     support::eventually("all were heard of", || async { line(server) == nobody }).await;
+}
+
+#[tokio::test]
+async fn a_failure_with_a_change_that_is_refused_is_heard_of_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let worker = Working::start(&server);
+    let id = queue.push(job("spoilt")).await.unwrap().id().to_owned();
+    let is_its = |event: &WorkerEvent| matches!(event, WorkerEvent::Failed { job, .. } if job.id == id);
+    worker.until_event("it is an event", is_its).await;
+    assert_eq!(worker.wait_for_reports(&[&id]).await.len(), 1);
+    worker.stop().await;
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\JobFailedException;
 use Duly\Exception\JobInterruptedException;
+use Duly\Exception\LeaseLostException;
 
 /**
  * The handlers and hooks of a worker, and what becomes of each run of them.
@@ -43,6 +44,8 @@ final class Runs
     private bool $isDone = false;
     /** @var ?array{\Throwable, array<string, mixed>} why the run failed, and the arguments of `Job::fail` */
     private ?array $failure = null;
+    /** @var ?array{wait: ?float} when the job that failed runs again, as soon as that is decided */
+    private ?array $decided = null;
     /** Whether the engine knows what becomes of the job. */
     private bool $isReported = false;
     /** The failed job of another run whose `onFailed` hooks are called. */
@@ -106,6 +109,7 @@ final class Runs
     {
         $this->isDone = false;
         $this->failure = null;
+        $this->decided = null;
         $this->isReported = false;
         $this->job = $job;
         if (\count($this->heard) > self::MOST_HEARD) {
@@ -190,10 +194,9 @@ final class Runs
 
     private function onThrown(WorkerEngine $engine, Job $job, \Throwable $thrown): bool
     {
-        $why = $engine->interruption();
-        if ($why !== null) {
+        if ($engine->interruption() !== null) {
             // It is settled, and the engine's event says so.
-            if ($why === 'timed_out' && !$job->settled && $engine->isLast($thrown)) {
+            if ($engine->wasLast() && !$job->settled) {
                 $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
                 $this->heard["{$job->queue->name} {$job->id}"] = true;
             }
@@ -264,14 +267,20 @@ final class Runs
     /** @param array<string, mixed> $failure the arguments of `Job::fail` */
     private function settle(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): void
     {
-        $isLast = $engine->isLast(...$failure);
+        try {
+            $wait = $engine->fail(...$failure);
+        } catch (LeaseLostException) {
+            return; // it was interrupted meanwhile, and is settled: the engine's event says so
+        }
+        $this->decided = ['wait' => $wait];
+        $isLast = $wait === null;
         if ($isLast) {
             $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
         }
+        $engine->done();
         if ($job->settled) {
             return;
         }
-        $wait = $engine->fail(...$failure);
         $this->isReported = true;
         if ($this->report !== null) {
             $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
@@ -418,13 +427,13 @@ final class Runs
         }
         [$reason, $failure] = $this->failure ?? [$thrown, ['error' => $text]];
         try {
-            $isLast = $engine->isLast(...$failure);
-            $wait = $engine->fail(...$failure);
+            $wait = $this->decided === null ? $engine->fail(...$failure) : $this->decided['wait'];
         } catch (\Error | \InvalidArgumentException | \LengthException) {
             // A `Retry` whose time is none.
-            $isLast = $engine->isLast($reason);
             $wait = $engine->fail($reason);
         }
+        $engine->done();
+        $isLast = $wait === null;
         $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
         $why = $reason === $thrown ? $why : Failures::reason($reason) . "; then {$why}";
         $isCalled = $this->phase === 'onFailed';

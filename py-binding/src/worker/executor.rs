@@ -161,8 +161,7 @@ impl Executor {
         }
         let py = exception.py();
         let mut current = self.lock();
-        let is_current =
-            current.job.as_ref().and_then(|job| in_run(job.bind(py))).is_some_and(|it| it.run().number() == run);
+        let is_current = current.job.as_ref().and_then(|job| in_run(job.bind(py))).is_some_and(|it| it.number() == run);
         let Some(thread) = current.thread.filter(|_| is_current) else { return Ok(false) };
         current.interrupting = true;
         Ok(raise_in(thread, exception.as_ptr()))
@@ -205,8 +204,7 @@ impl Executor {
         };
         let Some(job) = job else { return Ok(None) };
         let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
-        let ended = run.close().unwrap_or_else(otherwise);
-        if heard { self.to_engine.finish(run.run(), ended) } else { self.to_engine.finish_unheard(run.run(), ended) }
+        run.end(heard, otherwise)
     }
 }
 

@@ -240,8 +240,7 @@ impl State {
         let why = if job.is_lost() { Interruption::LeaseLost } else { why };
         run.interrupted = Some(Instant::now());
         self.runs.cut_short |= why == Interruption::Stopped;
-        run.executor.interrupt(run.number, why);
-        let (executor, number) = (run.executor.tag, run.number);
+        let (executor, number) = (Arc::clone(&run.executor), run.number);
         let was_settled = job.is_settled();
         let mut is_last = false;
         match why {
@@ -249,14 +248,15 @@ impl State {
             Interruption::TimedOut => {
                 let error = timeout_error(job.envelope.timeout.unwrap_or(Millis::ZERO));
                 let next = self.note(lane, &job, &failure(&job, &error));
-                is_last = matches!(next, Ok(Next::Failed { .. }));
+                is_last = next.is_ok_and(Next::is_last);
             }
             Interruption::Stopped => {
                 let _ = self.note(lane, &job, &give_back(&job));
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
-        let job = AboutJob::of(&job);
+        executor.interrupt(number, why, is_last);
+        let (job, executor) = (AboutJob::of(&job), executor.tag);
         self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
     }
 
