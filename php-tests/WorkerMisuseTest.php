@@ -101,6 +101,47 @@ final class WorkerMisuseTest extends ServerTestCase
         }
     }
 
+    public function testWhatIsAddedToACopyOfAWorkerIsNotAddedToTheOther(): void
+    {
+        $calls = [];
+        $notes = static function (string $what) use (&$calls): \Closure {
+            return static function () use ($what, &$calls): void {
+                $calls[] = $what;
+            };
+        };
+        $first = $this->worker(2)->on('both', $notes('both'))->before($notes('before both'));
+        $second = clone $first;
+        $first->on('n', $notes('first'))->before($notes('before first'));
+        $second->on('n', static fn () => throw new \DomainException())->restartOn([\DomainException::class]);
+        foreach (['n', 'both', 'n', 'both', 'both'] as $name) {
+            $this->queue->push(1, name: $name, maxRetries: 0);
+        }
+        self::assertSame(2, $first->run()['acked']);
+        self::assertSame(['before both', 'before first', 'first', 'before both', 'before first', 'both'], $calls);
+        self::assertSame(1, $second->run()['failed'], 'it ends at the exception');
+        self::assertSame(2, $second->run()['acked']);
+        self::assertSame(['before both', 'before both', 'both', 'before both', 'both'], array_slice($calls, 6));
+    }
+
+    /** It was not asked to stop, has no job, and may run while the other one does. */
+    public function testACopyOfAWorkerThatRunsDoesNotRun(): void
+    {
+        $ran = [];
+        $worker = $this->worker(1);
+        $worker->on('outer', function (int $data, Job $job) use ($worker, &$ran): void {
+            $this->queue->push(2, name: 'inner');
+            $worker->stop();
+            $copy = clone $worker;
+            $copy->on('inner', static function (int $data) use (&$ran): void {
+                $ran[] = $data;
+            })->run();
+            $ran[] = $data;
+            $job->extend(10);
+        });
+        $this->queue->push(1, name: 'outer');
+        self::assertSame([1, [2, 1]], [$worker->run()['acked'], $ran]);
+    }
+
     public function testANameThatNoJobCanHaveHasNoHandler(): void
     {
         foreach ([str_repeat('n', 129), "a\n", "\xff"] as $name) {

@@ -65,6 +65,16 @@ final class Runs
     ) {
     }
 
+    /** The same handlers and hooks for another worker. */
+    public function copy(RestartOn $restartOn): self
+    {
+        $copy = new self($this->log, $this->report, $restartOn, $this->logDone);
+        foreach (['handlers', 'before', 'after', 'onFailure', 'onFailed'] as $list) {
+            $copy->{$list} = $this->{$list};
+        }
+        return $copy;
+    }
+
     /** @param callable $handler of the jobs of this name; of those without one, if it is empty */
     public function handle(string $name, callable $handler): void
     {

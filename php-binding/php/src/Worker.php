@@ -105,6 +105,14 @@ final class Worker
         $this->runs = new Runs(new Log($log, $logger), $report, $this->restartOn, $logDone);
     }
 
+    /** A copy has the handlers and hooks that the worker had, and does not run. */
+    public function __clone()
+    {
+        $this->restartOn = clone $this->restartOn;
+        $this->runs = $this->runs->copy($this->restartOn);
+        $this->stopAsked = false;
+    }
+
     /**
      * Sets the handler of the jobs of this name; an empty name means jobs without a name.
      *
