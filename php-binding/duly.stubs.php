@@ -1274,7 +1274,7 @@ namespace Duly\Exception {
         }
     }
 
-    /** The lease of this job is over (it ended, or the job was cancelled): another worker may run it. */
+    /** The lease is lost (it ended and the job was taken back, or the job was cancelled): another worker may run it. */
     class LeaseLostException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string

@@ -213,7 +213,7 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
     Ok(headers)
 }
 
-/// A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is over.
+/// A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.
 ///
 /// In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
 /// There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later

@@ -248,8 +248,7 @@ impl Job {
         self.settle(Outcome::Release { after }, "").await.map(|_| ())
     }
 
-    /// Sets the lease to end this long from now. Errors: `LeaseLost`, also if the lease is over but no worker has taken the
-    /// job yet.
+    /// Sets the lease to end this long from now. One that is over is ours until somebody takes the job back. Errors: `LeaseLost`.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         self.queue.extend_one(self, lease).await
     }

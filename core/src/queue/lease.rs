@@ -67,7 +67,7 @@ impl Queue {
     pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
         Error::new(
             ErrorKind::LeaseLost,
-            "the lease is over: this job was settled already or cancelled, or the lease ended and another worker may run it; stop working on it, or use a longer lease or extend it in time",
+            "the lease is lost: this job was settled already or cancelled, or the lease ended and another worker may run it; stop working on it, or use a longer lease or extend it in time",
         )
         .during(operation)
         .in_queue(self.name())

@@ -19,7 +19,8 @@ pub enum ErrorKind {
     TooLarge,
     /// Another job already has this id or this key. [`Error::job_id`] is the id of the job that holds it.
     Duplicate,
-    /// The lease of this job is over (it ended, or the job was cancelled): another worker may run it now.
+    /// The lease of this job is lost (it ended and the job was taken back, or the job was settled or cancelled): another worker may
+    /// run it now.
     LeaseLost,
     /// There is no job with this id or key, or its state does not allow the operation.
     NotFound,

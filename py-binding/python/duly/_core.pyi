@@ -436,7 +436,7 @@ class ReservedJob:
 
 @final
 class Job(ReservedJob):
-    """A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is over.
+    """A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.
 
     In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
     There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later

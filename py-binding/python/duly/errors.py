@@ -48,7 +48,10 @@ class DuplicateError(DulyError):
 
 
 class LeaseLostError(DulyError):
-    """The lease of this job is over (it ended, or the job was cancelled): another worker may run it now."""
+    """The lease of this job is lost: another worker may run it now.
+
+    It ended and the job was taken back, or the job was settled or cancelled.
+    """
 
     kind = "lease_lost"
 
