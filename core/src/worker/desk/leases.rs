@@ -161,6 +161,33 @@ mod tests {
         }
     }
 
+    /// Its call may have waited through an outage, and nobody may have taken the job.
+    #[tokio::test]
+    async fn a_job_whose_start_met_a_lease_that_is_over_waits_for_a_renewal_that_says_whether_it_is_ours() {
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap();
+        let executor = Arc::new(ExecutorShared::new(0));
+        for (is_suspect, max_retries) in [(false, 0), (true, 5)] {
+            for is_ours in [true, false] {
+                let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
+                let mut envelope = Envelope::new("a", Data::from_json("1", 10).unwrap());
+                envelope.max_attempts = max_retries;
+                desk.deliver(0, &Batch::default(), vec![Job::granted(envelope, 0, 16, &queue, is_suspect)], &[]);
+                let report_start = |is_noted: bool| {
+                    let _ = desk.next_step(false);
+                    let batch = desk.begin_call(0, 0, None);
+                    desk.end_call(0, 0, &batch, Duration::ZERO);
+                    desk.answered("orders", &batch, &vec![is_noted; batch.outcomes.len()]);
+                    batch.outcomes.len()
+                };
+                let starts = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
+                assert_eq!((report_start(false), starts()), (1, false));
+                assert_eq!((report_start(true), starts()), (0, false), "nobody knows whether it is ours");
+                desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[is_ours], Instant::now());
+                assert_eq!((report_start(true), starts()), (usize::from(is_ours), is_ours), "{is_suspect}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_lease_is_renewed_until_the_server_has_answered_to_the_outcome() {
         let desk = desk_with(&["a"]);

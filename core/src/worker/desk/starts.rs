@@ -264,9 +264,15 @@ impl State {
         let Start::Noting { suspect } = leased.start else { return false };
         if noted {
             leased.start = Start::Noted { suspect };
-        } else {
-            self.interrupt(index, crate::worker::event::Interruption::LeaseLost, desk);
+            return true;
         }
+        // Perhaps nobody has taken the job yet: it waits for a renewal, which says whether it is ours.
+        leased.sure_until = Instant::now();
+        desk.for_queues[leased.lane].renewal.notify_one();
+        self.jobs.starts.waits_no_more(leased.start);
+        leased.start = Start::of(job);
+        self.jobs.starts.waits(leased.start);
+        self.jobs.starts.turn.take_if(|(_, in_turn)| Arc::ptr_eq(in_turn, job));
         true
     }
 }
