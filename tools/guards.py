@@ -6,6 +6,18 @@ REFUSED = "if refused then return refused end"
 # (file, the guard's text, what stands there instead, what the guard prevents)
 MUTANTS: list[tuple[str, str, str, str]] = [
     (
+        "wake_for_place",
+        "string.gmatch(passed_levels, '%d')",
+        "string.gmatch(levels, '%d')",
+        "a place is free, and nobody is woken for the job of a level that was not in use",
+    ),
+    (
+        "reserve",
+        "    if has_others then\n      --- include: find_expired\n    end\n",
+        "",
+        "a job that was settled in this call is taken back as well",
+    ),
+    (
         "meta",
         "if limits and not refused then refused = 'shape limits' end",
         "",
@@ -606,7 +618,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reclaim_expired",
-        "  if limits then\n    redis.call('ZCARD', parked)\n    redis.call('ZCARD', places)\n  end\n",
+        "if limits then\n  redis.call('ZCARD', parked)\n  redis.call('ZCARD', places)\nend\n",
         "",
         "a foreign type under `places` loses the jobs that were taken back",
     ),
@@ -933,7 +945,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "a million jobs due at once stall the server",
     ),
     (
-        "reclaim_expired",
+        "find_expired",
         "'LIMIT', '0', reclaim_cap)",
         "'LIMIT', '0', '100000')",
         "a million ended leases stall the server",
@@ -946,7 +958,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "for i = 1, #expired do",
         "the job that waited longest goes last",
     ),
-    ("reclaim_expired", "    if record then\n", "    do\n", "a lease without a record stops every reserve"),
+    ("reclaim_expired", "  if record then\n", "  do\n", "a lease without a record stops every reserve"),
     (
         "settle_acks",
         "tokens[i] and tokens[i] == ARGV[last + i]",
@@ -1286,7 +1298,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "reclaim_expired",
-        "  redis.call('ZCARD', failed)\n",
+        "redis.call('ZCARD', failed)\n",
         "",
         "a foreign type under `failed` loses the jobs that have failed",
     ),
@@ -1383,7 +1395,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "for k = length, length + 1, -1 do",
         "a hundred large records are read to hand out one",
     ),
-    ("reserve", "want + 100, '100'", "100000, '100'", "a million jobs due at once stall the server"),
+    ("reserve", "= 4 * want + 100\n", "= 100000\n", "a million jobs due at once stall the server"),
     (
         "reclaim_expired",
         "redis.call('HLEN', jobs)\n",

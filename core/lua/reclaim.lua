@@ -9,9 +9,10 @@ if refused then return refused end
 do
   --- include: set_back
 end
-local reply = {}
---- include: reclaim_expired
+local reply, expired = {}
+--- include: find_expired
 if #expired > 0 then
+  --- include: coming_back, reclaim_expired
   --- include: wake_one
 end
 local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''

@@ -27,21 +27,36 @@ end
 do
   --- include: set_back
 end
-local settled = ''
+local flags, next_item, is_full
 if #ARGV >= first_item then
   --- include: settle_acks
-  if next_item <= #ARGV then
+end
+local has_others = flags and next_item <= #ARGV
+local reclaim_cap, expired = '100'
+local reply = { 'jobs', '', '', -1, 0, limits and 1 or 0 }
+if not spares then
+  --- include: find_expired
+end
+local some_ended = expired and #expired > 0
+if has_others or some_ended then
+  --- include: coming_back
+  if has_others then
     --- include: settle_others
   end
-  settled = table.concat(flags)
+  if some_ended then
+    if has_others then
+      --- include: find_expired
+    end
+    if #expired > 0 then
+      --- include: reclaim_expired
+    end
+  end
 end
+local settled = flags and table.concat(flags) or ''
+reply[2] = settled
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
-local promote_cap, reclaim_cap = 4 * want + 100, '100'
+local promote_cap = 4 * want + 100
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
-local reply = { 'jobs', settled, '', -1, 0, limits and 1 or 0 }
-if not spares then
-  --- include: reclaim_expired
-end
 do
   --- include: promote_due
 end

@@ -7,9 +7,10 @@
 if earlier then return earlier end
 --- include: meta
 if refused then return refused end
+local flags, next_item, is_full
 --- include: settle_acks
 if next_item <= #ARGV then
-  --- include: clock, settle_others
+  --- include: clock, coming_back, settle_others
 end
 flags = table.concat(flags)
 if not string.find(flags, '[12]') then

@@ -316,6 +316,28 @@ fn the_place_of_a_job_that_was_replaced_goes_to_a_waiter() {
     holds(&[limit(1, 0, 0), first, push(1), reserve(1, MANY_BYTES), waits, Step::TakeWakes, later]);
 }
 
+/// Also for a job of a level that the same call is the first to use.
+#[test]
+fn the_place_of_a_job_that_was_replaced_goes_to_a_waiter_whatever_the_level_of_the_next_job() {
+    let put = |if_duplicate, items| Step::PushUnique { who: ME, if_duplicate, items };
+    let first = put(IfDuplicate::Refuse, vec![(0, PLAIN, When::Now)]);
+    let other = NewRecord { level: 0, ..PLAIN };
+    let both = put(IfDuplicate::Replace, vec![(0, PLAIN, When::After(1000)), (1, other, When::Now)]);
+    let waits = wait(true, Vec::new());
+    holds(&[limit(1, 0, 0), first, reserve(1, MANY_BYTES), waits, Step::TakeWakes, both]);
+}
+
+#[test]
+fn a_job_that_is_settled_after_its_lease_is_not_taken_back_by_the_same_call() {
+    let later = || Deed::Back { verb: Verb::Retry, delay_ms: 1000, error: "", rewrite: false };
+    holds(&[
+        push(3),
+        reserve(3, MANY_BYTES),
+        Step::Advance(1000),
+        wait(false, vec![ending(0, later()), ending(1, later())]),
+    ]);
+}
+
 #[test]
 fn a_worker_is_told_of_jobs_that_were_trimmed_since_one_was_told() {
     let fail = || Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };

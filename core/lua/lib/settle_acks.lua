@@ -1,9 +1,9 @@
 -- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
 -- outcome: `1` settled, `0` the lease was lost and nothing was touched, `2` settled, but a server without memory did not keep
 -- what would have grown it.
-local flags, held = {}, {}
-local next_item = first_item
-local keys_at
+-- Needs: nothing. Gives: `flags`, `next_item` (the first behind the acks), `is_full` (the server has no memory).
+local held, keys_at = {}, nil
+flags, next_item, is_full = {}, first_item, false
 
 -- Acks: ack_count ids, ack_count tokens, and where `keyed` as many keys.
 if ack_count > 0 then
@@ -30,7 +30,7 @@ if ack_count > 0 then
 end
 -- Results, and the records that failure hooks changed, may grow the server. One without memory settles all the same, without them:
 -- else a queue whose jobs all leave results could never drain, and would hold up the acks of others in the same call.
-local is_full, may_grow = false, result_count > 0
+local may_grow = result_count > 0
 for at = next_item + 3 * result_count + 6, #ARGV, 7 do may_grow = may_grow or ARGV[at] ~= '' end
 if may_grow then
   redis.call('ZCARD', reserved)

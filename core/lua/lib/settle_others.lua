@@ -4,7 +4,8 @@
 -- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run; failed: counts a failure and
 -- retries no more, and the delay says which of `result_count` jobs it is, 0 if none of them; start: stays reserved, and its run
 -- is about to start; unheard: as failed, and no hook of a worker was called.
---- include: wake, routing, delayed_member, came_back, failed_set, note_unheard, to_head, start
+-- Needs: what `settle_acks` gives, `clock`, `coming_back`.
+--- include: wake, delayed_member, start
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)

@@ -5,7 +5,8 @@ if noted_paused ~= '1' then
   local queue_limit = limited.by_number[0]
   local some_wait = false
   if queue_limit and queue_limit.most then
-    for level in string.gmatch(levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
+    -- Those that this call passes: it may just have pushed to a level that was not in use before.
+    for level in string.gmatch(passed_levels, '%d') do some_wait = some_wait or redis.call('EXISTS', ready(level)) == 1 end
   end
   if not some_wait then
     some_wait = limited.takeable()

@@ -15,8 +15,8 @@ macro_rules! library {
 }
 
 library! {
-    ahead, came_back, check_types, clock, count_reserved, delayed_member, drop_large, due, examine_one, failed_set,
-    find_full, find_stale, first_use, fitting, grant, granted_again, hand_over, keep_results, keeps_result, lease_ended,
+    ahead, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due, examine_one, failed_set,
+    find_expired, find_full, find_stale, first_use, fitting, grant, granted_again, hand_over, keep_results, keeps_result, lease_ended,
     leave_waiting, limits, live_limits, meta, next_token, none_granted, note_unheard, once, parked, place_freed,
     promote_due, rate, reclaim_expired, remove, resolve, room, room_first, rooms, routing, set_back, set_limits,
     settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places, to_head,

@@ -1,0 +1,2 @@
+-- What is done with jobs that come back from a worker: because it says so, or because its lease is over.
+--- include: routing, came_back, failed_set, note_unheard, to_head
