@@ -3,11 +3,20 @@
 
     tools/mutants.py                  all of them
     tools/mutants.py once reserve     those of these files
-    tools/mutants.py --since COMMIT   those that the list of that commit does not have
+    tools/mutants.py --since COMMIT   those that the files of that commit do not have
     tools/mutants.py --write          writes docs/mutants.md
 
-The scripts' text is altered when a test assembles it, so nothing is built anew. A text that is no longer in its file,
-or there more than once, is an error at once: the list in `guards.py` follows the scripts.
+A guard is marked where it is, in `core/lua`, by a comment that says what happens without it. The mark stands directly
+above the line of code that it means; several may stand there:
+
+    -- without: what happens                       that line is taken out
+    -- without 3 lines: what happens               that line and the next two lines of code are taken out
+    -- without `this`: what happens                this part of the line is taken out
+    -- with `that`: what happens                   the line becomes that
+    -- with `that` for `this`: what happens        the part becomes that
+
+A comment line that begins like a mark and is none is an error at once, and so is a part that is not there exactly once.
+The text of a script is altered when a test assembles it, so nothing is built anew.
 """
 
 import argparse
@@ -15,14 +24,14 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import runpy
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-
-from guards import MUTANTS
+from collections.abc import Iterator
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LUA = ROOT / "core" / "lua"
@@ -33,29 +42,96 @@ SHAPE = ["--workspace", "--features", "duly/opentelemetry", "--profile", "soak",
 """As `tools/soak.sh` builds what runs very many cases."""
 
 
-def path_of(name: str) -> pathlib.Path:
-    script = LUA / f"{name}.lua"
-    return script if script.exists() else LUA / "lib" / f"{name}.lua"
+MARK = re.compile(
+    r"-- with(?:out(?: `(?P<gone>[^`]+)`| (?P<count>[1-9]\d*) lines)?| `(?P<instead>[^`]+)`(?: for `(?P<part>[^`]+)`)?)"
+    r": (?P<effect>\S.*)"
+)
+INCLUDE = "--- include: "
 
 
-def check() -> None:
-    """Every guard is where the list says."""
-    wrong = []
-    for file, text, _, _ in MUTANTS:
-        found = path_of(file).read_text().count(text) if path_of(file).exists() else 0
+class Guard(NamedTuple):
+    file: str
+    text: str
+    replacement: str
+    effect: str
+    line: int
+    altered: str
+    """The file without the guard."""
+
+    def change(self) -> tuple[str, str, str]:
+        return self.file, self.text, self.replacement
+
+
+def guards_in(path: pathlib.PurePath, content: str) -> Iterator[Guard]:
+    lines = content.splitlines()
+    marks: list[tuple[int, re.Match[str]]] = []
+    for at, line in enumerate(map(str.strip, lines)):
+        if line.startswith(("-- with ", "-- without")):
+            mark = MARK.fullmatch(line)
+            if not mark:
+                sys.exit(f"{path}:{at + 1}: this begins like a mark of a guard and is none")
+            marks.append((at, mark))
+        elif is_code(line):
+            for marked_at, mark in marks:
+                yield guard_of(path, lines, at, marked_at, mark)
+            marks = []
+        elif marks:
+            sys.exit(f"{path}:{at}: a mark stands directly above the code that it means")
+    if marks:
+        sys.exit(f"{path}:{len(lines)}: there is no code behind this mark")
+
+
+def is_code(line: str) -> bool:
+    return line.startswith(INCLUDE) or (line != "" and not line.startswith("--"))
+
+
+def guard_of(path: pathlib.PurePath, lines: list[str], at: int, marked_at: int, mark: re.Match[str]) -> Guard:
+    part, replacement = mark["gone"] or mark["part"], mark["instead"] or ""
+    altered = list(lines)
+    if part:
+        text = part
+        found = lines[at].count(part)
         if found != 1:
-            wrong.append(f"{file}.lua has this {found} times: {text!r}")
-    if wrong:
-        sys.exit("the list of mutants does not fit the scripts:\n  " + "\n  ".join(wrong))
+            sys.exit(f"{path}:{marked_at + 1}: the line that this means has `{part}` {found} times")
+        altered[at] = lines[at].replace(part, replacement)
+    else:
+        count = int(mark["count"] or 1)
+        meant = [k for k in range(at, len(lines)) if is_code(lines[k].strip())][:count]
+        if len(meant) < count:
+            sys.exit(f"{path}:{marked_at + 1}: there are not {count} lines of code behind this")
+        text = "\n".join(lines[k].strip() for k in meant)
+        for k in meant:
+            altered[k] = ""
+        altered[at] = replacement
+    return Guard(path.stem, text, replacement, mark["effect"], marked_at + 1, "\n".join(altered))
 
 
-def write() -> None:
+def guards_now() -> list[Guard]:
+    paths = sorted(LUA.rglob("*.lua"), key=lambda path: (path.parent, path.stem))
+    return [guard for path in paths for guard in guards_in(path.relative_to(ROOT), path.read_text())]
+
+
+def known_at(commit: str) -> set[tuple[str, str, str]]:
+    """The changes that the marks of that commit made, without their reasons."""
+    tree = LUA.relative_to(ROOT)
+    listed = git("ls-tree", "-r", "--name-only", commit, f"{tree}/")
+    paths = [pathlib.PurePath(path) for path in listed.splitlines() if path.endswith(".lua")]
+    known = {guard.change() for path in paths for guard in guards_in(path, git("show", f"{commit}:{path}"))}
+    return known or sys.exit(f"{commit} is older than the marks in the scripts")
+
+
+def git(*command: str) -> str:
+    return subprocess.run(["git", *command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def write(guards: list[Guard]) -> None:
     lines = [
         "# Mutants",
         "",
         "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other",
         "and runs the tests of `core/model` against the altered script on a real server; a mutant that no test",
-        "notices fails the run. This list is written by `tools/mutants.py --write`.",
+        "notices fails the run. This list is written by `tools/mutants.py --write` from the marks in `core/lua`",
+        "(`-- without: ...` above the code; the head of `tools/mutants.py` says their forms).",
         "",
         "The last full run, over 297 guards, caught 292. Two of the others guarded against nothing and are gone, and",
         "the other three have tests of their own since, which catch them. Of the 77 guards that came or changed after",
@@ -65,11 +141,14 @@ def write() -> None:
         "| file | guard | without it |",
         "|---|---|---|",
     ]
-    for file, text, replacement, prevents in MUTANTS:
-        guard = " ".join(text.split())
-        shown = f"`{guard}`" + (f" becomes `{' '.join(replacement.split())}`" if replacement.strip() else "")
-        lines.append(f"| {file} | {shown} | {prevents} |".replace("||", "\\|\\|"))
+    for guard in guards:
+        shown = f"`{one_line(guard.text)}`" + (f" becomes `{guard.replacement}`" if guard.replacement else "")
+        lines.append(f"| {guard.file} | {shown} | {guard.effect} |".replace("||", "\\|\\|"))
     DOC.write_text("\n".join(lines) + "\n")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def test_program(folder: str) -> str:
@@ -88,9 +167,9 @@ def test_program(folder: str) -> str:
     return shutil.copy(built_program, folder)
 
 
-def run(program: str, file: str, text: str, replacement: str) -> tuple[bool, str, float]:
+def run(program: str, guard: Guard) -> tuple[bool, str, float]:
     """Was it caught, by what, and how long that took. The long test runs only if the short ones noticed nothing."""
-    altered = {"DULY_MUTANT_FILE": file, "DULY_MUTANT_TEXT": text, "DULY_MUTANT_WITH": replacement}
+    altered = {"DULY_MUTANT_FILE": guard.file, "DULY_MUTANT_CODE": guard.altered}
     started = time.monotonic()
     failed: list[str] = []
     for tests in (["model::", "--skip", LONG_TEST], [LONG_TEST]):
@@ -115,42 +194,37 @@ def failing(program: str, tests: list[str], altered: dict[str, str]) -> list[str
     return failed
 
 
-def known_at(commit: str) -> set[tuple[str, str, str]]:
-    """The mutants that the list had at that commit, without their reasons."""
-    show = ["git", "show", f"{commit}:tools/guards.py"]
-    with tempfile.NamedTemporaryFile(suffix=".py") as then:
-        subprocess.run(show, cwd=ROOT, check=True, stdout=then)
-        return {mutant[:3] for mutant in runpy.run_path(then.name)["MUTANTS"]}
-
-
 def main() -> None:
-    check()
+    guards = guards_now()
     asked = argparse.ArgumentParser()
     asked.add_argument("files", nargs="*")
     asked.add_argument("--since")
     asked.add_argument("--write", action="store_true")
     given = asked.parse_args()
     if given.write:
-        write()
+        write(guards)
         return
     known = known_at(given.since) if given.since else set()
-    chosen = [m for m in MUTANTS if m[:3] not in known and (not given.files or m[0] in given.files)]
+    chosen = [
+        guard for guard in guards if guard.change() not in known and (not given.files or guard.file in given.files)
+    ]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         program = test_program(folder)
         pool = concurrent.futures.ThreadPoolExecutor(2)
-        results = pool.map(lambda mutant: run(program, *mutant[:3]), chosen)
-        for (file, text, _, prevents), (caught, by, seconds) in zip(chosen, results, strict=True):
+        results = pool.map(lambda guard: run(program, guard), chosen)
+        for guard, (caught, by, seconds) in zip(chosen, results, strict=True):
+            place = f"{guard.file}:{guard.line}"
             if not caught:
-                survivors.append((file, text))
-            guard = " ".join(text.split())[:70]
+                survivors.append(f"{place}: {guard.effect}")
             print(
-                f"{'caught  ' if caught else 'SURVIVED'} {seconds:5.1f} s  {file:15} {guard:70}  {by or prevents}",
+                f"{'caught  ' if caught else 'SURVIVED'} {seconds:5.1f} s  {place:19} {one_line(guard.text)[:66]:66}"
+                f"  {by or guard.effect}",
                 flush=True,
             )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants were caught")
     if survivors:
-        sys.exit("not caught:\n  " + "\n  ".join(f"{file}: {text!r}" for file, text in survivors))
+        sys.exit("not caught:\n  " + "\n  ".join(survivors))
 
 
 if __name__ == "__main__":

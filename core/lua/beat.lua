@@ -4,12 +4,16 @@
 --          or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+-- without: an old client writes into a queue of a newer format
 if format > 2 then return string.format('format %.0f', format) end
+-- without: a foreign type leaves a worker without what it says of itself
 redis.call('HLEN', worker_infos)
+-- without: a foreign type lets a worker be listed behind an error
 redis.call('ZCARD', unheard)
 local trimmed = redis.pcall('HGET', stats, 'trimmed')
 trimmed = type(trimmed) == 'string' and tonumber(trimmed) or 0
 --- include: clock, room_first
+-- with `do`: a worker that has stopped is listed
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
   redis.call('HSET', worker_infos, worker, info)
@@ -19,14 +23,18 @@ else
 end
 local dead = redis.call('ZRANGEBYSCORE', workers, '-inf', now_text, 'LIMIT', 0, 100)
 if #dead > 0 then
+  -- without: dead workers stay for ever
   redis.call('ZREM', workers, unpack(dead))
+  -- without: what dead workers said stays for ever
   redis.call('HDEL', worker_infos, unpack(dead))
 end
 --- include: unheard_line
 -- Reported once, to one worker, which logs it.
 local reported = tonumber(redis.call('HGET', meta, 'trimmed_reported') or 0)
+-- without `and trimmed ~= reported`: each beat writes
 if life_ms > 0 and trimmed ~= reported then
   redis.call('HSET', meta, 'trimmed_reported', string.format('%.0f', trimmed))
+  -- with `trimmed` for `math.max(0, trimmed - reported)`: trimmed jobs are reported again and again
   reported = math.max(0, trimmed - reported)
 else
   reported = 0

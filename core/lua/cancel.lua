@@ -4,8 +4,10 @@
 --          or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
+-- without: a cancel sent again removes the job that was pushed since
 if earlier then return earlier end
 --- include: meta
+-- without: an old client writes into a queue of a newer format
 if refused then return refused end
 --- include: routing, delayed_member, remove, resolve, keeps_result
 local lines = {}
@@ -19,9 +21,11 @@ for at = first_item, #ARGV do
   if id then state, record = remove(id) end
   if state then removed = removed + 1 end
   --- if limited
+  -- without: the place of a cancelled job stays empty for a second
   if state == 'reserved' then is_freed = true end
   --- end
   if state == 'failed' then left = left + 1 end
+  -- without `keeps_result(record) and 'awaited ' or`: who waits for a cancelled job hears of it a second later
   local awaited = record and keeps_result(record) and 'awaited ' or ''
   lines[#lines + 1] = state and awaited .. state .. ' ' .. id or 'absent'
 end
@@ -38,4 +42,5 @@ if removed > 0 then
 else
   --- include: room_first
 end
+-- with `return removed > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy of a cancel removes the job that was pushed since
 return answer(table.concat(lines, '\n'))

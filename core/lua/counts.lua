@@ -6,6 +6,7 @@
 -- Cost:    O(levels), and O(levels) a name with a limit.
 --- include: clock
 local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits')
+-- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
 local waiting = redis.call('ZCARD', parked) - tonumber(known[3] or 0)
 local by_level = {}
 local oldest = {}

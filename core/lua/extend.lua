@@ -5,7 +5,9 @@
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
 local known = redis.call('HMGET', meta, 'format', 'token')
 local format, last_token = tonumber(known[1] or 1), known[2]
+-- without: an old client writes into a queue of a newer format
 if format > 2 then return string.format('format %.0f', format) end
+-- with `clock` for `clock, room_first`: a server without memory lets leases end
 --- include: clock, room_first
 do
   --- include: set_back
@@ -13,7 +15,9 @@ end
 local flags = {}
 for at = first_item, #ARGV, 2 do
   local id, token = ARGV[at], ARGV[at + 1]
+  -- with `true` for `redis.call('HGET', leases, id) == token`: a worker that lost its lease extends another's
   local held = redis.call('HGET', leases, id) == token
+  -- with `'XX', now + lease_ms` for `'XX', from + lease_ms`: an extended lease ends up to a millisecond early
   if held then redis.call('ZADD', reserved, 'XX', from + lease_ms, id) end
   flags[#flags + 1] = held and '1' or '0'
 end

@@ -4,6 +4,7 @@
 -- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
+-- without: an old client writes into a queue of a newer format
 if format > 2 then return string.format('format %.0f', format) end
 redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
@@ -16,10 +17,13 @@ redis.call('ZCARD', unheard)
 local until_text = string.format('%.0f', now + claim_ms)
 for at = first_item, #ARGV, 3 do
   local id = ARGV[at]
+  -- with `do`: a claim that is another worker's by now is taken away, or one that never was is made
   if redis.call('ZSCORE', unheard, id) == ARGV[at + 1] then
+    -- with `do`: a job whose hook died is never reported
     if ARGV[at + 2] == '1' then
       redis.call('ZREM', unheard, id)
     else
+      -- without `ARGV[at + 2] == '-' and now_text or`: a worker that ends keeps its claims for 30 s
       redis.call('ZADD', unheard, ARGV[at + 2] == '-' and now_text or until_text, id)
     end
   end
@@ -47,9 +51,11 @@ end
 local reply = { until_text, 0 }
 local bytes = 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', now_text, 'LIMIT', 0, most)) do
+  -- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
   local record = redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
   if record then
     bytes = bytes + #record
+    -- without: a hundred large records make one reply
     if bytes > max_bytes and #reply > 2 then break end
     redis.call('ZADD', unheard, until_text, id)
     reply[#reply + 1] = id
@@ -57,6 +63,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', now_text, 'LIMI
     reply[#reply + 1] = redis.call('HGET', returned, id) or ''
   else
     -- It has left `failed` meanwhile, and whoever took it away knows of it.
+    -- without: what has left `failed` stays for ever
     redis.call('ZREM', unheard, id)
   end
 end

@@ -3,8 +3,10 @@
 -- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(1).
 --- include: once
+-- without: a late copy of a pause undoes the resume after it
 if earlier then return earlier end
 --- include: meta
+-- without: an old client writes into a queue of a newer format
 if refused then return refused end
 --- include: first_use
 if pause == '1' then

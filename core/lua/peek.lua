@@ -17,6 +17,7 @@ local function add(id, score)
     reply[#reply + 1] = record
     reply[#reply + 1] = redis.call('HGET', returned, id) or ''
   end
+  -- without: a page of large jobs is read in one call
   if bytes >= 4194304 then reply[1] = limit - left end
   return reply[1] == 0
 end
@@ -32,6 +33,7 @@ if state == 'ready' then
     local at = 0
     local skipped = {}
     while left > 0 and at < length do
+      -- with `if skip > 0 then`: a page hides the job that came again behind its own stale entry
       if skip > 0 and (not some_stale or walk <= 0) then
         local jump = math.min(skip, length - at)
         at = at + jump
@@ -42,6 +44,7 @@ if state == 'ready' then
       walk = walk - #entries
       for _, id in ipairs(entries) do
         local stale_count = some_stale and tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) or 0
+        -- with `if false then`: a page shows a cancelled entry as a job
         if (skipped[id] or 0) < stale_count then
           skipped[id] = (skipped[id] or 0) + 1
         elseif skip > 0 then
@@ -55,6 +58,7 @@ if state == 'ready' then
   end
   -- What limits of names hold back is taken when a place is free: nobody knows when, so it comes last.
   if left > 0 then
+    -- with `true and {} or redis.call` for `redis.call`: a page hides held back jobs
     for _, id in ipairs(redis.call('ZRANGE', parked, skip, skip + left - 1)) do
       if not add(id, '') then return reply end
     end

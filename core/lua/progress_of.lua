@@ -6,6 +6,7 @@ local reply = {}
 for i = 1, progress_count do
   local noted = redis.call('GET', progress(i, progress_count))
   local token = redis.call('HGET', leases, ARGV[first_item + i - 1])
+  -- with `true` for `string.sub(noted, 1, #token + 1) == token .. ';'`: progress of an earlier run is shown
   local is_current = noted and token and string.sub(noted, 1, #token + 1) == token .. ';'
   reply[i] = is_current and noted or ''
 end

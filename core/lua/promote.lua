@@ -3,6 +3,7 @@
 -- Replies: how many were moved; or `format <n>`, `levels <list>`. The same moment twice moves nothing twice.
 -- Cost:    O(log n) a job, at most `promote_cap`.
 --- include: meta
+-- without: jobs are promoted into levels and formats that the caller does not know
 if refused then return refused end
 --- include: clock, promote_due
 if #promoted > 0 then

@@ -3,22 +3,27 @@
 -- Replies: `created`; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(1) a ready job, O(log n) a delayed one; at most 1,000 jobs a call.
 --- include: once
+-- without: a push sent again puts the jobs in twice
 if earlier then return earlier end
 --- include: meta
+-- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
 
 -- ARGV from first_item: (id, record) each.
 local last_item = #ARGV
+-- with `if false then`: a push that the server has forgotten runs a job twice at once
 if call_renew ~= '0' then
   -- Perhaps sent again, and its memory is gone since the server's clock jumped: what is in stays as it is.
   local kept = first_item - 1
   for i = first_item, last_item, 2 do
+    -- with `if false then`: of a batch that the server has forgotten in part, the rest is lost
     if redis.call('HEXISTS', jobs, ARGV[i]) == 0 then
       ARGV[kept + 1], ARGV[kept + 2] = ARGV[i], ARGV[i + 1]
       kept = kept + 2
     end
   end
   last_item = kept
+  -- with `if false then`: a push that the server has forgotten is refused
   if last_item < first_item then
     --- include: room_first
     return answer('created')
@@ -30,6 +35,8 @@ if due ~= '' then
   --- include: clock, due, delayed_member
   at = due_of(due)
   local timer = tonumber(noted_timer or 0)
+  -- without `if at and timer > now and timer <= at then wake = nil end`: every delayed push wakes a worker
+  -- without `timer > now and`: a broken promise keeps workers asleep
   if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
   local at_text = string.format('%.0f', at or 0)
   for i = first_item, at and last_item or 0, 2 do
@@ -42,6 +49,7 @@ if not at then
 end
 
 -- None is new: a late copy, or one whose durability is waited for, of a call whose memory is gone.
+-- with `< 0` for `== 0`: a late copy of a push that the server has forgotten runs a job twice at once
 if redis.call('HSET', jobs, unpack(ARGV, first_item, last_item)) == 0 then return answer('created') end
 local placed
 if at then
@@ -51,6 +59,7 @@ else
 end
 if type(placed) == 'table' then
   -- A foreign type under our key: nothing is stored by half.
+  -- without: a foreign type under a list leaves records that nobody hands out
   for i = first_item, last_item, 2 do redis.call('HDEL', jobs, ARGV[i]) end
   return placed
 end

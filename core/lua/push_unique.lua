@@ -4,21 +4,30 @@
 --          was replaced and for whose result somebody may wait; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: once
+-- without: a push sent again finds its own job as the duplicate
 if earlier then return earlier end
 --- include: meta
+-- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
 --- include: clock, due, wake, routing, delayed_member, keeps_result
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
+-- without: a foreign type under `delayed` leaves a record that nobody hands out
 redis.call('ZCARD', delayed)
+-- without `redis.call('LLEN', ready(used))`: a foreign type under a list leaves a record that nobody hands out
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
+-- without: a foreign type under `keys` leaves a record that nobody hands out
 redis.call('HLEN', keys)
+-- without: a foreign type under `returned` leaves an imported record that nobody hands out
 redis.call('HLEN', returned)
 
 -- Who holds this job's id or key already.
 local function holder_of(id, key)
+  -- without: one id means two jobs
   if redis.call('HEXISTS', jobs, id) == 1 then return id end
   local holder = key and redis.call('HGET', keys, key)
+  -- without: one key means two live jobs
+  -- with `if holder then return holder end`: a key whose job is gone blocks for ever
   if holder and redis.call('HEXISTS', jobs, holder) == 1 then return holder end
   return nil
 end
@@ -35,28 +44,35 @@ for i = first_item, #ARGV, 4 do
   local level, _, key = routing(record)
   local holder = holder_of(id, key)
   local line = 'created'
+  -- with `if false then`: a duplicate replaces the job that is there
   if holder and if_duplicate ~= 'replace' then
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
   else
     if holder then
       --- include: remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
+      -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', FORMAT) end
       -- The id may be that of one job and the key that of another: both are replaced.
       while holder do
         line = 'replaced ' .. holder
         local state, replaced = remove(holder, true)
         --- if limited
+        -- without: nobody is woken for the place of a job that was replaced
         if state == 'reserved' then is_freed = true end
         --- end
         -- Whoever waits for a job of this very id waits for the new one now.
+        -- without: who waits for a job that is replaced hears of it a second late
         if holder ~= id and keeps_result(replaced) then awaited[#awaited + 1] = '\nawaited ' .. holder end
+        -- with `holder = nil`: of two jobs that hold the id and the key, one stays
         holder = holder_of(id, key)
       end
     end
     redis.call('HSET', jobs, id, record)
+    -- without: an imported job forgets how often it failed
     if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
     if key then redis.call('HSET', keys, key, id) end
+    -- without: nobody asks for the sizes of large records
     if #record > LARGE then some_large = true end
     local at = due_of(ARGV[i + 2])
     if at then
@@ -73,12 +89,15 @@ end
 local reply = table.concat(lines, '\n') .. table.concat(awaited)
 if stored == 0 then
   --- include: room_first
+  -- with `return reply`: a late copy stores the job whose caller had the answer that it is refused
   return answer(reply)
 end
 
 --- include: first_use
 if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
+-- without: a waiting worker does not hear of a new job
 if some_ready then wake_one() end
+-- without: a waiting worker does not hear of a nearer due time
 if earliest then wake_for(earliest) end
 redis.pcall('HINCRBY', stats, 'pushed', stored)
 --- if limited

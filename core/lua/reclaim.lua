@@ -4,6 +4,7 @@
 --          for whose result somebody may wait; or `format <n>`, `levels <list>`, `again`. The same moment twice moves nothing twice.
 -- Cost:    O(log n) a job, at most `reclaim_cap`, or 4 MiB of records.
 --- include: meta
+-- without: jobs are taken back into levels and formats that the caller does not know
 if refused then return refused end
 --- include: clock
 do

@@ -4,24 +4,33 @@
 --          behind 4 MiB of records; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
+-- without: a requeue sent again requeues the job that failed again since
 if earlier then return earlier end
 --- include: meta
+-- without: jobs are requeued into levels and formats that the caller does not know
 if refused then return refused end
 --- include: routing
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+-- without: a foreign type under `returned` loses the requeued jobs
 redis.call('HLEN', returned)
+-- without: a foreign type under `keys` fails a requeue by half
 redis.call('HLEN', keys)
+-- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the requeued jobs
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local lines = {}
 local requeued, bytes = 0, 0
 for at = first_item, #ARGV do
   local id = ARGV[at]
+  -- without `'ZSCORE', failed, id) and redis.call(`: requeueing a job that has not failed puts it in twice
   local record = bytes < 4194304 and redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
   local line = bytes < 4194304 and 'absent' or 'later'
   if record then
+    -- without: a requeue reads any number of large records
     bytes = bytes + #record
     local level, _, key = routing(record)
     local holder = key and redis.call('HGET', keys, key)
+    -- with `if false and` for `if holder and holder ~= id and`: requeueing makes two live jobs of one key
+    -- without `and redis.call('HEXISTS', jobs, holder) == 1`: a key whose job is gone keeps a failed one from being requeued
     if holder and holder ~= id and redis.call('HEXISTS', jobs, holder) == 1 then
       line = 'duplicate ' .. holder
     else
@@ -45,4 +54,5 @@ if requeued > 0 then
 else
   --- include: room_first
 end
+-- with `return requeued > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy requeues the job that failed since
 return answer(table.concat(lines, '\n'))

@@ -8,18 +8,23 @@
 -- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
 -- were only not heard.
 local spares = ahead > 1
+-- without: what is fetched ahead after an outage counts as started
 if spares then ahead = ahead - 2 end
 --- include: once
+-- without: a late copy of a reserve stops the script, or gives jobs to nobody
 if earlier == 'superseded' then return earlier end
+-- with `if false then`: a reserve sent again leases other jobs
 if earlier then
   --- include: clock, granted_again
   return reply
 end
 --- include: meta
+-- without: a reserve passes over levels and formats that it does not know
 if refused then return refused end
 --- include: clock, check_types
 
 local some_large = noted_large
+-- with `if false then`: a queue asks for sizes for ever
 if some_large and live == 0 then
   redis.call('HDEL', meta, 'large')
   some_large = nil
@@ -34,6 +39,7 @@ end
 local has_others = flags and next_item <= #ARGV
 local reclaim_cap, expired = '100'
 local reply = { 'jobs', '', '', -1, 0, limits and 1 or 0 }
+-- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then
   --- include: find_expired
 end
@@ -44,6 +50,7 @@ if has_others or some_ended then
     --- include: settle_others
   end
   if some_ended then
+    -- without 3 lines: a job that was settled in this call is taken back as well
     if has_others then
       --- include: find_expired
     end
@@ -55,7 +62,9 @@ end
 local settled = flags and table.concat(flags) or ''
 reply[2] = settled
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
+-- with `= 100000` for `= 4 * want + 100`: a million jobs due at once stall the server
 local promote_cap = 4 * want + 100
+-- without: an urgent job waits behind thousands that are due
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
 do
   --- include: promote_due
@@ -74,11 +83,13 @@ if granted > 0 then
 end
 -- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
 -- call was answered, or it would lease jobs to nobody.
+-- without `or call_renew ~= '0'`: a late copy of a reserve that found nothing leases jobs to nobody
 local is_kept = #settled > 0 or call_renew ~= '0'
 reply[1] = paused and 'paused' or 'none'
 if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
   --- include: wake_one
+  -- without: a worker sleeps while a job is ready behind cancelled ones
   reply[4] = 0
   if is_kept then
     --- include: room_first

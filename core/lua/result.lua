@@ -5,7 +5,9 @@
 -- Cost:    O(log n).
 local id = ARGV[first_item]
 -- The job first: a result may be that of an earlier job of this id.
+-- with `if false then`: an earlier job's result is taken for this one's
 if redis.call('HEXISTS', jobs, id) == 1 then
+  -- without: who waits for a failed job waits for ever
   if redis.call('ZSCORE', failed, id) then return { 'failed', redis.call('HGET', returned, id) or '' } end
   return { 'live' }
 end

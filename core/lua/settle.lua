@@ -4,8 +4,10 @@
 --          does not keep (a result, a larger record); or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) an outcome, at most 1,000 a call.
 --- include: once
+-- without: the answer to an ack sent again says that the lease was lost
 if earlier then return earlier end
 --- include: meta
+-- without: outcomes are written into levels and formats that the caller does not know
 if refused then return refused end
 local flags, next_item, is_full
 --- include: settle_acks
@@ -17,6 +19,7 @@ if not string.find(flags, '[12]') then
   --- include: room_first
 --- if limited
 else
+  -- without: a place that is given back stays empty for a second
   --- include: place_freed
 --- end
 end

@@ -5,6 +5,7 @@
 -- In format 1 `limits` was `<concurrency>;<jobs>;<us>` of the queue, and `names` had a line `<number>;<concurrency>;<name>` a name, or
 -- `<number>;<concurrency>:<jobs>:<us>;<name>`, with 0 where there was no limit.
 local format, of_queue, of_names, rate_at = unpack(redis.call('HMGET', meta, 'format', 'limits', 'names', 'rate_at'))
+-- without: a late copy of an upgrade undoes what was set since
 if format == '2' then return 'ok' end
 if format ~= '1' then return 'format ' .. (format or '') end
 
@@ -19,6 +20,7 @@ if most then add('0', most, jobs, us, '') end
 for number, most_of, jobs_of, us_of, name in string.gmatch(of_names or '', '(%d+);(%d+):?(%d*):?(%d*);([^\n]*)') do
   add(number, most_of, jobs_of, us_of, name)
 end
+-- without: lost limits hide what they held back
 if of_names == '?' then lines = { '?' } end
 if #lines > 0 then
   redis.call('HSET', meta, 'limits', table.concat(lines, '\n'))

@@ -4,6 +4,7 @@
 -- Cost:    O(n) for n workers, 1,000 at most.
 --- include: clock
 local reply = {}
+-- with `'-inf'` for `'(' .. now_text`: dead workers are listed
 local alive = redis.call('ZRANGEBYSCORE', workers, '(' .. now_text, '+inf', 'LIMIT', 0, 1000)
 for i = 1, #alive do
   reply[2 * i - 1] = alive[i]

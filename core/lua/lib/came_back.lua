@@ -4,6 +4,7 @@ local function read_note(id)
   local note = redis.call('HGET', returned, id)
   local started, failures, suspect, returns, first = string.match(note or '', '^(0?)(%d+);(0?)(%d+);()')
   -- A note that duly did not write must not stop the job, nor the others in this call.
+  -- with `if not note then return { failures = 0, returns = 0, err = '' } end`: a note that duly did not write stops every reserve
   if not started then return { failures = 0, returns = 0, err = '' } end
   return {
     failures = tonumber(failures), returns = tonumber(returns), err = string.sub(note, first),
@@ -13,6 +14,7 @@ end
 
 local function write_note(id, note)
   local numbers = string.format(
+    -- without `note.is_suspect and '0' or`: a job that kills its workers is never charged for it
     '%s%.0f;%s%.0f;', note.has_started and '0' or '', note.failures, note.is_suspect and '0' or '', note.returns
   )
   redis.call('HSET', returned, id, numbers .. note.err)
@@ -23,7 +25,9 @@ end
 local function note_return(id, failures, err, had)
   local note = read_note(id)
   note.failures, note.returns = (had or note.failures) + failures, note.returns + 1
+  -- with `note.err = err`: a release forgets the last error
   if err ~= '' then note.err = err end
+  -- without: a job that failed is charged for a worker that never started it
   note.has_started = false
   write_note(id, note)
   return note.failures

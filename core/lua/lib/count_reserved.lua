@@ -1,4 +1,6 @@
 -- Jobs of a name that run when it gets its first limit count as well: as many as one call may read.
+
+-- with `do`: limits that are said again read a thousand records
 if is_new then
   local limited
   limits = live[1]
@@ -10,6 +12,7 @@ if is_new then
     local record = redis.call('HGET', jobs, id)
     local _, _, _, _, name = routing(record or '{')
     local limit = name and limited.by_name[name]
+    -- without: a new limit lets as many run again as run already
     if limit and not limit.is_gone then redis.call('ZADD', places, limit.number, id) end
   end
 end

@@ -2,12 +2,14 @@
 -- of the first, because another program that wrote records may not have said how large they are.
 -- Needs: `entries`, `length`, `bytes`. Gives: these without what does not fit, and `more`.
 local fitting
+-- with `if false then`: a hundred large records behind a small one are read to hand out four
 if some_large then
   --- include: fitting
   fitting = count_fitting(entries, max_bytes - bytes)
 else
   fitting = math.floor((max_bytes - bytes) / math.max(redis.call('HSTRLEN', jobs, entries[1]), 1))
 end
+-- with `for k = length, length + 1, -1 do`: a hundred large records are read to hand out one
 for k = length, math.max(fitting, 1) + 1, -1 do
   entries[k] = nil
   length = k - 1

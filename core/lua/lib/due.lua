@@ -2,7 +2,9 @@
 local function due_of(due)
   if due == '' then return nil end
   local ms = tonumber(string.sub(due, 2))
+  -- with `ms = now + ms` for `ms = from + ms`: a job starts up to a millisecond early
   if string.byte(due, 1) == 43 and ms > 0 then ms = from + ms end
+  -- without: a due job is delayed
   if ms <= now then return nil end
   return ms
 end

@@ -10,23 +10,29 @@ local function forget_failed(ids)
 end
 
 local function trim_failed(entered)
+  -- with `TRIM_CAP` for `math.max(TRIM_CAP, entered)`: jobs that fail by the thousand outgrow the bound
   local cap = math.max(TRIM_CAP, entered)
   local limits = redis.call('HMGET', meta, 'failed_max', 'failed_age_ms')
   local surplus = redis.call('ZCARD', failed) - tonumber(limits[1] or 10000)
+  -- with `do`: jobs within the limit are trimmed
   if surplus > 0 then
+    -- with `surplus` for `math.min(surplus, cap)`: one failure trims a backlog of any size
     forget_failed(redis.call('ZRANGE', failed, 0, math.min(surplus, cap) - 1))
   end
   local oldest = now - tonumber(limits[2] or 15552000000)
+  -- without `, 'LIMIT', 0, cap`: one failure trims a backlog of any size
   local aged = redis.call('ZRANGEBYSCORE', failed, '-inf', oldest, 'LIMIT', 0, cap)
   if #aged > 0 then forget_failed(aged) end
 end
 
 -- A failed job gives its key free: a key means one live job, and must not be dead until somebody cleans up.
 local function free_key(key, id)
+  -- without `and redis.call('HGET', keys, key) == id`: a failed job frees a key that another job holds
   if key and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
 end
 
 local function enter_failed(id, key)
   redis.call('ZADD', failed, now_text, id)
+  -- without: a failed job blocks its key
   free_key(key, id)
 end

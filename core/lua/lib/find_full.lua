@@ -10,9 +10,12 @@ for k = 1, length do
   if own then
     limit_of[k] = own
     in_chunk[own] = (in_chunk[own] or 0) + 1
+    -- with `if false then`: limits of names limit nothing
     if limited.room(own) < in_chunk[own] then
       in_chunk[own] = in_chunk[own] - 1
+      -- without: one reserve reads any number of large records only to put them aside
       parked_bytes = parked_bytes + #record
+      -- with `is_full[k] = true`: a job that is full runs all the same
       is_full[k], records[k] = true, false
     end
   end

@@ -3,6 +3,7 @@
 local function count_fitting(ids, most)
   for k = 1, #ids do
     local left = most - redis.call('HSTRLEN', jobs, ids[k])
+    -- without: large records are read by the hundred
     if left < 0 and k > 1 then return k - 1, most end
     most = left
   end

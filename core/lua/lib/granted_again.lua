@@ -3,9 +3,12 @@
 -- reply would ask for it for ever.
 -- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), `now`. Gives: `reply`.
 local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
+-- with `0` for `redis.call('HEXISTS', meta, 'limits')`: a worker fetches ahead in a queue with limits after a lost answer
 local reply = { 'jobs', flags, token, -1, 0, redis.call('HEXISTS', meta, 'limits') }
 for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
+  -- with `local is_held = true`: a reserve sent again gives a job that another worker has
   local is_held = redis.call('HGET', leases, id) == token
+  -- without: a line that cuts off each large reply is asked for the same one for ever
   if is_held and ahead == 1 then is_held = tonumber(redis.call('ZSCORE', reserved, id) or 0) > now end
   if is_held then
     reply[#reply + 1] = { id }

@@ -8,12 +8,16 @@ local function leave_waiting(id, level, state, look_back)
     return
   end
   --- if limited
+  -- without: a cancelled job that was held back comes up all the same
   if limits and redis.call('ZREM', parked, id) == 1 then return end -- it has no entry
   --- end
   if level then
+    -- with `for _, last in ipairs(false and` for `for _, last in ipairs(look_back and`: debouncing leaves an entry each time
+    -- with `ipairs(redis` for `ipairs(look_back and redis`: each cancel reads a hundred entries
     for _, last in ipairs(look_back and redis.call('LRANGE', ready(level), -100, -1) or {}) do
       if last == id then return redis.call('LREM', ready(level), -1, id) end
     end
+    -- without: a job that comes again runs twice
     redis.call('HINCRBY', stale, level .. ':' .. id, 1)
     redis.call('HINCRBY', meta, 'stale_entries', 1)
   else

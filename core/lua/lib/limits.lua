@@ -10,10 +10,13 @@ do
     -- Text that duly did not write is no limit.
     if limit.most == 0 then limit.most = nil end
     if not limit.us or limit.us == 0 or limit.jobs == 0 then limit.jobs = nil end
+    -- with `not limit.most` for `not (limit.most or limit.jobs)`: jobs of a name with a rate have no places
     limit.is_gone = not (limit.most or limit.jobs)
     list[#list + 1] = limit
+    -- with `do names` for `if limit.number > 0 then names`: the limit of the queue parks jobs
     if limit.number > 0 then names[#names + 1] = limit end
     by_number[limit.number] = limit
+    -- with `do` for `if name ~= '' then`: jobs without a name count as of a lost one
     if name ~= '' then by_name[name] = limit end
   end
   limited = { list = list, names = names, by_number = by_number, by_name = by_name, first_parked = first_parked }

@@ -4,16 +4,21 @@ local MOST_NUMBERS = 200
 local function live_limits(listed)
   --- include: parked
   local function is_used(number)
+    -- without `or #first_parked(number, nil, 1) > 0`: what a limit held back is forgotten with its last running job
+    -- without `redis.call('ZCOUNT', places, number, number) > 0 or`: a running job keeps its place under the number that another name gets
     return redis.call('ZCOUNT', places, number, number) > 0 or #first_parked(number, nil, 1) > 0
   end
   local live = {}
   if listed == '?' then
     for number = 1, redis.call('EXISTS', parked, places) > 0 and MOST_NUMBERS or 0 do
+      -- without: a queue that lost its meta hides what its limits held back
       if is_used(number) then live[#live + 1] = string.format('%.0f;;;', number) end
     end
   else
     for line in string.gmatch(listed, '[^\n]+') do
       local number, limit = string.match(line, '^(%d+);([%d:]*;[%d:]*);')
+      -- with `limit ~= ';'` for `(limit ~= ';' or is_used(number))`: what a limit held back that was taken away is never found again
+      -- without `and (limit ~= ';' or is_used(number))`: limits that were taken away cost every reserve for ever
       if limit and (limit ~= ';' or is_used(number)) then live[#live + 1] = line end
     end
   end

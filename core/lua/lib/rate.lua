@@ -4,10 +4,13 @@
 -- `meta` keeps it as `<at>;<rest>`.
 local function open_rate(field, jobs, us, kept)
   local at, rest = string.match(kept or '', '^(%d+);(%d+)$')
+  -- with `tonumber(rest or 0)` for `math.min(tonumber(rest or 0), jobs - 1)`: the rest of a finer rate counts as whole microseconds
   at, rest = tonumber(at or 0), math.min(tonumber(rest or 0), jobs - 1)
+  -- without: after a rest all that could have started starts at once
   if at < now_us then at, rest = now_us, 0 end
   -- Left by a slower rate, or by a clock that was set back: it never means more than that a burst has just started.
   local is_late = at > now_us + us
+  -- without: a slower rate that was set before holds the queue up for hours
   if is_late then at, rest = now_us + us, 0 end
   return { field = field, jobs = jobs, us = us, at = at, rest = rest, is_late = is_late }
 end
@@ -22,11 +25,13 @@ local function opens_at(rate) return rate.at + math.ceil((rate.rest + rate.us) /
 -- So many jobs start now.
 local function count_starts(rate, started)
   local total = rate.rest + started * rate.us
+  -- with `0` for `total % rate.jobs`: rounding gives more jobs than the rate
   rate.at, rate.rest = rate.at + math.floor(total / rate.jobs), total % rate.jobs
   redis.call('HSET', meta, rate.field, string.format('%.0f;%.0f', rate.at, rate.rest))
 end
 
 -- What came too late is written down, or the same would be found a second later.
 local function note_late(rate)
+  -- without `redis.pcall('HSET', meta, rate.field, string.format('%.0f;0', rate.at))`: the end of a slower rate moves on with the clock
   if rate.is_late then redis.pcall('HSET', meta, rate.field, string.format('%.0f;0', rate.at)) end
 end

@@ -4,40 +4,54 @@
 -- Needs: `clock`, `coming_back`, `expired`.
 --- include: ahead, lease_ended, keeps_result, fitting
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+-- without: a foreign type under `jobs` loses the jobs that were taken back
 redis.call('HLEN', jobs)
 -- The rest is there for the next call.
 if noted_large then
+  -- with `#expired` for `count_fitting(expired, 4194304)`: the large records of a hundred dead workers' jobs are read in one call
   for k = #expired, count_fitting(expired, 4194304) + 1, -1 do
     expired[k], reply.is_cut = nil, true
   end
 end
+-- with `redis.pcall` for `redis.call`: a foreign type under `leases` loses the jobs that were taken back
 local tokens = redis.call('HMGET', leases, unpack(expired))
+-- without: a foreign type under `failed` loses the jobs that have failed
 redis.call('ZCARD', failed)
+-- without: a foreign type under `returned` loses the jobs that were taken back
 redis.call('HLEN', returned)
+-- without: a foreign type under `keys` loses the jobs that were taken back
 redis.call('HLEN', keys)
+-- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the jobs that were taken back
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- if limited
+-- without 4 lines: a foreign type under `places` loses the jobs that were taken back
 if limits then
   redis.call('ZCARD', parked)
   redis.call('ZCARD', places)
 end
 --- end
 redis.call('ZREM', reserved, unpack(expired))
+-- without: a worker that lost its lease acks the job
 redis.call('HDEL', leases, unpack(expired))
 local gave_up, awaited = 0, {}
+-- with `for i = 1, #expired do`: the job that waited longest goes last
 for i = #expired, 1, -1 do
   local id = expired[i]
   --- if limited
   local number = limits and redis.call('ZSCORE', places, id)
+  -- without: a worker that died keeps its places for ever
   if number then redis.call('ZREM', places, id) end
   --- end
   local record = redis.call('HGET', jobs, id)
+  -- with `do`: a lease without a record stops every reserve
   if record then
     local level, max_retries, key = routing(record)
     if lease_ended(id, tokens[i], max_retries) then
       enter_failed(id, key)
+      -- without: a job that killed its last worker fails in silence
       note_unheard(id)
       gave_up = gave_up + 1
+      -- without: who waits for a job whose worker died hears of it a second late
       if keeps_result(record) then awaited[#awaited + 1] = id end
     else
       --- if limited

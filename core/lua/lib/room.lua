@@ -7,14 +7,17 @@ if limits then
   --- include: live_limits
   if limits == '?' or string.find(limits, ';;;', 1, true) then
     -- The queue is found again with all levels, by this and the next calls.
+    -- without: a queue that lost its meta is found again by each reserve anew
     if not noted_levels then redis.pcall('HSET', meta, 'format', FORMAT, 'levels', levels) end
     limits = live_limits(limits)
     if limits ~= noted_limits then write_limits(limits) end
   end
   if limits then
     --- include: limits, rooms
+    -- without: the end of a slower rate of a name moves on with the clock
     limited.note_late()
     queue_limit = limited.by_number[0]
+    -- without: limits limit nothing
     if queue_limit then want = math.min(want, limited.room(queue_limit)) end
     held_names = redis.call('EXISTS', parked) == 1 and limited.names
   else

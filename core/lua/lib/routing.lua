@@ -9,6 +9,7 @@ local function routing(record)
   if tonumber(max_retries) > 4294967295 or first + key_length + name_length > #record + 1 then return '5', 5, nil, true end
   local key
   local behind = first + key_length
+  -- with `do` for `if behind > first then`: jobs without a key fight for the empty key
   if behind > first then key = string.sub(record, first, behind - 1) end
   return level, tonumber(max_retries), key, false, string.sub(record, behind, behind + name_length - 1)
 end

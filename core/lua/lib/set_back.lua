@@ -9,7 +9,10 @@ if ahead > 0 then
   local seen, token_then = tonumber(noted[1] or 0), tonumber(noted[2] or last_token)
   local by, first = string.match(noted[3] or '', '^(%d+);(%d+)$')
   -- Tokens that went on by more than so much followed the clock meanwhile: what was noted is of another time.
+  -- without `seen, by = 0, nil`: a clock that is set back long after the first time is not noticed
   if last_token - token_then > 1000000 then seen, by = 0, nil end
+  -- with `if false then`: leases last longer when the clock is set back
+  -- with `1000000` for `seen + 1000000`: leases end too early after the clock was set back
   if not by and ahead > seen + 1000000 then
     by, first, seen = math.floor((ahead - seen) / 1000), '-inf', ahead
   end
@@ -37,7 +40,9 @@ if ahead > 0 then
     end
     redis.call('HDEL', meta, 'set_back_rest')
   elseif ahead <= 1000000 then
+    -- without: a clock that is set back a second time is not noticed
     if noted[1] then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
+  -- without `ahead < seen - 1000000 or`: a second, smaller step back of the clock is not noticed
   elseif ahead < seen - 1000000 or last_token - token_then > 500000 then
     --- include: room_first
     redis.call('HSET', meta, 'set_back', string.format('%.0f', ahead), 'set_back_token', last_token)

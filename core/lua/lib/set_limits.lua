@@ -8,10 +8,15 @@ do
   for number, had, name in string.gmatch(limits and live_limits(limits) or '', '(%d+);([%d:]*;[%d:]*);([^\n]*)') do
     is_taken[number] = true
     local is_named = name ~= ''
+    -- without `(is_named or number == '0') and`: a lost limit becomes that of the queue
+    -- with `wanted[name] or had` for `wanted[name] or ';'`: a limit that is taken away stays
     local limit = (is_named or number == '0') and wanted[name] or ';'
+    -- without: a limit that comes again does not count what runs
     if is_named and had == ';' and limit ~= ';' then is_new = true end
+    -- without: what a rate has seen outlives it
     if not string.find(limit, ':', 1, true) then unrated[#unrated + 1] = 'rate_at:' .. number end
     lines[#lines + 1] = number .. ';' .. limit .. ';' .. name
+    -- without: a limit that is set again counts from nothing
     if is_named or number == '0' then wanted[name] = nil end
   end
   local number = 0
@@ -22,9 +27,11 @@ do
       lines[#lines + 1] = '0;' .. limit .. ';'
     elseif limit then
       is_new = true
+      -- with `until true` for `until not is_taken[string.format('%.0f', number)]`: two names share one limit
       repeat number = number + 1 until not is_taken[string.format('%.0f', number)]
       lines[#lines + 1] = string.format('%.0f;', number) .. limit .. ';' .. name
     end
   end
+  -- with `do` for `if number <= MOST_NUMBERS then`: numbers of names grow into those of other levels
   if number <= MOST_NUMBERS then live = { #lines > 0 and live_limits(table.concat(lines, '\n')) } end
 end

@@ -10,6 +10,7 @@ if ack_count > 0 then
   local last = first_item + ack_count - 1
   local tokens = redis.call('HMGET', leases, unpack(ARGV, first_item, last))
   for i = 1, ack_count do
+    -- without `and tokens[i] == ARGV[last + i]`: a late ack removes a job that another runs
     if tokens[i] and tokens[i] == ARGV[last + i] then
       held[#held + 1] = ARGV[first_item + i - 1]
       flags[i] = '1'
@@ -19,9 +20,12 @@ if ack_count > 0 then
   end
   if #held > 0 then
     -- What may hold a foreign type comes first, so that nothing is done by half.
+    -- without: a foreign type under `jobs` acks by half
     redis.call('HLEN', jobs)
+    -- without: a foreign type under `keys` acks by half
     if keyed == 1 then redis.call('HLEN', keys) end
     --- if limited
+    -- without: a foreign type under `places` acks by half
     if limits then redis.call('ZCARD', places) end
     --- end
   end
@@ -34,11 +38,13 @@ local may_grow = result_count > 0
 for at = next_item + 3 * result_count + 6, #ARGV, 7 do may_grow = may_grow or ARGV[at] ~= '' end
 if may_grow then
   redis.call('ZCARD', reserved)
+  -- without: a foreign type under `returned` leaves a result of a job that is not done
   redis.call('HLEN', returned)
   -- It changes nothing, and is refused there.
   local tried = redis.pcall('ZADD', reserved, 'XX', '0', '')
   if type(tried) == 'table' then
     if not string.find(tried.err, 'OOM', 1, true) then return tried end
+    -- without: results let a full server grow
     is_full = true
     --- include: room_first
   end
@@ -50,15 +56,19 @@ if #held > 0 then
   if redis.call('EXISTS', returned) == 1 then redis.call('HDEL', returned, unpack(held)) end
   redis.call('ZREM', reserved, unpack(held))
   --- if limited
+  -- without: an ack keeps its place for ever
   if limits then redis.call('ZREM', places, unpack(held)) end
   --- end
   -- An ack that is there twice in one call is answered twice and counted once.
+  -- with `redis.call('HDEL', leases, unpack(held)) local acked = #held`: an ack that is there twice is counted twice
   local acked = redis.call('HDEL', leases, unpack(held))
   redis.call('HDEL', jobs, unpack(held))
   redis.pcall('HINCRBY', stats, 'acked', acked)
   if keyed == 1 then
     for i = 1, ack_count do
       local id, key = ARGV[first_item + i - 1], ARGV[keys_at + i - 1]
+      -- without `flags[i] ~= '0' and`: a late ack frees the key of a live job
+      -- without `and redis.call('HGET', keys, key) == id`: an ack frees a key that another job holds
       if flags[i] ~= '0' and key ~= '' and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
     end
   end

@@ -7,13 +7,20 @@
 -- Needs: what `settle_acks` gives, `clock`, `coming_back`.
 --- include: wake, delayed_member, start
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
+-- without: a foreign type under `jobs` loses the jobs that came back
 redis.call('HLEN', jobs)
+-- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)
+-- without: a foreign type under `failed` loses the jobs that failed
 redis.call('ZCARD', failed)
+-- without: a foreign type under `returned` loses the jobs that came back
 redis.call('HLEN', returned)
+-- without: a foreign type under `keys` loses the jobs that failed
 redis.call('HLEN', keys)
+-- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the jobs that came back
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- if limited
+-- without 4 lines: a foreign type under `places` loses the jobs that came back
 if limits then
   redis.call('ZCARD', parked)
   redis.call('ZCARD', places)
@@ -26,8 +33,11 @@ for at = next_item, #ARGV, 7 do
   local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
   local is_unheard = verb == 'unheard'
   if is_unheard then verb = 'failed' end
+  -- with `if not redis.call('HGET', leases, id) then`: a late fail or release takes a job from its worker
+  -- with `if false then`: a late fail or release brings back a job that is gone
   if redis.call('HGET', leases, id) ~= token then
     flags[#flags + 1] = '0'
+  -- with `elseif false then`: a start ends the lease
   elseif verb == 'start' then
     flags[#flags + 1] = note_start(id) and '1' or '0'
   else
@@ -36,13 +46,16 @@ for at = next_item, #ARGV, 7 do
     redis.call('HDEL', leases, id)
     --- if limited
     local number = limits and redis.call('ZSCORE', places, id)
+    -- without: a failed or released job keeps its place for ever
     if number then redis.call('ZREM', places, id) end
     --- end
     local had, first
+    -- with `do`: a failure without a hook empties the record
     if record ~= '' then
       had, first = string.match(record, '^(%d+);()')
       record = string.sub(record, first)
       local size = is_full and redis.call('HSTRLEN', jobs, id) or 0
+      -- with `if false then`: the records that failure hooks change let a full server grow
       if size > 0 and #record > size then
         -- As if its worker had died: it goes on with what it had.
         flags[#flags] = '2'
@@ -60,24 +73,33 @@ for at = next_item, #ARGV, 7 do
       free_key(key, id)
     else
       local level, _, own_key = routing(record)
+      -- with `if false then`: what was only fetched ahead counts as a return
       if verb == 'unstarted' then
         forget_start(id)
       else
+        -- with `1` for `(verb == 'retry' or verb == 'failed') and 1 or 0`: a release counts as a failure
         note_return(id, (verb == 'retry' or verb == 'failed') and 1 or 0, err, tonumber(had))
       end
       if verb == 'failed' then
         -- The record's key: who could not decode the record does not know it.
+        -- with `enter_failed(id, key)`: an undecodable failed job blocks its key
         enter_failed(id, own_key)
+        -- without: a job whose time was over fails in silence
+        -- with `note_unheard(id)`: hooks are called twice
         if is_unheard then note_unheard(id) end
         entered_failed = entered_failed + 1
+        -- with `if false then`: who waits for a job that fails hears of it a second later
         if delay > 0 then
           --- include: waiters
           wake_waiters(done(delay, result_count), 60000)
         end
       elseif delay > 0 then
+        -- with `now + delay` for `from + delay`: a retry starts up to a millisecond early
         redis.call('ZADD', delayed, from + delay, delayed_member(id, level))
         wake_for(from + delay)
       else
+        -- without `or verb == 'unstarted'`: what was fetched ahead goes behind younger jobs
+        -- with `if verb == 'unstarted' then`: a released job goes behind younger ones
         if verb == 'release' or verb == 'unstarted' then
           --- if limited
           released[#released + 1] = { id, level, number }
@@ -94,5 +116,7 @@ for at = next_item, #ARGV, 7 do
   end
 end
 -- Each goes to the head of its list: the last one first keeps their order.
+-- with `for i = 1, #released do` for `for i = #released, 1, -1 do`: jobs that are given back together are turned round
 for i = #released, 1, -1 do to_head(unpack(released[i], 1, 3)) end
+-- without: failed jobs pile up without bound
 if entered_failed > 0 then trim_failed(entered_failed) end

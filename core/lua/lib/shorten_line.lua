@@ -7,6 +7,7 @@ for number = heard_to + 1, math.min(last, heard_to + 2 * left + 100) do
 end
 local ids, gone = #fields > 0 and redis.call('HMGET', meta, unpack(fields)) or {}, 0
 for k = 1, #fields do
+  -- without: a job that is still in `failed` is never reported
   if ids[k] and redis.call('ZSCORE', failed, ids[k]) then break end
   gone = k
 end

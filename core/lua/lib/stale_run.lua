@@ -7,6 +7,7 @@ while stale_left > 0 do
   local counts = #ids > 0 and redis.call('HMGET', stale, unpack(fields)) or {}
   for k, field in ipairs(fields) do
     local stale_count = tonumber(counts[k] or 0)
+    -- without: a job that counts is taken away and lost
     if (passed[field] or 0) >= stale_count then break end
     passed[field] = (passed[field] or 0) + 1
     run = k
@@ -20,6 +21,7 @@ while stale_left > 0 do
     if taken == tonumber(counts[k] or 0) then
       gone[#gone + 1] = field
     elseif taken then
+      -- without: a job that comes again is skipped and lost
       redis.call('HINCRBY', stale, field, -taken)
     end
   end

@@ -2,8 +2,11 @@
 -- of an unreadable record is looked for, and nil when its job is ready.
 local function state_of(id, record)
   local level, _, key, unreadable = routing(record)
+  -- without: a cancelled delayed job stays in `delayed`
   if redis.call('ZSCORE', delayed, delayed_member(id, level)) then return 'delayed', level, key end
+  -- without: a cancelled job's worker keeps its lease
   if redis.call('HEXISTS', leases, id) == 1 then return 'reserved', level, key end
+  -- without: a cancelled failed job stays in `failed`
   if redis.call('ZSCORE', failed, id) then return 'failed', level, key end
   if not unreadable then return 'ready', level, key end
   for other = 0, 9 do

@@ -13,6 +13,7 @@ local lease_pairs, ends, granted_texts = {}, {}, {}
 local place_pairs = {}
 --- end
 
+-- with `if want > 0 then`: a paused queue hands out jobs
 if want > 0 and not paused then
   for i = 1, #levels do
     local level = string.sub(levels, i, i)
@@ -21,6 +22,7 @@ if want > 0 and not paused then
     local next_held = 1
     repeat
       -- What limits of names held back is older than what is in the list.
+      -- with `local held`: what a limit of a name held back never runs
       local held = held_names and held_names[next_held]
       next_held = next_held + 1
       local parked_bytes = 0
@@ -32,6 +34,7 @@ if want > 0 and not paused then
       while granted < want and not left_behind do
         local asked = math.min(want - granted, READ_CHUNK)
         --- if limited
+        -- without: held back jobs are taken out and put back again and again
         if held then asked = math.min(asked, limited.room(held)) end
         if asked == 0 then break end
         --- end
@@ -71,6 +74,9 @@ if want > 0 and not paused then
           local record = records[k]
           if record then
             bytes = bytes + #record
+            -- with `if bytes > max_bytes then`: a job larger than the limit is never handed out
+            -- with `granted + k > 1` for `granted + k - gone > 1`: a cancelled entry holds back the large job behind it
+            -- with `if false and` for `if bytes > max_bytes and`: a reply of any size
             if bytes > max_bytes and granted + k - gone > 1 then
               fit = k - 1
               left_behind = true
@@ -98,6 +104,7 @@ if want > 0 and not paused then
           local kept_ids, kept_records = {}, {}
           for k = 1, fit do
             if is_stale and is_stale[k] then skip_stale(level, entries[k]) end
+            -- with `do`: entries of jobs that are gone are handed out
             if records[k] then
               kept_ids[#kept_ids + 1] = entries[k]
               kept_records[#kept_records + 1] = records[k]
@@ -110,16 +117,20 @@ if want > 0 and not paused then
           --- include: hand_over
         end
         --- if limited
+        -- without `or parked_bytes > max_bytes`: one reserve reads any number of large records only to put them aside
+        -- without `looked_at >= 10 * want + 100 or`: one reserve walks through any number of cancelled entries
         if more and (granted == want and not held or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
           left_behind = true
         end
         --- else
+        -- with `granted == want` for `(granted == want or looked_at >= 10 * want + 100)`: one reserve walks through any number of cancelled entries
         if more and (granted == want or looked_at >= 10 * want + 100) then left_behind = true end
         --- end
         if not more then break end
       end
     --- if limited
     until not held
+    -- without: jobs behind those that were held back are left and nobody is woken
     if limited and granted == want and not left_behind then left_behind = redis.call('EXISTS', list) == 1 end
     --- end
     if granted == want and not left_behind and i < #levels then

@@ -9,7 +9,9 @@ for k = 1, fit do
     full_ids[#full] = entries[k]
   elseif own and records[k] then
     limited.start(own, 1)
+    -- with `do`: a limit that was taken away is not forgotten while its name has jobs
     if not own.is_gone then
+      -- without 2 lines: a running job holds no place
       place_pairs[#place_pairs + 1] = own.number
       place_pairs[#place_pairs + 1] = entries[k]
     end
@@ -19,7 +21,10 @@ if #full > 0 then
   local turn = redis.call('HINCRBY', meta, 'parked', #full) - #full
   local pairs_of_full = {}
   for k, own in ipairs(full) do
+    -- with `turn_of(own, level, 0)` for `turn_of(own, level, turn + k)`: held back jobs lose their order
+    -- with `turn_of(own, 5, turn + k)` for `turn_of(own, level, turn + k)`: held back jobs lose their level
     pairs_of_full[2 * k - 1], pairs_of_full[2 * k] = turn_of(own, level, turn + k), full_ids[k]
   end
+  -- without: what a limit of a name holds back is lost
   redis.call('ZADD', parked, unpack(pairs_of_full))
 end
