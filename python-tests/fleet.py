@@ -68,6 +68,11 @@ class Worker:
         self.sent = number
         self.process.send_signal(number)
 
+    def _stops(self) -> bool:
+        """Freeze it, and say if it is. Again each time: what lets a stalled machine go on may let it go on as well."""
+        self.process.send_signal(signal.SIGSTOP)
+        return self.process.poll() is not None or _is_stopped(self.process.pid)
+
     def freeze_in_handlers(self, journal: Journal) -> bool:
         """Freeze it while every handler is between its two notes; gives up, unfrozen, if that does not happen soon.
 
@@ -75,8 +80,7 @@ class Worker:
         """
         pid = self.process.pid
         for _ in range(30):
-            self.process.send_signal(signal.SIGSTOP)
-            until(lambda: self.process.poll() is not None or _is_stopped(pid), "it does not stop")
+            until(self._stops, "it does not stop")
             if self.process.returncode is not None:
                 return False  # a job of its own ended it just then
             # Answered after all that the worker has sent, and what was executed is in the file by then.
