@@ -19,6 +19,22 @@ const MOST: usize = crate::queue::MAX_BATCH;
 /// polling it, as `select!` lets it, and come back to it only when we are done.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+#[cfg(not(test))]
+fn patience() -> Duration {
+    PATIENCE
+}
+
+#[cfg(test)]
+thread_local! {
+    static PATIENCE_HERE: std::cell::Cell<Duration> = const { std::cell::Cell::new(PATIENCE) };
+}
+
+/// Where a test goes through orders of events, the time that a busy machine takes is none of them.
+#[cfg(test)]
+fn patience() -> Duration {
+    PATIENCE_HERE.get()
+}
+
 /// Gathers calls of one kind. `In` is one caller's part, `Out` its part of the answer.
 pub(crate) struct Combiner<In, Out> {
     gathered: Mutex<Gathered<In, Out>>,
@@ -92,7 +108,7 @@ where
         S: Fn(Vec<In>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
     {
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(patience()).await;
         if self.lock().pass_to_task(number) {
             self.send_gathered(send).await;
         }
@@ -409,6 +425,7 @@ mod tests {
 
     #[test]
     fn no_order_of_coming_going_and_answers_loses_doubles_or_mixes_up_a_call() {
+        PATIENCE_HERE.set(Duration::from_secs(3600));
         let orders = crate::every_order::every_order(|draw| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             runtime.block_on(callers(draw, 8))
