@@ -5,6 +5,7 @@
     tools/mutants.py once reserve     those of these files
     tools/mutants.py --since COMMIT   those that the files of that commit do not have
     tools/mutants.py --write          writes docs/mutants.md
+    tools/mutants.py --check          says whether that is as the marks are
 
 A guard is marked where it is, in `core/lua`, by a comment that says what happens without it. The mark stands directly
 above the line of code that it means; several may stand there:
@@ -124,7 +125,7 @@ def git(*command: str) -> str:
     return subprocess.run(["git", *command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def write(guards: list[Guard]) -> None:
+def document(guards: list[Guard]) -> str:
     lines = [
         "# Mutants",
         "",
@@ -144,7 +145,7 @@ def write(guards: list[Guard]) -> None:
     for guard in guards:
         shown = f"`{one_line(guard.text)}`" + (f" becomes `{guard.replacement}`" if guard.replacement else "")
         lines.append(f"| {guard.file} | {shown} | {guard.effect} |".replace("||", "\\|\\|"))
-    DOC.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def one_line(text: str) -> str:
@@ -200,9 +201,14 @@ def main() -> None:
     asked.add_argument("files", nargs="*")
     asked.add_argument("--since")
     asked.add_argument("--write", action="store_true")
+    asked.add_argument("--check", action="store_true")
     given = asked.parse_args()
     if given.write:
-        write(guards)
+        DOC.write_text(document(guards))
+        return
+    if given.check:
+        if DOC.read_text() != document(guards):
+            sys.exit("docs/mutants.md is not as the marks in core/lua are: tools/mutants.py --write")
         return
     known = known_at(given.since) if given.since else set()
     chosen = [
