@@ -952,6 +952,42 @@ namespace Duly {
     }
 
     /**
+     * What a supervisor of worker processes decides.
+     *
+     * @internal of `Duly\Supervisor`, and may change with every version
+     */
+    final class Supervision
+    {
+        /**
+         * Returns what to do about a process that has ended: `code` if all are to stop, else `after` how many seconds
+         * another one takes its place, and how many have died young there in a row.
+         *
+         * @param int $status its exit code, or the negative number of the signal that killed it
+         * @param bool $isFatal whether every other process would meet the same error
+         *
+         * @return array{code: ?int, after: float, youngDeaths: int}
+         */
+        public static function afterExit(
+            int $status,
+            bool $isFatal,
+            float $lived,
+            int $youngDeaths,
+            bool $isStopping,
+        ): array {
+        }
+
+        /** Returns the seconds until another attempt if the system gives no process. */
+        public static function afterNoProcess(): float
+        {
+        }
+
+        /** Returns the seconds until processes are killed that were asked to end so long ago, and again so long ago. */
+        public static function timeLeft(float $grace, float $asked, ?float $askedAgain = null): float
+        {
+        }
+    }
+
+    /**
      * The engine of `Duly\Worker`: its native threads fetch jobs, renew leases and send outcomes while PHP is busy.
      *
      * It runs one job at a time. It belongs to the process that created it: in a forked child it does nothing, and the
@@ -1071,8 +1107,13 @@ namespace Duly {
         {
         }
 
-        /** Returns whether the grace ended before a handler did. */
-        public function wasCutShort(): bool
+        /**
+         * Returns the exit code of a worker that has stopped after these signals: 0 unless the grace ended before a
+         * handler did.
+         *
+         * @param list<int> $signals
+         */
+        public function exitCode(array $signals): int
         {
         }
 

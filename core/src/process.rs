@@ -3,3 +3,4 @@
 pub(crate) mod alarm;
 pub(crate) mod host;
 pub mod runtime;
+pub(crate) mod supervise;

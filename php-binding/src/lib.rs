@@ -34,6 +34,7 @@ mod registry;
 mod retry;
 mod select;
 mod settings;
+mod supervise;
 mod trace;
 mod watch;
 mod when;
@@ -73,6 +74,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         new_job::NewJob,
         retry::RetryPolicy,
         worker::WorkerEngine,
+        supervise::Supervision,
         push_many::PushSummary,
         inspect::Counts,
         inspect::Progress,

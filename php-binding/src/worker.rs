@@ -239,9 +239,11 @@ impl WorkerEngine {
         Ok(Interruption::ALL.iter().find(|why| why.as_str() == word).map(Interruption::to_string))
     }
 
-    /// Did the grace end before a handler did?
-    pub fn was_cut_short(&self) -> bool {
-        self.inner().is_some_and(|inner| inner.engine.was_cut_short())
+    /// The exit code of a worker that has stopped after these signals.
+    pub fn exit_code(&self, signals: &ZendHashTable) -> i32 {
+        let signals: Vec<i32> =
+            crate::convert::values(signals).filter_map(|signal| i32::try_from(signal.long()?).ok()).collect();
+        self.inner().map_or(0, |inner| process::exit_code(&inner.engine, false, &signals))
     }
 
     /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`;

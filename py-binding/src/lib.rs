@@ -22,6 +22,7 @@ mod queue;
 mod registry;
 mod retry;
 mod settings;
+mod supervise;
 mod telemetry;
 mod waiting;
 mod worker;
@@ -56,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Executor>()?;
     module.add_class::<worker::WorkerEvent>()?;
     module.add_class::<worker::WorkerReport>()?;
+    module.add_class::<supervise::Supervision>()?;
     module.add_class::<aio::AsyncClient>()?;
     module.add_class::<aio::AsyncQueue>()?;
     module.add_class::<aio::AsyncPartitions>()?;

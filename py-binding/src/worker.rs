@@ -154,9 +154,10 @@ impl WorkerEngine {
         Ok(report.map(WorkerReport::from))
     }
 
-    /// Return whether its grace ended before a handler did.
-    fn was_cut_short(&self) -> bool {
-        self.engine.was_cut_short()
+    /// Return the exit status of a worker that stopped after these signals; `is_stuck`: a handler did not end.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
+    fn exit_code(&self, signals: Vec<i32>, is_stuck: bool) -> i32 {
+        process::exit_code(&self.engine, is_stuck, &signals)
     }
 
     /// Return what it has done so far.

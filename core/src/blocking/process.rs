@@ -9,7 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Engine, Uninterrupted};
+use crate::process::host;
 pub use crate::process::runtime::without_signals;
+use crate::process::supervise::{self, STUCK};
+pub use crate::process::supervise::{AfterExit, Exit, after_no_process, time_left};
 
 /// Ends the connections of clients that this thread has dropped: else they end with its next call.
 pub fn end_what_is_gone() {
@@ -24,8 +27,6 @@ static CAME: AtomicU64 = AtomicU64::new(0);
 /// What was set for each before.
 static BEFORE: [AtomicUsize; MOST] = [const { AtomicUsize::new(libc::SIG_DFL) }; MOST];
 
-/// The exit code of a process whose handler could not be interrupted.
-const STUCK: libc::c_int = 124;
 /// How long the last outcomes may take to reach the server.
 const FAREWELL: Duration = Duration::from_secs(3);
 
@@ -108,6 +109,21 @@ pub fn end_stuck(engine: &Engine) -> ! {
     let _ = writeln!(io::stderr(), "duly:{jobs} the handler does not end: this process does, with exit code {STUCK}");
     // SAFETY: runs nothing of the language, which is busy.
     unsafe { libc::_exit(STUCK) }
+}
+
+/// A span that a language gives in seconds: nothing if it is negative, and the longest one if it is too long.
+pub fn span(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
+}
+
+/// What a supervisor does about a worker process that has ended.
+pub fn after_exit(exit: &Exit, is_stopping: bool) -> AfterExit {
+    supervise::after_exit(exit, is_stopping, host::random_fraction())
+}
+
+/// The exit code of the process of a worker that has stopped, after these signals. `is_stuck`: a handler did not end.
+pub fn exit_code(engine: &Engine, is_stuck: bool, signals: &[i32]) -> i32 {
+    supervise::exit_code(engine.was_cut_short(), is_stuck, signals)
 }
 
 /// Touches nothing but atomics, as is right for a signal handler.

@@ -11,13 +11,10 @@ namespace Duly;
  */
 final class Signals
 {
-    /** SIGALRM, which PHP knows by name only with pcntl. */
-    private const ALARM = 14;
     private const STOP = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
 
-    /** How many came that stop the worker, and the last of them. */
-    private int $count = 0;
-    private int $last = 0;
+    /** @var list<int> those that came and stop the worker */
+    private array $came = [];
     /** Whether the engine sees signals by itself. */
     private bool $listens = false;
     /** How many signals the engine had seen before. */
@@ -97,23 +94,22 @@ final class Signals
         pcntl_async_signals($this->async);
     }
 
-    /** The exit code of a process whose handler was cut short: by a second signal, or by the end of the grace. */
-    public function exitCode(): int
+    /** @return list<int> those that came and stop the worker */
+    public function came(): array
     {
-        return 128 + ($this->count > 1 ? $this->last : self::ALARM);
+        return $this->came;
     }
 
     private function onSignal(int $signal): void
     {
         ($this->onStop)();
-        $this->count++;
-        $this->last = $signal;
+        $this->came[] = $signal;
         // A handler that has set handlers of its own, and put these back, has removed the engine's: `listen` sets them
         // anew.
         if (
             !$this->listens
             || WorkerEngine::listen([$signal])
-            || WorkerEngine::came() < $this->cameBefore + $this->count
+            || WorkerEngine::came() < $this->cameBefore + \count($this->came)
         ) {
             $this->engine->stop();
         }

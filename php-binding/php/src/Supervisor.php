@@ -18,15 +18,8 @@ final class Supervisor
     private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
     /** At these all children are replaced, one by one: a fresh one has the new code, and opens its log files anew. */
     private const RELOAD = [SIGHUP, SIGUSR2];
-    /** The wait before a child that died is replaced doubles up to the longest one, if its successors die too. */
-    private const FIRST_PAUSE_S = 0.1;
-    private const LONGEST_PAUSE_S = 10.0;
-    /** A process that has lived so long was all right. */
-    private const LONG_LIFE_S = 10.0;
     /** How often the loop looks around, if no signal wakes it. */
     private const LOOK_US = 200_000;
-    /** What a child has beyond its grace, in which it ends a handler that hangs by itself. */
-    private const MARGIN_S = 9.0;
 
     /** @var array<int, array{slot: int, since: float, line: resource, isReady: bool, word: ?string}> by process id */
     private array $children = [];
@@ -37,12 +30,12 @@ final class Supervisor
     private ?array $leaving = null;
     /** @var array<int, float> when to start the child of a slot */
     private array $due = [];
-    /** @var array<int, float> how long to wait before the next child of a slot, if this one dies */
-    private array $pause = [];
+    /** @var array<int, int> how many children of a slot have died young, one after the other */
+    private array $youngDeaths = [];
     private bool $everReady = false;
-    private int $signals = 0;
-    /** When they were asked to stop, the last time. */
-    private ?float $askedAt = null;
+    /** @var list<float> when they were asked to stop */
+    private array $asked = [];
+    private bool $isKilled = false;
     private int $code = 0;
     private bool $hasTerminal;
 
@@ -74,7 +67,7 @@ final class Supervisor
         // Only to end the sleep.
         pcntl_signal(SIGCHLD, static fn () => null);
         $this->due = array_fill(0, $this->processes, 0.0);
-        $this->pause = array_fill(0, $this->processes, self::FIRST_PAUSE_S);
+        $this->youngDeaths = array_fill(0, $this->processes, 0);
         while ($this->children !== [] || !$this->stops()) {
             $this->startDue();
             usleep(self::LOOK_US);
@@ -86,7 +79,7 @@ final class Supervisor
                 foreach (array_keys($this->children) as $pid) {
                     posix_kill($pid, SIGKILL);
                 }
-                $this->askedAt = null;
+                $this->isKilled = true;
             }
         }
         return $this->code;
@@ -115,7 +108,7 @@ final class Supervisor
         }
         if ($this->leaving !== null && isset($this->children[$this->leaving[0]])) {
             [$pid, $since] = $this->leaving;
-            if (microtime(true) > $since + $this->grace + self::MARGIN_S) {
+            if (Supervision::timeLeft($this->grace, microtime(true) - $since, null) === 0.0) {
                 ($this->say)("worker {$pid} does not end: it is killed, its job comes back when its lease ends");
                 posix_kill($pid, SIGKILL);
                 $this->leaving = null;
@@ -136,33 +129,35 @@ final class Supervisor
 
     private function stops(): bool
     {
-        return $this->signals > 0;
+        return $this->asked !== [];
     }
 
     private function onSignal(int $signal): void
     {
-        $this->signals++;
+        $this->asked[] = microtime(true);
         $this->listen();
-        $this->stop($signal);
-        if ($this->signals === 1) {
+        $this->send($signal);
+        if (count($this->asked) === 1) {
             ($this->say)("stopping: jobs that run may end within {$this->grace} s; a second signal ends that now");
         }
     }
 
     /** Children are in groups of their own: Ctrl-C in a terminal reaches them only through this. */
-    private function stop(int $signal): void
+    private function send(int $signal): void
     {
         foreach ($this->children as $pid => $child) {
             // A worker that is still starting handles none yet, and by SIGQUIT it would dump its core.
             posix_kill($pid, $child['isReady'] ? $signal : SIGTERM);
         }
-        $this->askedAt = microtime(true);
     }
 
     private function isKillTime(): bool
     {
-        $grace = $this->signals === 1 ? $this->grace : 0.0;
-        return $this->askedAt !== null && microtime(true) > $this->askedAt + $grace + self::MARGIN_S;
+        if ($this->asked === [] || $this->isKilled) {
+            return false;
+        }
+        $ago = array_map(static fn (float $at): float => microtime(true) - $at, $this->asked);
+        return Supervision::timeLeft($this->grace, $ago[0], $ago[1] ?? null) === 0.0;
     }
 
     private function startDue(): void
@@ -199,7 +194,7 @@ final class Supervisor
             $this->children[$pid] = $child;
         } else {
             ($this->say)('the system gives no process; trying again');
-            $this->due[$slot] = microtime(true) + 1.0;
+            $this->due[$slot] = microtime(true) + Supervision::afterNoProcess();
         }
         pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
     }
@@ -261,45 +256,34 @@ final class Supervisor
             // A signal that comes between reads the lines of all children.
             unset($this->children[$pid]);
             fclose($child['line']);
-            $by = pcntl_wifsignaled($status) ? pcntl_wtermsig($status) : null;
-            $code = $by === null ? pcntl_wexitstatus($status) : 128 + $by;
-            if ($this->stops() && in_array($by, self::SIGNALS, true)) {
-                // It had no handlers yet, and so no job.
-                $code = 0;
-            }
-            $this->ended($pid, $child['slot'], $code, $word, microtime(true) - $child['since']);
+            $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
+            $this->ended($pid, $child['slot'], $status, $word, microtime(true) - $child['since']);
         }
     }
 
-    private function ended(int $pid, int $slot, int $code, ?string $word, float $lived): void
+    /** @param int $status its exit code, or the negative number of the signal that killed it */
+    private function ended(int $pid, int $slot, int $status, ?string $word, float $lived): void
     {
-        $isFatal = $word === self::FATAL;
-        if ($this->stops()) {
-            $this->code = max($this->code, $code);
+        // What was wrong the child has said; the others would say the same.
+        $isFatal = $word === self::FATAL || ($word === self::REFUSED && !$this->everReady);
+        $then = Supervision::afterExit($status, $isFatal, $lived, $this->youngDeaths[$slot], $this->stops());
+        if ($then['code'] !== null) {
+            $this->code = max($this->code, $then['code']);
+            if (!$this->stops()) {
+                if ($word === self::FATAL) {
+                    ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
+                }
+                $this->asked[] = microtime(true);
+                $this->send(SIGTERM);
+            }
             return;
         }
-        if ($isFatal) {
-            ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
+        $this->youngDeaths[$slot] = $then['youngDeaths'];
+        $this->due[$slot] = microtime(true) + $then['after'];
+        if ($status !== 0) {
+            $code = $status > 0 ? $status : 128 - $status;
+            $pause = round($then['after'], 1);
+            ($this->say)("worker {$pid} ended with {$code}; another one starts in {$pause} s");
         }
-        if ($isFatal || ($word === self::REFUSED && !$this->everReady)) {
-            // What was wrong the child has said; the others would say the same.
-            $this->code = $code;
-            $this->signals++;
-            $this->stop(SIGTERM);
-            return;
-        }
-        if ($code === 0) {
-            // Recycled; at most ten times a second.
-            $this->pause[$slot] = self::FIRST_PAUSE_S;
-            $this->due[$slot] = microtime(true) + max(0.0, self::FIRST_PAUSE_S - $lived);
-            return;
-        }
-        if ($lived > self::LONG_LIFE_S) {
-            $this->pause[$slot] = self::FIRST_PAUSE_S;
-        }
-        $pause = $this->pause[$slot];
-        ($this->say)("worker {$pid} ended with {$code}; another one starts in {$pause} s");
-        $this->due[$slot] = microtime(true) + $pause;
-        $this->pause[$slot] = min($pause * 2, self::LONGEST_PAUSE_S);
     }
 }

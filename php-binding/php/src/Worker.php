@@ -280,8 +280,9 @@ final class Worker
             self::$running = $outer;
             $signals->restore();
         }
-        if ($engine->wasCutShort()) {
-            exit($signals->exitCode());
+        $code = $engine->exitCode($signals->came());
+        if ($code !== 0) {
+            exit($code);
         }
         return $engine->report();
     }

@@ -878,11 +878,33 @@ class WorkerEngine:
     def ended(self, wait: float) -> WorkerReport | None:
         """Return its report once it has ended; None if it has not within the wait. Raises the error that ended it."""
 
-    def was_cut_short(self) -> bool:
-        """Return whether its grace ended before a handler did."""
+    def exit_code(self, signals: Sequence[int], is_stuck: bool) -> int:
+        """Return the exit status of a worker that stopped after these signals; `is_stuck`: a handler did not end."""
 
     def report(self) -> WorkerReport:
         """Return what it has done so far."""
+
+@final
+class Supervision:
+    """What a supervisor of worker processes decides."""
+
+    @staticmethod
+    def after_exit(
+        status: int, *, is_fatal: bool, lived: float, young_deaths: int, is_stopping: bool
+    ) -> tuple[int | None, float, int]:
+        """Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
+
+        Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
+        is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
+        """
+
+    @staticmethod
+    def after_no_process() -> float:
+        """Return the seconds until another attempt if the system gives no process."""
+
+    @staticmethod
+    def time_left(grace: float, asked: float, asked_again: float | None) -> float:
+        """Return the seconds until processes are killed that were asked to end so long ago, and again so long ago."""
 
 @final
 class Executor:

@@ -21,12 +21,10 @@ from duly._core import Client, WorkerEngine, __version__
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, OUT_OF_GRACE, STOPS, STUCK, USAGE, Supervisor
+from duly.supervisor import FAILED, FATAL, STOPS, USAGE, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from duly.worker import Ending
 
 log = logging.getLogger("duly.worker")
 
@@ -253,16 +251,7 @@ def _work(given: argparse.Namespace) -> int:
     names = ", ".join(app.queues() if queues is None else queues)
     log_safely(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
     worker.run()
-    return _status(worker._ending)
-
-
-def _status(ending: Ending) -> int:
-    if ending.stuck:
-        return STUCK
-    if not ending.cut_short:
-        return 0
-    _first, *second = ending.signals or [0]
-    return 128 + second[0] if second else OUT_OF_GRACE
+    return worker._ending.status
 
 
 def _again(given: argparse.Namespace) -> list[str]:

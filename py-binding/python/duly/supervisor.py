@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import select
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duly._core import Supervision
 from duly._runs import log_safely
 from duly.worker import SIGNALS
 
@@ -28,25 +28,14 @@ FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
-STUCK = 124
-"""Exit status of a worker with a handler that had to end and could not be interrupted."""
-OUT_OF_GRACE = 142
-"""Exit status of a worker whose grace ended before its handlers."""
 FATAL = {FAILED: 121, USAGE: 122}
 """What a supervised process says for these two: a new one would end like it."""
-_BY_SIGNAL = 128
 STOPS = SIGNALS
 """The signals that stop a worker."""
 
-_QUICK_S = 5.0
-"""A process that lived shorter than this is replaced after a pause that grows."""
-_FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 30.0
-_RECYCLE_S = 0.1
-"""Processes that end as they should are replaced this often at the most."""
 _LOOK_S = 0.5
-"""How often source files are looked at, with `reload`."""
-_KILL_AFTER_GRACE_S = 10.0
+"""How often it looks at source files, with `reload`, and at processes that were killed."""
+_LONGEST_SLEEP_S = 3600.0
 
 
 class _Child:
@@ -57,15 +46,16 @@ class _Child:
         self.started = 0.0
         self.start_at = 0.0
         self.reloads_since: float | None = None
-        self.pause = _FIRST_PAUSE_S
+        self.young_deaths = 0
 
 
 class Supervisor:
     """Keeps a number of worker processes running until it is asked to stop.
 
-    A process that dies is replaced: at once, or after a growing pause when it lived for less than five seconds.
-    SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended ten seconds after the grace is
-    killed. With `reload`, processes are restarted when a Python file below the current folder changes.
+    A process that dies is replaced: at once, or after a pause that grows to ten seconds when it lived for less than
+    that. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended ten seconds after the grace,
+    or after the second signal, is killed. With `reload`, processes are restarted when a Python file below the current
+    folder changes.
     """
 
     def __init__(self, command: Sequence[str], processes: int, *, grace: float, reload: bool = False) -> None:
@@ -75,7 +65,7 @@ class Supervisor:
         self._grace = grace
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
-        self._stopping_since: float | None = None
+        self._asked: list[float] = []  # to stop, and when
         self._status = 0
 
     def run(self) -> int:
@@ -86,7 +76,7 @@ class Supervisor:
                 self._handle_signals()
                 self._reap()
                 now = time.monotonic()
-                if self._stopping_since is None:
+                if not self._asked:
                     self._look_at_sources()
                     self._start_missing(now)
                 elif not any(child.process for child in self._children):
@@ -99,8 +89,12 @@ class Supervisor:
     def _start_missing(self, now: float) -> None:
         for child in self._children:
             if child.process is None and now >= child.start_at:
-                child.process = _start(self._command)
                 child.started = now
+                try:
+                    child.process = _start(self._command)
+                except OSError as error:
+                    child.start_at = now + Supervision.after_no_process()
+                    _log(logging.ERROR, "the system gives no process, trying again: %s", error)
 
     def _reap(self) -> None:
         for child in self._children:
@@ -108,43 +102,43 @@ class Supervisor:
                 continue
             pid, child.process = child.process.pid, None
             fatal = next((word for word, said in FATAL.items() if said == status), None)
-            if fatal is not None and self._sources is None:
-                _log(
-                    logging.ERROR, "worker process %d met an error that no other process would be spared: all stop", pid
-                )
-                status = fatal
-                self._stop(signal.SIGTERM)
-            if self._stopping_since is not None:
-                # By such a signal itself ends only who was not ready for it, and so had no job.
-                self._status = max(
-                    self._status, status if status >= 0 else 0 if -status in STOPS else _BY_SIGNAL - status
-                )
+            is_fatal = fatal is not None and self._sources is None
+            now = time.monotonic()
+            lived = now - child.started
+            code, after, young_deaths = Supervision.after_exit(
+                status if fatal is None else fatal,
+                is_fatal=is_fatal,
+                lived=lived,
+                young_deaths=child.young_deaths,
+                is_stopping=bool(self._asked),
+            )
+            if code is not None:
+                self._status = max(self._status, code)
+                if not self._asked:
+                    what = "worker process %d met an error that no other process would be spared: all stop"
+                    _log(logging.ERROR, what, pid)
+                    self._stop(signal.SIGTERM)
                 continue
-            lived = time.monotonic() - child.started
             if child.reloads_since is not None:
-                child.reloads_since, child.pause, child.start_at = None, _FIRST_PAUSE_S, 0.0
+                child.reloads_since, child.young_deaths, child.start_at = None, 0, 0.0
                 continue
-            if self._sources is not None and status > 0 and lived < _QUICK_S:
-                _log(logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status)
-                child.start_at = float("inf")
-                continue
+            child.young_deaths, child.start_at = young_deaths, now + after
             if status == 0:
-                child.pause, child.start_at = _FIRST_PAUSE_S, time.monotonic() + max(0.0, _RECYCLE_S - lived)
                 _log(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
-                continue
-            child.pause = min(child.pause * 2, _LONGEST_PAUSE_S) if lived < _QUICK_S else _FIRST_PAUSE_S
-            pause = child.pause * random.uniform(0.5, 1.0) if lived < _QUICK_S else 0.0
-            child.start_at = time.monotonic() + pause
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            _log(logging.WARNING, "worker process %d %s after %.1f s; another starts in %.1f s", pid, how, lived, pause)
+            elif self._sources is not None and status > 0 and young_deaths > 0:
+                child.start_at = float("inf")
+                _log(logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status)
+            else:
+                how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+                what = "worker process %d %s after %.1f s; another starts in %.1f s"
+                _log(logging.WARNING, what, pid, how, lived, after)
 
     def _handle_signals(self) -> None:
         while self._signals:
             self._stop(self._signals.pop(0))
 
     def _stop(self, number: int) -> None:
-        if self._stopping_since is None:
-            self._stopping_since = time.monotonic()
+        self._asked.append(time.monotonic())
         self._send_all(number)
 
     def _send_all(self, number: int) -> None:
@@ -154,10 +148,16 @@ class Supervisor:
 
     def _kill_late(self, now: float) -> None:
         for child in self._children:
-            since = child.reloads_since if self._stopping_since is None else self._stopping_since
-            if child.process is not None and since is not None and now - since > self._grace + _KILL_AFTER_GRACE_S:
+            if child.process is not None and self._time_left(child, now) == 0.0:
                 _log(logging.ERROR, "worker process %d did not end within its grace and is killed", child.process.pid)
                 child.process.kill()
+
+    def _time_left(self, child: _Child, now: float) -> float | None:
+        """Give the seconds until it is killed; None if it was not asked to end."""
+        asked = self._asked or ([] if child.reloads_since is None else [child.reloads_since])
+        if not asked:
+            return None
+        return Supervision.time_left(self._grace, now - asked[0], now - asked[1] if len(asked) > 1 else None)
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
@@ -172,13 +172,14 @@ class Supervisor:
 
     def _sleep(self, now: float) -> float | None:
         """Seconds to the next thing to do besides signals and deaths; None if there is none."""
-        moments = [child.start_at for child in self._children if child.process is None and self._stopping_since is None]
-        if self._stopping_since is not None:
-            moments.append(self._stopping_since + self._grace + _KILL_AFTER_GRACE_S + 0.1)
-        elif self._sources is not None:
-            moments.append(now + _LOOK_S)
-        soonest = min(moments, default=float("inf"))
-        return None if soonest == float("inf") else max(0.0, soonest - now)
+        waits = [child.start_at - now for child in self._children if child.process is None and not self._asked]
+        left = [self._time_left(child, now) for child in self._children if child.process is not None]
+        # What was killed is gone as soon as the system can.
+        waits += [seconds or _LOOK_S for seconds in left if seconds is not None]
+        if self._sources is not None and not self._asked:
+            waits.append(_LOOK_S)
+        soonest = min(waits, default=float("inf"))
+        return None if soonest == float("inf") else min(max(0.0, soonest), _LONGEST_SLEEP_S)
 
     @contextmanager
     def _wakeups(self) -> Iterator[int]:

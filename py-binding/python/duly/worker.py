@@ -260,7 +260,7 @@ class Worker:
                 loop.end(_LAST_STEPS_S)
             threads.end(_LAST_STEPS_S)
             failures.end(_LAST_STEPS_S)
-        self._ending.cut_short = engine.was_cut_short()
+        self._ending.status = engine.exit_code(self._ending.signals, self._ending.stuck)
         return watch.report()
 
     def _missed(self, signals_seen: int | None) -> int:
@@ -309,8 +309,8 @@ class Ending:
     def __init__(self) -> None:
         """Begin with nothing."""
         self.signals: list[int] = []
-        self.cut_short = False
         self.stuck = False
+        self.status = 0
 
 
 class _Watch(threading.Thread):

@@ -1,0 +1,42 @@
+//! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes.
+
+use duly::blocking::process::{self, AfterExit, Exit, span};
+use pyo3::prelude::*;
+
+/// What a supervisor of worker processes decides.
+#[pyclass(frozen, module = "duly._core")]
+pub(crate) struct Supervision {}
+
+#[pymethods]
+impl Supervision {
+    /// Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
+    ///
+    /// Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
+    /// is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
+    #[staticmethod]
+    #[pyo3(signature = (status, *, is_fatal, lived, young_deaths, is_stopping))]
+    fn after_exit(
+        status: i32,
+        is_fatal: bool,
+        lived: f64,
+        young_deaths: u32,
+        is_stopping: bool,
+    ) -> (Option<i32>, f64, u32) {
+        match process::after_exit(&Exit { status, is_fatal, lived: span(lived), young_deaths }, is_stopping) {
+            AfterExit::Stop { code } => (Some(code), 0.0, young_deaths),
+            AfterExit::Replace { after, young_deaths } => (None, after.as_secs_f64(), young_deaths),
+        }
+    }
+
+    /// Return the seconds until another attempt if the system gives no process.
+    #[staticmethod]
+    fn after_no_process() -> f64 {
+        process::after_no_process().as_secs_f64()
+    }
+
+    /// Return the seconds until processes are killed that were asked to end so long ago, and again so long ago.
+    #[staticmethod]
+    fn time_left(grace: f64, asked: f64, asked_again: Option<f64>) -> f64 {
+        process::time_left(span(grace), span(asked), asked_again.map(span)).as_secs_f64()
+    }
+}
