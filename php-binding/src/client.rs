@@ -11,14 +11,13 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::{Text, millis, utf8, whole};
+use crate::convert::{Text, given, millis, utf8, whole};
 use crate::error::Fault;
-use crate::interrupt::Signals;
 use crate::job::Job;
-use crate::queue::{Partitions, Queue};
+use crate::queue::{Partitions, Queue, reserve_options};
 use crate::select;
 use crate::settings;
-use crate::when::{given, reserve_options};
+use crate::waiting::Signals;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
 static CLIENTS: Mutex<Vec<(Key, Shared)>> = Mutex::new(Vec::new());

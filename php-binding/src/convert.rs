@@ -1,5 +1,9 @@
 //! PHP values to JSON and back, by PHP's own encoder: what `json_encode` makes of a value is what travels.
 
+mod time;
+
+pub use time::{given, lease_span, moment, span, when};
+
 use duly::{Data, Millis};
 use ext_php_rs::convert::{FromZval, IntoZvalDyn};
 use ext_php_rs::exception::throw_object;

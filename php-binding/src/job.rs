@@ -11,13 +11,12 @@ use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ce;
 
 use crate::call;
-use crate::convert::{self, Text, millis, number, utf8, whole};
+use crate::convert::{self, Text, given, lease_span, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::inspect::view;
-use crate::interrupt::Signals;
 use crate::queue::Queue;
 use crate::record::signed;
-use crate::when::{given, lease_span};
+use crate::waiting::Signals;
 
 /// A reserved job: what was pushed, and the lease under which it may be run.
 #[php_class]

@@ -10,11 +10,10 @@ use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::call::Held;
-use crate::convert::{self, Text, millis, utf8, whole};
+use crate::convert::{self, Text, given, millis, utf8, when, whole};
 use crate::error::Fault;
 use crate::retry::RetryPolicy;
-use crate::trace;
-use crate::when::{given, when};
+use crate::telemetry;
 use crate::words::on_duplicate;
 
 /// A job for `Queue::pushMany`; its arguments are those of `Queue::push`.
@@ -107,7 +106,7 @@ impl Options<'_> {
             job = job.durability(word.parse()?);
         }
         let mut headers = headers(self.headers)?;
-        trace::add_to(&mut headers)?;
+        telemetry::add_to(&mut headers)?;
         for (name, value) in headers {
             job = job.header(name, value);
         }

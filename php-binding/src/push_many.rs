@@ -8,10 +8,10 @@ use ext_php_rs::types::Zval;
 
 use crate::convert::{Text, utf8};
 use crate::error::{Fault, Pushing};
-use crate::interrupt::Signals;
 use crate::iterate::each;
 use crate::new_job::NewJob;
 use crate::record::{record, signed};
+use crate::waiting::Signals;
 
 record! {
     /// How a long push went.

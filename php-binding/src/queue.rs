@@ -1,15 +1,16 @@
 //! `Duly\Queue` and `Duly\Partitions`, a queue in parts, which have the same verbs.
 
-use duly::{AuditOptions, blocking};
+use std::time::Duration;
+
+use duly::{AuditOptions, ReserveOptions, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::audit::AuditReport;
-use crate::convert::{self, Text, millis, texts, whole};
+use crate::convert::{self, Text, given, lease_span, millis, moment, span, texts, when, whole};
 use crate::error::Fault;
 use crate::inspect::{Counts, Found, JobView};
-use crate::interrupt::Signals;
 use crate::job::Job;
 use crate::limits::{Limits, limits_of};
 use crate::new_job::{Options, with_options};
@@ -19,7 +20,7 @@ use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
 use crate::select::{By, by};
-use crate::when::{given, moment, reserve_options, when};
+use crate::waiting::Signals;
 use crate::words;
 
 /// Declares the verbs of a class whose field `queue` has them, and the class's own methods: PHP must find all of them in one
@@ -251,4 +252,16 @@ with_options! {
             }
         }
     }
+}
+
+/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common; and the lease.
+pub fn reserve_options(
+    max: i64,
+    wait: Option<&Zval>,
+    lease: Option<&Zval>,
+) -> Result<(ReserveOptions, Duration), Fault> {
+    let wait = span("wait", wait, Duration::ZERO)?;
+    let lease = lease_span(lease)?;
+    let largest = i64::try_from(duly::MAX_BATCH).unwrap_or(i64::MAX);
+    Ok((ReserveOptions::new().max(whole("max", max, largest)?).wait(wait).lease(lease), lease))
 }

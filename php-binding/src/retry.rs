@@ -5,9 +5,8 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::{millis, values, whole};
+use crate::convert::{given, millis, values, whole};
 use crate::error::Fault;
-use crate::when::given;
 
 /// How long to wait before each retry. Spans are seconds.
 #[php_class]

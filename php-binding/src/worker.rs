@@ -1,5 +1,7 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
+mod watchdog;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -15,13 +17,12 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::{self, Text, millis, utf8};
+use crate::convert::{self, Text, given, millis, span, utf8};
 use crate::error::Fault;
-use crate::interrupt::Signals;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::select;
-use crate::watch::Watch;
-use crate::when::{given, span};
+use crate::waiting::Signals;
+use watchdog::Watchdog;
 
 /// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
 #[php_class]
@@ -36,7 +37,7 @@ pub struct WorkerEngine {
 struct Inner {
     engine: Arc<Engine>,
     executor: Executor,
-    watch: Arc<Watch>,
+    watchdog: Arc<Watchdog>,
     /// The run that PHP is busy with.
     current: RefCell<Option<Run>>,
     /// Jobs that `events` gave, and whose hooks have not run yet.
@@ -46,7 +47,7 @@ struct Inner {
 impl Drop for WorkerEngine {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
-            self.inner.watch.end();
+            self.inner.watchdog.end();
             // The thread beside it may keep the engine for a moment: nothing is to start, and what it holds is to go back.
             self.inner.engine.stop();
             self.inner.engine.stop();
@@ -67,7 +68,7 @@ impl Inner {
     /// Ends the run that is under way, if there is one: as was noted, else as one that worked.
     fn done(&self) -> Result<(), Fault> {
         if let Some(run) = self.current.take() {
-            self.watch.running(0);
+            self.watchdog.running(0);
             self.executor.end(&run, true, || Ended::DONE)?;
         }
         Ok(())
@@ -99,12 +100,12 @@ impl WorkerEngine {
             let settings = settings(queues, lease, grace, name)?;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
-            let watch = Watch::start(&engine, patience)?;
+            let watchdog = Watchdog::start(&engine, patience)?;
             let executor = engine.executor();
             let inner = ManuallyDrop::new(Inner {
                 engine,
                 executor,
-                watch,
+                watchdog,
                 current: RefCell::default(),
                 failed: RefCell::default(),
             });
@@ -143,13 +144,13 @@ impl WorkerEngine {
         let Some(inner) = self.inner() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
-            inner.watch.let_signals_through(); // also while there is nothing to run
-            if inner.watch.has_events() {
+            inner.watchdog.let_signals_through(); // also while there is nothing to run
+            if inner.watchdog.has_events() {
                 return Ok(None);
             }
             let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO);
             let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
-            inner.watch.running(run.number());
+            inner.watchdog.running(run.number());
             let job = Job::new(run.job().clone());
             inner.current.replace(Some(run));
             Ok(Some(job))
@@ -250,7 +251,7 @@ impl WorkerEngine {
     /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
         let Some(inner) = self.inner() else { return Ok(Vec::new()) };
-        inner.watch.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
+        inner.watchdog.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
     }
 
     /// The hooks of this failed job, which `events` gave, were called.
@@ -285,10 +286,10 @@ impl WorkerEngine {
     pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
         let Some(inner) = self.inner() else { return Ok(true) };
         let wait = span("wait", wait, Duration::ZERO)?;
-        inner.watch.let_signals_through();
+        inner.watchdog.let_signals_through();
         let ended = inner.engine.ended(wait, &mut Signals)?.is_some();
         if ended {
-            inner.watch.hear_all();
+            inner.watchdog.hear_all();
         }
         Ok(ended)
     }
@@ -319,7 +320,7 @@ impl WorkerEngine {
 
     /// Has this process get SIGTERM when its parent is gone; false where the system cannot do that.
     pub fn follow_parent(parent: i64) -> bool {
-        crate::watch::follow_parent(parent)
+        watchdog::follow_parent(parent)
     }
 }
 
@@ -331,7 +332,7 @@ impl duly::blocking::Interrupt for Until<'_> {
 
     fn check(&mut self) -> Result<(), Fault> {
         Signals.check()?;
-        if self.0.watch.has_events() {
+        if self.0.watchdog.has_events() {
             return Err(Error::new(ErrorKind::Interrupted, "something happened").into());
         }
         Ok(())

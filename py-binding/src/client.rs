@@ -1,13 +1,14 @@
 //! `duly.Client`.
 
-use duly::{Selection, blocking};
+use duly::blocking;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::convert::{self, Name, QueueName, Text};
-use crate::error::{Failure, OrRaise as _, invalid};
+use crate::convert::{self, Name, Text};
+use crate::error::{Failure, OrRaise as _};
 use crate::job::Job;
 use crate::queue::{Partitions, Queue, reserve_options};
+use crate::select;
 use crate::settings;
 use crate::waiting::{Signals, wait};
 
@@ -121,7 +122,7 @@ impl Client {
         lease: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Py<Job>>> {
         let options = reserve_options(max, wait, lease)?;
-        let (names, selection) = selected(queues)?;
+        let (names, selection) = select::names(queues)?;
         let queue = |(name, weight): (String, u32)| self.client.queue(&name).map(|queue| (queue, weight));
         let queues = names.into_iter().map(queue).collect::<Result<Vec<_>, _>>().or_raise()?;
         let reserve = |signals: &mut Signals| self.client.reserve_from(&queues, selection, &options, signals);
@@ -137,25 +138,4 @@ impl Client {
     fn __repr__(&self) -> &'static str {
         "<duly.Client>"
     }
-}
-
-/// Names with weights, and who goes first: a mapping gives weights; the order of anything else is strict.
-pub(crate) fn selected(given: &Bound<'_, PyAny>) -> Result<(Vec<(String, u32)>, Selection), Failure> {
-    if let Ok(weights) = given.cast::<PyMapping>() {
-        let weighted = |item: Bound<'_, PyAny>| {
-            let (name, weight): (Text<QueueName>, Bound<'_, PyAny>) = item.extract()?;
-            Ok((name.into_string(), convert::whole("weight", &weight, 1..=duly::MAX_WEIGHT.into())?))
-        };
-        let queues: Result<_, Failure> = weights.items()?.iter().map(weighted).collect();
-        return Ok((queues?, Selection::Weighted));
-    }
-    if given.is_instance_of::<PyString>() {
-        return Err(invalid("queues must be a list of names, such as ['orders'], or a dict of weights").into());
-    }
-    let strict = |name: PyResult<Bound<'_, PyAny>>| Ok((name?.extract::<Text<QueueName>>()?.into_string(), 1));
-    let names = given
-        .try_iter()
-        .map_err(|_| convert::of_wrong_type("queues", "a list of names or a dict of weights", given))?;
-    let queues: Result<_, Failure> = names.map(strict).collect();
-    Ok((queues?, Selection::Strict))
 }

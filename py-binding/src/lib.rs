@@ -21,6 +21,7 @@ mod push_many;
 mod queue;
 mod registry;
 mod retry;
+mod select;
 mod settings;
 mod supervise;
 mod telemetry;

@@ -14,6 +14,7 @@ use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::LongPush;
 use crate::registry::WorkerInfo;
+use crate::select::{By, by};
 use crate::waiting::wait;
 
 /// A queue, or one in parts: both have the same verbs.
@@ -422,20 +423,6 @@ pub(crate) fn reserve_options(
         options = options.lease(convert::lease(lease)?);
     }
     Ok(options)
-}
-
-/// How a job is named: by its id, or by its key.
-pub(crate) enum By {
-    Id(Text<Id>),
-    Key(Text<Key>),
-}
-
-pub(crate) fn by(id: Option<Text<Id>>, key: Option<Text<Key>>) -> Result<By, Failure> {
-    match (id, key) {
-        (Some(id), None) => Ok(By::Id(id)),
-        (None, Some(key)) => Ok(By::Key(key)),
-        _ => Err(invalid("name the job by its id or by key=, one of the two").into()),
-    }
 }
 
 pub(crate) fn when(delay: Option<&Bound<'_, PyAny>>, at: Option<&Bound<'_, PyAny>>) -> Result<When, Failure> {

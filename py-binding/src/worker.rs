@@ -13,11 +13,12 @@ use duly::blocking::process;
 use duly::worker::{FailedJob, MAX_CONCURRENCY, WorkerSettings};
 use pyo3::prelude::*;
 
-use crate::client::{Client, selected};
+use crate::client::Client;
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::job::{Held, Job};
 use crate::queue::Queue;
+use crate::select;
 use crate::waiting::wait as waited;
 
 pub(crate) use executor::Executor;
@@ -174,7 +175,7 @@ fn settings(
     max_jobs: Option<&Bound<'_, PyAny>>,
     name: Option<Text<Name>>,
 ) -> Result<WorkerSettings, Failure> {
-    let (names, selection) = selected(queues)?;
+    let (names, selection) = select::names(queues)?;
     let mut settings = WorkerSettings::new(names);
     settings.selection = selection;
     settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;

@@ -136,7 +136,7 @@ final class Runs
         try {
             try {
                 $this->interruptible = true;
-                $scope = Trace::continue($job);
+                $scope = Telemetry::continue($job);
                 $this->phase = 'before';
                 foreach ($this->before as $hook) {
                     Misuse::refuseUnrun('the before hook', $hook($job));

@@ -238,7 +238,7 @@ final class Supervisor
             }
             $this->children[$pid]['isReady'] = true;
             if (!$this->everReady && !$this->stops()) {
-                ($this->say)(Command::serving($queues, $this->processes));
+                ($this->say)(Cli::serving($queues, $this->processes));
             }
             $this->everReady = true;
             $this->grace = max($this->grace, (float) $grace);

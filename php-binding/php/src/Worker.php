@@ -11,7 +11,7 @@ use Duly\Exception\InvalidArgumentException;
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
     $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
-    $files = [...$files, 'Failures', 'Leftovers', 'Log', 'Misuse', 'RestartOn', 'Runs', 'Signals', 'Trace'];
+    $files = [...$files, 'Failures', 'Leftovers', 'Log', 'Misuse', 'RestartOn', 'Runs', 'Signals', 'Telemetry'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";

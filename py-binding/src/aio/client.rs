@@ -14,10 +14,10 @@ use super::future::start;
 use super::job::AsyncJob;
 use super::queue::{AsyncPartitions, AsyncQueue};
 use super::reserved::Reserved;
-use crate::client::selected;
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _, invalid};
 use crate::queue::reserve_options;
+use crate::select;
 use crate::settings;
 
 /// The client of this process: a forked child makes its own.
@@ -126,7 +126,7 @@ impl AsyncClient {
         lease: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = reserve_options(max, wait, lease)?;
-        let (names, selection) = selected(queues)?;
+        let (names, selection) = select::names(queues)?;
         let client = self.shared.client().or_raise()?;
         let mut weights = Vec::with_capacity(names.len());
         let mut by_name = HashMap::with_capacity(names.len());

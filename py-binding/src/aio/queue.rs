@@ -23,8 +23,9 @@ use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, new_jobs, push_durability};
-use crate::queue::{By, Whole, by, either, in_call, page, parse_state, reserve_options, reserved_jobs, texts, when};
+use crate::queue::{Whole, either, in_call, page, parse_state, reserve_options, reserved_jobs, texts, when};
 use crate::registry::WorkerInfo;
+use crate::select::{By, by};
 
 /// What this queue is, so that each process can make it.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use Duly\Exception\ExceptionInterface;
  *
  * @internal
  */
-final class Command
+final class Cli
 {
     public const WRONG_USE = 2;
     public const ERROR = 1;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use duly::{Millis, ReserveOptions, When};
+use duly::{Millis, When};
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::ClassEntry;
 
+use super::{millis, named, seconds, type_name};
 use crate::call;
-use crate::convert::{millis, named, seconds, type_name, whole};
 use crate::error::Fault;
 
 /// `delay` in seconds, or `at` as unix seconds or `DateTimeInterface`; null when neither is given.
@@ -60,16 +60,4 @@ pub fn span(name: &str, value: Option<&Zval>, default: Duration) -> Result<Durat
 /// The span of a lease; the default when null.
 pub fn lease_span(value: Option<&Zval>) -> Result<Duration, Fault> {
     given(value).map_or(Ok(duly::DEFAULT_LEASE), |value| Ok(duly::lease_from_seconds(seconds("lease", value)?)?))
-}
-
-/// What `reserve`, `reserveMany` and `Client::reserveFrom` have in common; and the lease.
-pub fn reserve_options(
-    max: i64,
-    wait: Option<&Zval>,
-    lease: Option<&Zval>,
-) -> Result<(ReserveOptions, Duration), Fault> {
-    let wait = span("wait", wait, Duration::ZERO)?;
-    let lease = lease_span(lease)?;
-    let largest = i64::try_from(duly::MAX_BATCH).unwrap_or(i64::MAX);
-    Ok((ReserveOptions::new().max(whole("max", max, largest)?).wait(wait).lease(lease), lease))
 }

@@ -9,7 +9,7 @@ namespace Duly;
  *
  * @internal
  */
-final class Trace
+final class Telemetry
 {
     /** Loaded by every program that has spans. */
     private const SPAN = 'OpenTelemetry\API\Trace\Span';

@@ -26,7 +26,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const MOST_EVENTS: usize = 1000;
 
 /// What the thread shares with the worker.
-pub struct Watch {
+pub struct Watchdog {
     php: libc::pthread_t,
     patience: Duration,
     /// The number of the run that PHP is busy with; 0 for none.
@@ -37,10 +37,10 @@ pub struct Watch {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Watch {
+impl Watchdog {
     /// Starts the thread. To be called by the thread that runs the handlers.
     pub fn start(engine: &Arc<Engine>, patience: Duration) -> Result<Arc<Self>, Fault> {
-        let watch = Arc::new(Self {
+        let watchdog = Arc::new(Self {
             // SAFETY: always succeeds.
             php: unsafe { libc::pthread_self() },
             patience,
@@ -51,15 +51,15 @@ impl Watch {
             thread: Mutex::default(),
         });
         // The thread may start late: what comes from now on counts.
-        let (of_thread, engine) = (Arc::clone(&watch), Arc::downgrade(engine));
+        let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
         let on_signal = StopOnSignal::since(process::came());
-        let thread = std::thread::Builder::new().name("duly-watch".to_owned());
+        let thread = std::thread::Builder::new().name("duly-watchdog".to_owned());
         let thread =
             process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &on_signal))).map_err(|error| {
                 duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
             })?;
-        *watch.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(watch)
+        *watchdog.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(watchdog)
     }
 
     /// Waits until the thread of an engine that has ended has kept the last events.
@@ -155,7 +155,7 @@ impl Watch {
             if Instant::now() >= until {
                 process::end_stuck(engine);
             }
-            // SAFETY: the thread of PHP ends the watch before it ends.
+            // SAFETY: the thread of PHP ends the watchdog before it ends.
             unsafe { libc::pthread_kill(self.php, SIGNAL) };
             std::thread::sleep(AGAIN);
         }
