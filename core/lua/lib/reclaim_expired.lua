@@ -3,9 +3,6 @@
 -- there whether it stopped before its cap.
 -- Needs: `clock`, `coming_back`, `expired`.
 --- include: ahead, lease_ended, keeps_result, fitting
--- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
--- without: a foreign type under `jobs` loses the jobs that were taken back
-redis.call('HLEN', jobs)
 -- The rest is there for the next call.
 if noted_large then
   -- with `#expired` for `count_fitting(expired, 4194304)`: the large records of a hundred dead workers' jobs are read in one call
@@ -15,21 +12,6 @@ if noted_large then
 end
 -- with `redis.pcall` for `redis.call`: a foreign type under `leases` loses the jobs that were taken back
 local tokens = redis.call('HMGET', leases, unpack(expired))
--- without: a foreign type under `failed` loses the jobs that have failed
-redis.call('ZCARD', failed)
--- without: a foreign type under `returned` loses the jobs that were taken back
-redis.call('HLEN', returned)
--- without: a foreign type under `keys` loses the jobs that were taken back
-redis.call('HLEN', keys)
--- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the jobs that were taken back
-for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
---- if limited
--- without 4 lines: a foreign type under `places` loses the jobs that were taken back
-if limits then
-  redis.call('ZCARD', parked)
-  redis.call('ZCARD', places)
-end
---- end
 redis.call('ZREM', reserved, unpack(expired))
 -- without: a worker that lost its lease acks the job
 redis.call('HDEL', leases, unpack(expired))

@@ -6,26 +6,8 @@
 -- is about to start; unheard: as failed, and no hook of a worker was called.
 -- Needs: what `settle_acks` gives, `clock`, `coming_back`.
 --- include: wake, delayed_member, start
--- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
--- without: a foreign type under `jobs` loses the jobs that came back
-redis.call('HLEN', jobs)
 -- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)
--- without: a foreign type under `failed` loses the jobs that failed
-redis.call('ZCARD', failed)
--- without: a foreign type under `returned` loses the jobs that came back
-redis.call('HLEN', returned)
--- without: a foreign type under `keys` loses the jobs that failed
-redis.call('HLEN', keys)
--- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the jobs that came back
-for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
---- if limited
--- without 4 lines: a foreign type under `places` loses the jobs that came back
-if limits then
-  redis.call('ZCARD', parked)
-  redis.call('ZCARD', places)
-end
---- end
 local entered_failed = 0
 local released = {}
 for at = next_item, #ARGV, 7 do
