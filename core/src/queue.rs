@@ -202,7 +202,16 @@ impl Queue {
             };
             match script::wanted(&reply) {
                 // Levels only ever grow, and the script for a queue with limits serves one without too: this ends after some turns.
-                Some(wanted) => Box::pin(self.meet(operation, wanted)).await?,
+                Some(wanted) => {
+                    let met = async {
+                        match self.meet(operation, wanted).await {
+                            Err(error) if keep_trying(&error) => backoff.rest().await,
+                            met => met?,
+                        }
+                        Ok::<_, Error>(())
+                    };
+                    Box::pin(met).await?;
+                }
                 None => return Ok(reply),
             }
         }
