@@ -21,8 +21,8 @@ const MOST_STEPS: usize = 60;
 const SOMETIMES: &[&str] = &[
     "a call was sent again",
     "a call was superseded",
-    "a caller was told of levels",
-    "a caller was told of the shape",
+    "a caller learnt of levels",
+    "a caller learnt of the shape",
     "a claim was given back",
     "a dead worker was forgotten",
     "a dead worker was left out",

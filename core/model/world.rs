@@ -336,10 +336,10 @@ impl World<'_> {
                 self.learnt[who.client].shape = if reply.limited { Shape::Limited } else { Shape::Plain };
             }
             if answer.text() == "shape limits" {
-                self.see("a caller was told of the shape");
+                self.see("a caller learnt of the shape");
                 sent.passed.shape = Shape::Limited;
             } else if let Some(more) = answer.text().strip_prefix("levels ").and_then(Levels::parse) {
-                self.see("a caller was told of levels");
+                self.see("a caller learnt of levels");
                 sent.passed.levels = sent.passed.levels.with(more);
             } else {
                 return Ok(!answer.text().starts_with("format ") && answer.text() != "superseded");

@@ -42,7 +42,7 @@ impl RunOutcome {
             Outcome::Release { .. } => "release",
             _ => "fail",
         };
-        let about = |error: Error| error.during(operation).in_queue(job.queue().name()).of_job(job.id());
+        let about = |error: Error| job.queue().during(operation)(error).of_job(job.id());
         let mut noted = self.lock();
         if noted.ended.is_some() || noted.is_over || was_interrupted {
             let said =

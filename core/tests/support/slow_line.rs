@@ -88,7 +88,7 @@ impl SlowLine {
         self.refuses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Has it refused as many as it was told to?
+    /// Has it refused as many connections as was asked for?
     pub fn has_refused(&self) -> bool {
         self.refuses.load(Ordering::Relaxed) == 0
     }

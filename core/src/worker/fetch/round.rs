@@ -16,7 +16,7 @@ use crate::worker::past::Past;
 
 /// For how long the last outcomes are sent again after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How often a call under way looks whether it has become hopeless.
+/// How often it is checked whether a call under way has become hopeless.
 const LOOK_UP: Duration = Duration::from_millis(200);
 
 /// A call and its answer; no answer when the worker gave up meanwhile.
