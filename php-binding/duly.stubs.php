@@ -36,11 +36,11 @@ namespace Duly {
          *     command line and 2 in web requests
          * @param bool $allowEviction accept a server that may evict keys, and with them jobs. Default: false, which
          *     throws EvictionPolicyException
-         * @param ?int $maxDataBytes the largest data of a job, as bytes of JSON. Default: 1048576 (1 MiB)
+         * @param ?int $maxDataBytes the largest data of a job, as bytes of JSON, 1 or more. Default: 1048576 (1 MiB)
          * @param ?string $durability when a push returns that does not set its own: `none` (the server has the job in
          *     memory), `wait:<n>` (so many replicas have it) or `fsync` (the server's disk has it). The confirmation
          *     may take up to `commandTimeout` and `deadline`; then NotDurableException. Default: `none`
-         * @param bool $manualClock for tests: the clock stands still until `Queue::setClock`
+         * @param bool $manualClock for tests: the clock stands still until `Queue::setClock`. Default: false
          * @param ?bool $failFast after a call has waited for its whole deadline in vain, the next calls throw
          *     UnreachableException at once, and about one a second probes whether the server is back. Default: true if
          *     the deadline is at most 5
@@ -78,6 +78,8 @@ namespace Duly {
         /**
          * Returns a queue in 1 to 256 parts, which a cluster spreads over its nodes. Sends nothing.
          *
+         * If its jobs have keys, an id of your own is unique only within its part.
+         *
          * @throws Exception\InvalidArgumentException
          */
         public function partitions(string $name, int $count): Partitions
@@ -90,8 +92,8 @@ namespace Duly {
          * @param array<int|string, string|int> $queues a list is a strict order, `['orders', 'mail']`: a later queue
          *     gets a turn only when the earlier ones are empty. Weights (1 to 1,000), `['orders' => 3, 'mail' => 1]`,
          *     share the turns: a queue of weight 3 comes before one of weight 1 three times out of four
-         * @param int $max the most jobs to return, 1 to 1,000
-         * @param int|float|null $wait how many seconds to wait for the first job. Default: 0
+         * @param int $max the most jobs to return, 1 to 1,000. Default: 1
+         * @param int|float|null $wait how many seconds to wait for the first job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
          *     Default: 10
          *
@@ -191,7 +193,7 @@ namespace Duly {
          *     without a name
          * @param int|float|null $delay how many seconds until the job is due, 0 to 100 years. Default: 0
          * @param int|float|\DateTimeInterface|null $at when the job is due, instead of `delay`; a number is unix
-         *     seconds. A time in the past means now
+         *     seconds. A time in the past means now. Default: none
          * @param ?string $id an id of your own, 1 to 128 bytes. Default: a new one of 16 characters
          * @param ?string $key a business key such as `close:42`, 1 to 256 bytes, to find or cancel the job by. Only one
          *     job of the queue has it at a time, until that job is done, cancelled or failed for good. Default: none
@@ -202,14 +204,14 @@ namespace Duly {
          * @param int|float|null $timeout the longest run in seconds, 0.001 to 100 years. A longer run is interrupted
          *     and counts as a failure. Default: none
          * @param ?array<string, string> $headers strings that travel with the job, such as `traceparent`: at most 64,
-         *     names of 1 to 128 bytes, values of at most 4,096. Default: none, or the trace of the current span if the
-         *     program uses OpenTelemetry
+         *     names of 1 to 128 bytes, values of at most 4,096 bytes. Default: none, or the trace of the current span
+         *     if the program uses OpenTelemetry
          * @param int|float|null $resultTtl for how many seconds the handler's return value is kept for `waitResult`,
          *     0.001 to 100 years. Default: it is not kept
          * @param OnDuplicate|string|null $onDuplicate what to do if another job has this id or key: `refuse` throws
          *     DuplicateException, `keep` leaves that job and returns its id, `replace` cancels it in whatever state it
          *     is. Default: `refuse`
-         * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`
+         * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`. Default: none
          * @param ?string $durability when the push returns: `none` (the server has the job in memory), `wait:<n>` (so
          *     many replicas have it) or `fsync` (the server's disk has it). Default: the client's
          *
@@ -250,7 +252,7 @@ namespace Duly {
          * the batches before it went (`getPushed`): those are stored.
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
-         * @param bool $ids return the ids too, in the order of the jobs
+         * @param bool $ids return the ids too, in the order of the jobs. Default: false
          * @param ?string $durability for jobs that do not set their own. Default: the client's
          *
          * @throws Exception\ExceptionInterface
@@ -265,7 +267,7 @@ namespace Duly {
         /**
          * Leases the next job. Signal handlers run during the wait, and may end it by an exception.
          *
-         * @param int|float|null $wait how many seconds to wait for a job. Default: 0
+         * @param int|float|null $wait how many seconds to wait for a job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the job is yours without `extend`, 0.001 to 86,400.
          *     Default: 10
          *
@@ -281,7 +283,7 @@ namespace Duly {
          * Leases several jobs.
          *
          * @param int $max the most jobs to return, 1 to 1,000
-         * @param int|float|null $wait how many seconds to wait for the first job. Default: 0
+         * @param int|float|null $wait how many seconds to wait for the first job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
          *     Default: 10
          *
@@ -416,9 +418,12 @@ namespace Duly {
         }
 
         /**
-         * Sets how many failed jobs the queue keeps (default 10,000), and for how many seconds (default 180 days).
+         * Sets how many failed jobs the queue keeps, and for how long.
          *
          * Whenever another job fails, up to 100 of the oldest beyond that are removed.
+         *
+         * @param int $max the most jobs to keep, 0 or more. Until it is set: 10,000
+         * @param int|float $age for how many seconds to keep them, 0 to 100 years. Until it is set: 180 days
          *
          * @throws Exception\ExceptionInterface
          */
@@ -437,7 +442,7 @@ namespace Duly {
          *     to 86,400): `[100, 1.0]`. After a pause that many may start at once. Default: no limit
          * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names limits of
          *     single job names, at most 100: `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`. They do
-         *     not hold back jobs of other names
+         *     not hold back jobs of other names. Default: none
          *
          * @throws Exception\ExceptionInterface
          */
@@ -467,8 +472,8 @@ namespace Duly {
          * Returns a page of the jobs that are `delayed`, `ready`, `reserved` or `failed`, without changing them.
          *
          * @param State|string $state which jobs
-         * @param int $offset how many jobs to skip
-         * @param int $limit the most jobs to return, 1 to 1,000
+         * @param int $offset how many jobs to skip, 0 to 4,294,967,295. Default: 0
+         * @param int $limit the most jobs to return, 1 to 1,000. Default: 100
          *
          * @return list<JobView>
          *
@@ -504,8 +509,8 @@ namespace Duly {
         /**
          * Waits until the job is done and returns its result.
          *
-         * @param int|float|null $timeout how many seconds to wait. Default: as long as it takes
-         * @param bool $assoc whether JSON objects become arrays (true) or objects
+         * @param int|float|null $timeout how many seconds to wait, a year at most. Default: as long as it takes
+         * @param bool $assoc whether JSON objects become arrays (true) or objects. Default: true
          *
          * @throws Exception\JobFailedException the job has failed for good
          * @throws Exception\NoResultException there will be no result: the job was cancelled, purged or pushed without
@@ -518,7 +523,9 @@ namespace Duly {
         }
 
         /**
-         * Checks the queue's invariants while it is in use, and repairs what is broken if `repair` is true.
+         * Checks the queue's invariants while it is in use.
+         *
+         * @param bool $repair whether to repair what is broken. Default: false
          *
          * @throws Exception\ExceptionInterface
          */
@@ -570,7 +577,9 @@ namespace Duly {
         public readonly int $pushedAt;
 
         /**
-         * The data as `json_decode` gives it: JSON objects as arrays, or as objects with `assoc: false`.
+         * The data as `json_decode` gives it.
+         *
+         * @param bool $assoc whether JSON objects become arrays (true) or objects. Default: true
          *
          * @throws Exception\CorruptException PHP cannot decode it; `raw` has it unchanged
          */
@@ -618,13 +627,13 @@ namespace Duly {
          *
          * @param string|\Throwable $error kept with the job, at most 8 KiB; an exception as `DomainException: message
          *     at file:line`, followed by its causes
-         * @param int|float|null $retryAfter seconds until the retry. Default: the job's policy decides
-         * @param bool $counted whether this failure counts as an attempt
-         * @param bool $final true: to `failed` now, whatever retries are left
-         * @param mixed $data new data of the job; null leaves it unchanged
-         * @param ?int $attempts the number of failures before this one. Default: unchanged
-         * @param ?int $maxRetries how many retries the job may have. Default: unchanged
-         * @param ?string $raw new data of the job, as JSON; `'null'` makes it null
+         * @param int|float|null $retryAfter seconds until the retry, 0 to 100 years. Default: the job's policy decides
+         * @param bool $counted whether this failure counts as an attempt. Default: true
+         * @param bool $final true: to `failed` now, whatever retries are left. Default: false
+         * @param mixed $data new data of the job. Default: null, which leaves it unchanged
+         * @param ?int $attempts the number of failures before this one, 0 to 4,294,967,295. Default: unchanged
+         * @param ?int $maxRetries how many retries the job may have, 0 to 4,294,967,295. Default: unchanged
+         * @param ?string $raw new data of the job, as JSON; `'null'` makes it null. Default: unchanged
          *
          * @return ?float the seconds until the retry; null if the job is in `failed` now
          *
@@ -644,7 +653,9 @@ namespace Duly {
         }
 
         /**
-         * Gives the job back without counting a failure, to run again at once or after so many seconds.
+         * Gives the job back without counting a failure.
+         *
+         * @param int|float|null $after how many seconds until it may run again, 0 to 100 years. Default: 0, at once
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -657,7 +668,7 @@ namespace Duly {
          * Reports how far the run has come; `find` and `peek` show it while this lease is held.
          *
          * @param int|float $fraction from 0 to 1
-         * @param ?string $text cut to 1 KiB
+         * @param ?string $text cut to 1 KiB. Default: none
          *
          * @throws Exception\InvalidArgumentException the fraction is not from 0 to 1
          * @throws Exception\LeaseLostException another worker may run it
@@ -751,7 +762,9 @@ namespace Duly {
         public readonly bool $paused;
         /** How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay. */
         public readonly ?float $oldestReadyAge;
+        /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
         public readonly ?float $nextDueIn;
+        /** How long until the next lease ends, 0 if it is over; null if no job is reserved. */
         public readonly ?float $nextLeaseEndIn;
         /** @var array<string, int> totals over the queue's life, for information only */
         public readonly array $totals;
@@ -878,7 +891,7 @@ namespace Duly {
         public readonly int $jobs;
         /** How many entries of ready lists were checked. */
         public readonly int $entries;
-        /** What looked wrong at first; nearly always jobs that were just changing state. */
+        /** How many things looked wrong at first; nearly always jobs that were just changing state. */
         public readonly int $suspects;
         /** How many calls were made. */
         public readonly int $pages;

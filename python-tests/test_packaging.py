@@ -54,8 +54,7 @@ def test_help_explains_every_option_of_a_push(queue: Any) -> None:
             continue
         explained = re.search(rf"^    {option}: .*(?:\n        .*)*", said, re.MULTILINE)
         assert explained is not None, option
-        if option not in ("at", "raw"):
-            assert "Default: " in explained[0], option
+        assert "Default: " in explained[0], option
         if option in ("delay", "timeout", "result_ttl"):
             assert "seconds or as a timedelta" in re.sub(r"\s+", " ", explained[0])
     assert "0 goes first" in said

@@ -32,7 +32,7 @@ use crate::waiting::{Signals, wait};
 ///         Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
 ///     allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
 ///         EvictionPolicyError.
-///     max_data_bytes: the largest data of a job, as bytes of JSON. Default: 1,048,576 (1 MiB).
+///     max_data_bytes: the largest data of a job, as bytes of JSON, 0 to 2^53 - 1. Default: 1,048,576 (1 MiB).
 ///     durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
 ///         (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
 ///         `command_timeout` and `deadline`; then NotDurableError. Default: "none".
@@ -106,7 +106,7 @@ impl Client {
     ///     queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
     ///         gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
     ///     max: the most jobs to return, 1 to 1,000. Default: 1.
-    ///     wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+    ///     wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
     ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
     ///         10 s.
     #[pyo3(

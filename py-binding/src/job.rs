@@ -139,6 +139,8 @@ impl ReservedJob {
     }
 
     /// The fencing token of this lease, greater than that of every earlier lease of this job.
+    ///
+    /// Jobs that were fetched together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
     #[getter]
     fn token(&self) -> u64 {
         self.job().token()
@@ -268,12 +270,13 @@ impl Job {
     ///
     /// Args:
     ///     error: the text or the exception that is kept with the job, at most 8 KiB.
-    ///     retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+    ///     retry_after: the wait before the retry, in seconds or as a timedelta, 0 to 100 years. Default: the job's
+    ///         policy decides.
     ///     counted: whether this failure counts as an attempt. Default: True.
     ///     final: move the job to `failed` now, whatever retries are left. Default: False.
     ///     data: new data of the job; None is data too. Default: unchanged.
-    ///     attempts: the number of failures before this one. Default: unchanged.
-    ///     max_retries: how many retries the job may have. Default: unchanged.
+    ///     attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
+    ///     max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -294,7 +297,10 @@ impl Job {
         settle(slf, failed, error, changed).map(wait_of)
     }
 
-    /// Give the job back without counting a failure, to run again after so many seconds (default: at once).
+    /// Give the job back without counting a failure.
+    ///
+    /// Args:
+    ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
     #[pyo3(signature = (after=None))]
     fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         settle(slf, release(after)?, String::new(), None).map(|_| ())

@@ -29,10 +29,11 @@ final class Cli
           -q, --queue NAME[=WEIGHT]  serve this queue; repeat it for several: in this order, or all with weights
               --processes N          number of worker processes (default 1)
               --max-jobs N           replace a worker after so many jobs (default: never)
-              --memory MB            replace a worker after a job when PHP uses more than so many MiB (default: never)
-              --lease SECONDS        how soon others take over the jobs of a worker that died (default 10)
+              --memory MiB           replace a worker after a job when PHP uses more than so many MiB (default: never)
+              --lease SECONDS        seconds after which other workers may take the jobs of a worker that died, 0.1 to
+                                     86,400 (default 10)
               --name NAME            name of the workers in Queue::workers
-              --grace SECONDS        how long running jobs may go on after a signal (default 30)
+              --grace SECONDS        how long running jobs may go on after a signal, 0 to 86,400 (default 30)
           -h, --help                 this text
               --version              the version of duly
 

@@ -10,7 +10,7 @@ namespace Duly;
  */
 final class Release extends \RuntimeException
 {
-    /** @param int|float $after seconds until it runs again */
+    /** @param int|float $after seconds until it may run again, 0 to 100 years. Default: 0, at once */
     public function __construct(public readonly int|float $after = 0)
     {
         parent::__construct('the handler gave the job back');

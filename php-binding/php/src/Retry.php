@@ -11,7 +11,7 @@ namespace Duly;
  */
 final class Retry extends \RuntimeException
 {
-    /** @param int|float|null $after seconds until the retry. Default: the job's policy decides */
+    /** @param int|float|null $after seconds until the retry, 0 to 100 years. Default: the job's policy decides */
     public function __construct(
         public readonly int|float|null $after = null,
         string $message = 'the handler asked for another run',

@@ -34,9 +34,9 @@ if (extension_loaded('duly')) {
  * supervisor starts another one.
  *
  * With pcntl, the first SIGTERM, SIGINT or SIGQUIT lets the running job finish within the grace and then ends `run`.
- * A second one, or the end of the grace, interrupts the handler, gives the job back uncounted, and ends the process
- * with 128 and the signal's number (SIGALRM for the end of the grace). A signal cuts a `sleep()` of the handler
- * short, as PHP does everywhere.
+ * A second one, or the end of the grace, interrupts the handler, gives the job back without counting a failure, and
+ * ends the process with 128 and the signal's number (SIGALRM for the end of the grace). A signal cuts a `sleep()` of
+ * the handler short, as PHP does everywhere.
  *
  * Hooks are called around every run, in the same order in every language: `before` hooks in the order in which they
  * were added; the handler; then, in the opposite order, `after` hooks if it returned, also if it acked the job itself.
@@ -72,18 +72,20 @@ final class Worker
     /**
      * @param Client $client the server
      * @param list<string>|array<string, int> $queues names in a strict order, or weights (1 to 1,000) by name
-     * @param float $lease how many seconds after a worker died others may take its jobs, 0.1 to 86,400
-     * @param float $grace how many seconds the running job may go on after the first signal, 0 to 86,400
-     * @param ?int $maxJobs `run` returns after so many jobs, so that a supervisor starts a fresh process. Default: no
-     *     limit
+     * @param float $lease after how many seconds other workers may take the jobs of this worker if it dies, 0.1 to
+     *     86,400. Default: 10
+     * @param float $grace how many seconds the running job may go on after the first signal, 0 to 86,400. Default: 30
+     * @param ?int $maxJobs `run` returns after so many jobs, 1 or more, so that a supervisor starts a fresh process.
+     *     Default: no limit
      * @param ?callable(string, string): void $log gets each line of the log, and its level. Default: stderr
-     * @param ?int $memory `run` returns after a job when PHP uses more than so many MiB. Default: no limit
+     * @param ?int $memory `run` returns after a job when PHP uses more than so many MiB, 1 or more. Default: no limit
      * @param ?object $logger a PSR-3 logger (`Psr\Log\LoggerInterface`); gets the lines with queue, id, name and
-     *     attempt
+     *     attempt. Default: none
      * @param ?string $name the worker's name in `Queue::workers`, 1 to 128 bytes. Default: none
-     * @param bool $logDone whether the PSR-3 logger also gets a debug line for each job that is done
+     * @param bool $logDone whether the PSR-3 logger also gets a debug line for each job that is done. Default:
+     *     false
      * @param ?callable(\Throwable, Job): mixed $report gets each exception of a handler, as the exception handler of a
-     *     framework does; the log then has no line about that failure
+     *     framework does; the log then has no line about that failure. Default: none, failures are logged
      */
     public function __construct(
         private Client $client,
@@ -293,7 +295,7 @@ final class Worker
             throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
         }
         if ($this->memory !== null && $this->memory < 1) {
-            throw new InvalidArgumentException('memory must be 1 MB or more, or null for no limit');
+            throw new InvalidArgumentException('memory must be 1 MiB or more, or null for no limit');
         }
         WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name);
     }
@@ -324,7 +326,7 @@ final class Worker
                 return;
             }
             if ($memory !== PHP_INT_MAX && memory_get_usage(true) > $memory) {
-                $this->runs->log('info', "this worker ends: PHP's memory is more than {$this->memory} MB", $job);
+                $this->runs->log('info', "this worker ends: PHP's memory is more than {$this->memory} MiB", $job);
                 return;
             }
         }

@@ -46,7 +46,7 @@ class Client:
             Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
         allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
             EvictionPolicyError.
-        max_data_bytes: the largest data of a job, as bytes of JSON. Default: 1,048,576 (1 MiB).
+        max_data_bytes: the largest data of a job, as bytes of JSON, 0 to 2^53 - 1. Default: 1,048,576 (1 MiB).
         durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
             (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
             `command_timeout` and `deadline`; then NotDurableError. Default: "none".
@@ -107,7 +107,7 @@ class Client:
             queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
                 gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
             max: the most jobs to return, 1 to 1,000. Default: 1.
-            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -146,8 +146,9 @@ class Queue:
             name: selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs without a name.
             delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
             at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
-                past means now.
-            id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+                past means now. Default: none.
+            id: an id of your own, 1 to 128 bytes. If the jobs of a queue in parts have keys, it is unique only within
+                its part. Default: a new one of 16 characters.
             key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
                 queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
             priority: 0 to 9, where 0 goes first. Default: 5.
@@ -156,14 +157,14 @@ class Queue:
             timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A longer run is interrupted
                 and counts as a failure. Default: none.
             headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
-                at most 4,096. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+                at most 4,096 bytes. Default: none, or the trace of the current span if the program uses OpenTelemetry.
             result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
                 that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
             durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
                 it), "fsync" (the server's disk has it). Default: the client's.
-            raw: the data as bytes of JSON, instead of `data`.
+            raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
 
         Raises:
             InvalidArgumentError: an argument is wrong; for data the message names the path. Nothing was sent.
@@ -192,7 +193,7 @@ class Queue:
         """Lease the next job; return None if there is none.
 
         Args:
-            wait: how long to wait for a job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -203,7 +204,7 @@ class Queue:
 
         Args:
             max: the most jobs to return, 1 to 1,000.
-            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -258,9 +259,14 @@ class Queue:
         """Take back jobs whose lease has ended by hand; return how many. Every reserve does this by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> None:
-        """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+        """Set how many failed jobs the queue keeps, and for how long.
 
         Whenever another job fails, up to 100 of the oldest beyond that are removed.
+
+        Args:
+            max: the most jobs to keep, 0 to 2^53 - 1. Until it is set: 10,000.
+            age: how long to keep them, in seconds or as a timedelta, 0 to 100 years. Until it is set: 180 days.
+
         """
 
     def set_limits(
@@ -295,7 +301,7 @@ class Queue:
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".
-            offset: how many jobs to skip. Default: 0.
+            offset: how many jobs to skip, 0 to 4,294,967,295. Default: 0.
             limit: the most jobs to return, 1 to 1,000. Default: 100.
 
         """
@@ -311,7 +317,7 @@ class Queue:
 
         Args:
             id: the job's id.
-            timeout: how long to wait, in seconds or as a timedelta. Default: as long as it takes.
+            timeout: how long to wait, in seconds or as a timedelta, a year at most. Default: as long as it takes.
 
         Raises:
             JobFailedError: the job has failed for good.
@@ -420,7 +426,10 @@ class ReservedJob:
 
     @property
     def token(self) -> int:
-        """The fencing token of this lease, greater than that of every earlier lease of this job."""
+        """The fencing token of this lease, greater than that of every earlier lease of this job.
+
+        Jobs that were fetched together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
+        """
 
     @property
     def queue(self) -> Any:
@@ -465,17 +474,23 @@ class Job(ReservedJob):
 
         Args:
             error: the text or the exception that is kept with the job, at most 8 KiB.
-            retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+            retry_after: the wait before the retry, in seconds or as a timedelta, 0 to 100 years. Default: the job's
+                policy decides.
             counted: whether this failure counts as an attempt. Default: True.
             final: move the job to `failed` now, whatever retries are left. Default: False.
             data: new data of the job; None is data too. Default: unchanged.
-            attempts: the number of failures before this one. Default: unchanged.
-            max_retries: how many retries the job may have. Default: unchanged.
+            attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
+            max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
 
         """
 
     def release(self, after: _Span | None = None) -> None:
-        """Give the job back without counting a failure, to run again after so many seconds (default: at once)."""
+        """Give the job back without counting a failure.
+
+        Args:
+            after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
+
+        """
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""
@@ -648,9 +663,13 @@ class Counts:
         """How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay."""
 
     @property
-    def next_due_in(self) -> float | None: ...
+    def next_due_in(self) -> float | None:
+        """How long until the next delayed job is due, 0 if it is overdue; None if no job is delayed."""
+
     @property
-    def next_lease_end_in(self) -> float | None: ...
+    def next_lease_end_in(self) -> float | None:
+        """How long until the next lease ends, 0 if it is over; None if no job is reserved."""
+
     @property
     def totals(self) -> dict[str, int]:
         """Totals over the queue's life, for information only."""
@@ -677,13 +696,21 @@ class PushSummary:
     """The result of `push_many`."""
 
     @property
-    def created(self) -> int: ...
+    def created(self) -> int:
+        """Jobs that are new in the queue."""
+
     @property
-    def kept(self) -> int: ...
+    def kept(self) -> int:
+        """Jobs that were not pushed, because another job has their id or key and was kept."""
+
     @property
-    def replaced(self) -> int: ...
+    def replaced(self) -> int:
+        """Jobs that replaced another job."""
+
     @property
-    def duplicates(self) -> int: ...
+    def duplicates(self) -> int:
+        """Jobs that were refused, because another job has their id or key."""
+
     @property
     def ids(self) -> list[str] | None:
         """For each job, the id of the job that is in the queue now; None unless asked for with `ids=True`."""
@@ -695,7 +722,8 @@ class Cancelled:
     @property
     def id(self) -> str: ...
     @property
-    def was(self) -> _State: ...
+    def was(self) -> _State:
+        """The state it was in; a worker may still be running a job that was reserved."""
 
 @final
 class Requeued:
@@ -704,7 +732,9 @@ class Requeued:
     @property
     def id(self) -> str: ...
     @property
-    def outcome(self) -> Literal["ready", "duplicate", "absent"]: ...
+    def outcome(self) -> Literal["ready", "duplicate", "absent"]:
+        """`ready`, `duplicate` (another job has its key now; it stays failed) or `absent` (no such failed job)."""
+
     @property
     def holder(self) -> str | None:
         """If the outcome is "duplicate": the job that has the key now."""
@@ -745,7 +775,7 @@ class AuditReport:
 
     @property
     def suspects(self) -> int:
-        """What looked wrong at first; nearly always jobs that were just changing state."""
+        """How many things looked wrong at first; nearly always jobs that were just changing state."""
 
     @property
     def pages(self) -> int:
@@ -1040,7 +1070,7 @@ class AsyncClient:
             queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
                 gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
             max: the most jobs to return, 1 to 1,000. Default: 1.
-            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -1079,8 +1109,9 @@ class AsyncQueue:
             name: selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs without a name.
             delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
             at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
-                past means now.
-            id: an id of your own, 1 to 128 bytes. Default: a new one of 16 characters.
+                past means now. Default: none.
+            id: an id of your own, 1 to 128 bytes. If the jobs of a queue in parts have keys, it is unique only within
+                its part. Default: a new one of 16 characters.
             key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
                 queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
             priority: 0 to 9, where 0 goes first. Default: 5.
@@ -1089,14 +1120,14 @@ class AsyncQueue:
             timeout: the longest run, in seconds or as a timedelta, 0.001 s to 100 years. A longer run is interrupted
                 and counts as a failure. Default: none.
             headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
-                at most 4,096. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+                at most 4,096 bytes. Default: none, or the trace of the current span if the program uses OpenTelemetry.
             result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
                 that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
             durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
                 it), "fsync" (the server's disk has it). Default: the client's.
-            raw: the data as bytes of JSON, instead of `data`.
+            raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
 
         Raises:
             InvalidArgumentError: an argument is wrong; for data the message names the path. Nothing was sent.
@@ -1127,7 +1158,7 @@ class AsyncQueue:
         """Lease the next job; return None if there is none.
 
         Args:
-            wait: how long to wait for a job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -1138,7 +1169,7 @@ class AsyncQueue:
 
         Args:
             max: the most jobs to return, 1 to 1,000.
-            wait: how long to wait for the first job, in seconds or as a timedelta. Default: 0.
+            wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
 
@@ -1193,9 +1224,14 @@ class AsyncQueue:
         """Take back jobs whose lease has ended by hand; return how many. Every reserve does this by itself."""
 
     def keep_failed(self, max: int, age: _Span) -> Call[None]:
-        """Set how many failed jobs the queue keeps (default 10,000) and for how long (seconds or timedelta; 180 days).
+        """Set how many failed jobs the queue keeps, and for how long.
 
         Whenever another job fails, up to 100 of the oldest beyond that are removed.
+
+        Args:
+            max: the most jobs to keep, 0 to 2^53 - 1. Until it is set: 10,000.
+            age: how long to keep them, in seconds or as a timedelta, 0 to 100 years. Until it is set: 180 days.
+
         """
 
     def set_limits(
@@ -1230,7 +1266,7 @@ class AsyncQueue:
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".
-            offset: how many jobs to skip. Default: 0.
+            offset: how many jobs to skip, 0 to 4,294,967,295. Default: 0.
             limit: the most jobs to return, 1 to 1,000. Default: 100.
 
         """
@@ -1246,7 +1282,7 @@ class AsyncQueue:
 
         Args:
             id: the job's id.
-            timeout: how long to wait, in seconds or as a timedelta. Default: as long as it takes.
+            timeout: how long to wait, in seconds or as a timedelta, a year at most. Default: as long as it takes.
 
         Raises:
             JobFailedError: the job has failed for good.
@@ -1296,17 +1332,23 @@ class AsyncJob(ReservedJob):
 
         Args:
             error: the text or the exception that is kept with the job, at most 8 KiB.
-            retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+            retry_after: the wait before the retry, in seconds or as a timedelta, 0 to 100 years. Default: the job's
+                policy decides.
             counted: whether this failure counts as an attempt. Default: True.
             final: move the job to `failed` now, whatever retries are left. Default: False.
             data: new data of the job; None is data too. Default: unchanged.
-            attempts: the number of failures before this one. Default: unchanged.
-            max_retries: how many retries the job may have. Default: unchanged.
+            attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
+            max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
 
         """
 
     def release(self, after: _Span | None = None) -> Call[None]:
-        """Give the job back without counting a failure, to run again after so many seconds (default: at once)."""
+        """Give the job back without counting a failure.
+
+        Args:
+            after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
+
+        """
 
     def progress(self, fraction: float, text: str = "") -> Call[None]:
         """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""

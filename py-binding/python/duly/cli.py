@@ -104,15 +104,18 @@ def _parser() -> argparse.ArgumentParser:
         help="orders,mail (in this order) or orders=3,mail=1 (weights); default: all queues of the app's tasks",
     )
     worker.add_argument(
-        "-c", "--concurrency", type=_whole, default=1, help="handlers at once in each process (default 1)"
+        "-c", "--concurrency", type=_whole, default=1, help="handlers at once in each process, 1 to 10,000 (default 1)"
     )
     worker.add_argument("-p", "--processes", type=_whole, default=1, help="number of processes (default 1)")
     worker.add_argument("--name", help="name of the worker in `queue.workers()`")
     worker.add_argument(
-        "--grace", type=_seconds, default=30.0, help="seconds for running jobs after a signal (default 30)"
+        "--grace", type=_seconds, default=30.0, help="seconds for running jobs after a signal, 0 to 86,400 (default 30)"
     )
     worker.add_argument(
-        "--lease", type=_seconds, default=10.0, help="seconds until others take over if it dies (default 10)"
+        "--lease",
+        type=_seconds,
+        default=10.0,
+        help="seconds after which other workers may take the jobs of a worker that died, 0.1 to 86,400 (default 10)",
     )
     worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
     worker.add_argument("--reload", action="store_true", help="for development: restart when a Python file changes")

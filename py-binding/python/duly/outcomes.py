@@ -20,7 +20,7 @@ class Retry(Exception):  # noqa: N818 - the word that Dramatiq, Huey and arq use
     counted: bool = True
 
     def __init__(self, error: str = "", *, after: float | timedelta | None = None, counted: bool = True) -> None:
-        """Take the text of the error, the wait in seconds or as a timedelta, and whether this failure counts."""
+        """Take the error's text, the wait (seconds or a timedelta, 0 to 100 years), and whether this failure counts."""
         super().__init__(error)
         self.after = after
         self.counted = counted
@@ -32,7 +32,7 @@ class Release(Exception):  # noqa: N818 - no error: the job was not really run
     after: float | timedelta | None = None
 
     def __init__(self, after: float | timedelta | None = None) -> None:
-        """Take the wait in seconds or as a timedelta; without one the job may run again at once."""
+        """Take the wait in seconds or as a timedelta, 0 to 100 years; without one the job may run again at once."""
         super().__init__()
         self.after = after
 

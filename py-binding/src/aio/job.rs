@@ -56,12 +56,13 @@ impl AsyncJob {
     ///
     /// Args:
     ///     error: the text or the exception that is kept with the job, at most 8 KiB.
-    ///     retry_after: the wait before the retry, in seconds or as a timedelta. Default: the job's policy decides.
+    ///     retry_after: the wait before the retry, in seconds or as a timedelta, 0 to 100 years. Default: the job's
+    ///         policy decides.
     ///     counted: whether this failure counts as an attempt. Default: True.
     ///     final: move the job to `failed` now, whatever retries are left. Default: False.
     ///     data: new data of the job; None is data too. Default: unchanged.
-    ///     attempts: the number of failures before this one. Default: unchanged.
-    ///     max_retries: how many retries the job may have. Default: unchanged.
+    ///     attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
+    ///     max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
     #[pyo3(signature = (
         error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
     ))]
@@ -81,7 +82,10 @@ impl AsyncJob {
         settle(slf, failed, error, changed, |py, next| Ok(wait_of(next).into_pyobject(py)?.unbind()))
     }
 
-    /// Give the job back without counting a failure, to run again after so many seconds (default: at once).
+    /// Give the job back without counting a failure.
+    ///
+    /// Args:
+    ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
     #[pyo3(signature = (after=None))]
     fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
