@@ -109,8 +109,8 @@ where
     Arc::new(move |reserved, context| {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            // Decoding fails the same way each time.
-            let data = reserved.envelope.data.deserialize().map_err(Failure::fail_now)?;
+            // A newer worker may have the type that it fits, so this is a failure like others.
+            let data = reserved.envelope.data.deserialize()?;
             let given = handler(Job { data, reserved: Arc::clone(&reserved) }, context).await.map_err(Into::into)?;
             reserved.result(&given).map_err(|error| Failure::from(format!("its result: {error}")))
         })

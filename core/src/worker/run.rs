@@ -27,11 +27,10 @@ pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 ///
 /// If a handler returns `Ok`, its job is acked, and the value is the job's result if the producer asked for one
 /// (`result_ttl`). `Err` and a panic are failures, and the job's retry policy decides, unless the
-/// [`Failure`](super::Failure) does. Data that does not fit the handler's type goes to `failed` at once. A job whose name
-/// has no handler here fails too, and the error says so: its retries give a worker that has the handler the chance to run it
-/// (during a deployment); otherwise it ends in `failed`. A handler that runs longer than its job's `timeout` is dropped at
-/// its next `await`, and the run fails. A handler whose lease was lost is dropped too, but another worker may have its job
-/// then.
+/// [`Failure`](super::Failure) does. A job whose data does not fit the handler's type, or whose name has no handler here,
+/// fails too, and the error says so: its retries give a worker of another version the chance to run it (during a
+/// deployment); otherwise it ends in `failed`. A handler that runs longer than its job's `timeout` is dropped at its next
+/// `await`, and the run fails. A handler whose lease was lost is dropped too, but another worker may have its job then.
 ///
 /// ```no_run
 /// use duly::Client;

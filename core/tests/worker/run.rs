@@ -375,8 +375,10 @@ async fn a_failure_says_what_becomes_of_the_job() {
     for name in ["later", "back", "never"] {
         ids.push(queue.push(job(name)).await.unwrap().id().to_owned());
     }
-    let secret = NewJob::new(&"secret").unwrap().name("misfit");
-    ids.push(queue.push(secret).await.unwrap().id().to_owned());
+    for retries in [1, 0] {
+        let secret = NewJob::new(&"secret").unwrap().name("misfit").max_retries(retries);
+        ids.push(queue.push(secret).await.unwrap().id().to_owned());
+    }
     // As deep as data may be, and deeper than serde_json reads by default.
     let deep = NewJob::from_json(format!("{}{}", "[".repeat(512), "]".repeat(512))).unwrap().name("deep");
     queue.push(deep).await.unwrap();
@@ -397,6 +399,20 @@ async fn a_failure_says_what_becomes_of_the_job() {
     assert_eq!(found[0], (State::Delayed, 1, "busy".to_owned()));
     assert_eq!(found[1], (State::Delayed, 0, String::new()));
     assert_eq!(found[2], (State::Failed, 1, "no such order".to_owned()));
-    assert_eq!((found[3].0, found[3].1), (State::Failed, 1));
-    assert!(found[3].2.contains("does not fit the handler's type") && !found[3].2.contains("secret"), "{}", found[3].2);
+    for (misfit, state) in [(&found[3], State::Delayed), (&found[4], State::Failed)] {
+        assert_eq!((misfit.0, misfit.1), (state, 1), "the retry policy decides");
+        assert!(misfit.2.contains("does not fit the handler's type") && !misfit.2.contains("secret"), "{}", misfit.2);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_an_older_worker_cannot_read_is_left_to_a_newer_one() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    queue.push(job("close").max_retries(1)).await.unwrap();
+    let older = worker(&client).max_jobs(1).handler("close", |_: Job<String>, _| async { Ok::<(), Failure>(()) });
+    assert_eq!(older.build().unwrap().run_until(std::future::pending()).await.unwrap().failed, 1);
+    let newer = worker(&client).handler("close", |_: Job<u32>, _| async { Ok::<(), Failure>(()) });
+    assert_eq!(run_until(newer, &queue, is_empty).await.acked, 1);
+    assert_eq!(queue.counts().await.unwrap().failed, 0);
 }
