@@ -5,8 +5,6 @@ declare(strict_types=1);
 namespace Duly\Tests;
 
 use Duly\Client;
-use Duly\Exception\InvalidArgumentException;
-use Duly\Exception\TooLargeException;
 use Duly\Fail;
 use Duly\Job;
 use Duly\Release;
@@ -14,7 +12,7 @@ use Duly\Retry;
 use Duly\RetryPolicy;
 use Duly\Worker;
 
-/** Hooks, outcomes, logs, and reasons to return. */
+/** Hooks, outcomes, and reasons to return. */
 final class WorkerHooksTest extends ServerTestCase
 {
     /** @var list<string> */
@@ -95,80 +93,6 @@ final class WorkerHooksTest extends ServerTestCase
         self::assertSame("onFailed for job 'b' (n, attempt 1) of queue 'q' {$threw}", $lines[1]);
     }
 
-    public function testNoLineHasWhatAnExceptionSays(): void
-    {
-        $logger = new RecordingLogger();
-        $worker = new Worker($this->client, ['q'], maxJobs: 4, logger: $logger, log: $logger->line(...));
-        $throw = static fn (mixed $data) => throw new \DomainException("saw {$data}");
-        $worker->on('throws', $throw)->after(static fn (Job $job) => $throw($job->data()));
-        $worker->on('settles', static function (string $data, Job $job) use ($throw): void {
-            $job->ack();
-            $throw($data);
-        });
-        $worker->on('works', static fn () => null);
-        $worker->on('hooked', static fn () => throw new \DomainException('broken'));
-        $worker->onFailed(static fn (Job $job) => $throw($job->data()));
-        $worker->onFailure(static fn (Job $job) => $job->name === 'hooked' ? ['data' => ['secret' => NAN]] : null);
-        $worker->onFailure(static fn (Job $job) => $throw($job->data()));
-        foreach (['throws', 'settles', 'works', 'hooked'] as $name) {
-            $this->queue->push('secret', id: $name, name: $name, maxRetries: 0);
-        }
-        $worker->run();
-        $said = implode("\n", $logger->lines);
-        foreach (['onFailure for', 'onFailed for', 'after for', 'was settled', 'what fail does not take'] as $line) {
-            self::assertStringContainsString($line, $said);
-        }
-        self::assertStringNotContainsString('secret', $said . implode("\n", array_column($logger->records, 1)));
-        foreach ($logger->records as [$level, $message, $context]) {
-            self::assertSame($level !== 'debug', isset($context['exception']), $message);
-        }
-    }
-
-    public function testReasonsThatAreDulysOwnAreSaid(): void
-    {
-        $lines = [];
-        $log = static function (string $line) use (&$lines): void {
-            $lines[] = $line;
-        };
-        $odd = static fn (string $class) => new class ($class) implements \JsonSerializable {
-            public function __construct(private string $class)
-            {
-            }
-
-            public function jsonSerialize(): never
-            {
-                throw new $this->class('secret');
-            }
-        };
-        $worker = $this->worker(7, $log);
-        $worker->on('large', static fn () => str_repeat('secret', 1 << 18));
-        $worker->on('no JSON', static fn () => ['secret' => NAN]);
-        $worker->on('odd', static fn (string $class) => $odd($class));
-        $worker->on('retry', static fn () => throw new Retry(message: 'secret'));
-        $expected = [
-            [null, 1, "job '%s' (no name, attempt 1) of queue 'q' failed for good: this worker has no handler for "
-                . 'jobs without a name'],
-            ['nope', 1, "job '%s' (nope, attempt 1) of queue 'q' failed for good: this worker has no handler for "
-                . "the name 'nope'"],
-            ['large', 1, ': the result has 1572866 bytes and the limit is'],
-            ['no JSON', 1, "failed for good: what the handler gave cannot be JSON; the job's error says where"],
-            ['odd', InvalidArgumentException::class, 'failed for good: ' . InvalidArgumentException::class . ' at '],
-            ['odd', TooLargeException::class, 'failed for good: ' . TooLargeException::class . ' at '],
-            ['retry', 1, 'failed for good: ' . Retry::class . ' at '],
-        ];
-        $ids = [];
-        foreach ($expected as [$name, $data]) {
-            $ids[] = $this->queue->push($data, name: $name, maxRetries: 0, resultTtl: 60);
-        }
-        $worker->run();
-        self::assertCount(count($expected), $lines);
-        foreach ($expected as $at => [, , $said]) {
-            self::assertStringContainsString(sprintf($said, $ids[$at]), $lines[$at]);
-        }
-        self::assertStringNotContainsString('secret', implode("\n", $lines));
-        self::assertStringContainsString("at 'secret'", (string) $this->queue->find($ids[3])?->error);
-    }
-
     public function testAHandlerSaysWhatBecomesOfItsJob(): void
     {
         $outcomes = [
@@ -214,78 +138,6 @@ final class WorkerHooksTest extends ServerTestCase
         self::assertContains('fail', $seen);
     }
 
-    public function testALoggerGetsTheContextAndNeverTheData(): void
-    {
-        $logger = new RecordingLogger();
-        $this->queue->push('secret', id: 'a', name: 'works');
-        $this->queue->push('secret', id: 'b', name: 'fails', maxRetries: 0);
-        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger, logDone: true);
-        $error = new \DomainException('broken');
-        $worker->on('works', static fn () => null)->on('fails', static fn () => throw $error)->run();
-        $context = ['queue' => 'q', 'id' => 'a', 'name' => 'works', 'attempt' => 1];
-        $other = ['queue' => 'q', 'id' => 'b', 'name' => 'fails', 'attempt' => 1, 'exception' => $error];
-        $place = "{$error->getFile()}:{$error->getLine()}";
-        self::assertSame([
-            ['debug', "job 'a' (works, attempt 1) of queue 'q' is done", $context],
-            ['error', "job 'b' (fails, attempt 1) of queue 'q' failed for good: DomainException at {$place}", $other],
-        ], $logger->records);
-        $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], logger: $this));
-    }
-
-    public function testAJobThatIsDoneIsLoggedOnlyWhenAskedFor(): void
-    {
-        $logger = new RecordingLogger();
-        $this->queue->push(1, name: 'n');
-        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
-        $worker->on('n', static fn () => null)->run();
-        self::assertSame([], $logger->records);
-    }
-
-    public function testAFailureIsReportedOnceWhereAFrameworkReportsIt(): void
-    {
-        $logger = new RecordingLogger();
-        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
-        $this->queue->push(1, id: 'b', name: 'n');
-        $reported = [];
-        $report = static function (\Throwable $thrown, Job $job) use (&$reported): void {
-            $reported[] = [$job->id, $thrown->getMessage()];
-            if ($job->id === 'b') {
-                throw new \LogicException('a report that fails');
-            }
-        };
-        $worker = new Worker($this->client, ['q'], maxJobs: 2, logger: $logger, report: $report);
-        $worker->on('n', static fn () => throw new \DomainException('mine'))->run();
-        self::assertSame([['a', 'mine'], ['b', 'mine']], $reported);
-        self::assertSame(['failed', 'delayed'], [$this->queue->find('a')?->state, $this->queue->find('b')?->state]);
-        self::assertCount(1, $logger->records);
-        self::assertStringStartsWith("report for job 'b' (n, attempt 1) of queue 'q' threw", $logger->records[0][1]);
-    }
-
-    public function testTheStoredErrorHasThePlacesOfAllCauses(): void
-    {
-        $cause = new \UnderflowException('the database has gone away');
-        $errors = [
-            'a' => new \DomainException("no \xff order", 0, $cause),
-            'b' => new Fail('given up', $cause),
-            'c' => new \DomainException(),
-        ];
-        foreach (array_keys($errors) as $id) {
-            $this->queue->push($id, id: $id, name: 'n', maxRetries: 0);
-        }
-        $worker = $this->worker(3)->on('n', static fn (string $id) => throw $errors[$id]);
-        $worker->run();
-        $at = static fn (\Throwable $error): string => "{$error->getFile()}:{$error->getLine()}";
-        $caused = "; caused by UnderflowException: the database has gone away at {$at($cause)}";
-        self::assertSame([
-            "DomainException: no \u{fffd} order at {$at($errors['a'])}{$caused}",
-            "given up{$caused}",
-            "DomainException at {$at($errors['c'])}",
-        ], array_map(fn (string $id): ?string => $this->queue->find($id)?->error, ['a', 'b', 'c']));
-        $this->queue->requeue('c');
-        $this->queue->reserve()?->fail($errors['a'], final: true);
-        self::assertStringEndsWith($caused, (string) $this->queue->find('c')?->error);
-    }
-
     public function testAnExceptionOfThinkOrmEndsTheWorkerAsThatOfPhpDoes(): void
     {
         eval('namespace think\db\exception {
@@ -308,48 +160,6 @@ final class WorkerHooksTest extends ServerTestCase
         self::assertSame(1, $runs('think\db\exception\PDOException'));
         self::assertSame(1, $runs('think\db\exception\Gone'));
         self::assertSame(2, $runs('think\db\exception\DataNotFound'));
-    }
-
-    public function testWhatTheEngineTellsOfAJobHasTheSameContext(): void
-    {
-        $logger = new RecordingLogger();
-        $this->queue->push('secret', id: 'a', name: 'long', maxRetries: 0, timeout: 0.1);
-        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
-        $worker->on('long', static function (): void {
-            while (true) {
-                usleep(1000);
-            }
-        })->run();
-        $reported = 'job a (long, attempt 1) of queue q is interrupted: '
-            . 'it ran longer than its timeout and has no retries left: it goes to `failed`';
-        $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
-        // That it is in `failed` is reported once, by whichever worker hears of it first: this one, or one after it.
-        $until = microtime(true) + 20;
-        for ($rounds = 0; count($logger->records) < 2 && microtime(true) < $until || $rounds < 3; $rounds++) {
-            $this->queue->push(1, name: 'short');
-            (new Worker($this->client, ['q'], maxJobs: 1, logger: $logger))->on('short', static fn () => null)->run();
-            usleep(20_000);
-        }
-        self::assertCount(2, $logger->records);
-        self::assertSame(['warning', $reported, $context], $logger->records[0]);
-        [$level, $text, $about] = $logger->records[1];
-        self::assertSame(['error', $context], [$level, $about]);
-        self::assertStringContainsString('failed for good', $text);
-    }
-
-    public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void
-    {
-        $this->queue->pushMany(array_fill(0, 5, ['data' => 1, 'name' => 'n', 'retry' => RetryPolicy::fixed(60)]));
-        $runs = 0;
-        $worker = $this->worker(null, static fn () => throw new \OverflowException('the disk is full'));
-        $worker->on('n', static function () use (&$runs): void {
-            if (++$runs === 3) {
-                throw new \DomainException('broken');
-            }
-        });
-        $this->thrownBy(\OverflowException::class, fn () => $worker->run());
-        $counts = $this->queue->counts();
-        self::assertSame([2, 1, 0], [$counts->ready, $counts->delayed, $counts->reserved]);
     }
 
     public function testAnExceptionOfRestartOnEndsTheWorkerAndTheJobIsRetried(): void

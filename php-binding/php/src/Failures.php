@@ -14,15 +14,47 @@ use Duly\Exception\TooLargeException;
  */
 final class Failures
 {
+    private const MOST_CAUSES = 8;
+    /** Methods of `Runs` that call handlers and hooks. */
+    private const BEGINNINGS = ['run', 'reportEvents'];
+
     public static function job(Job $job): string
     {
         $name = $job->name ?? 'no name';
         return "job '{$job->id}' ({$name}, attempt {$job->attempt}) of queue '{$job->queue->name}'";
     }
 
+    /** Of an exception and its causes: `DomainException at own.php:3 (thrown at vendor/x.php:7); caused by ...`. */
     public static function location(\Throwable $error): string
     {
-        return self::utf8($error::class . " at {$error->getFile()}:{$error->getLine()}");
+        $text = self::named($error);
+        for ($causes = 0; $causes < self::MOST_CAUSES && ($error = $error->getPrevious()) !== null; $causes++) {
+            $text .= '; caused by ' . self::named($error);
+        }
+        return self::utf8($text);
+    }
+
+    private static function named(\Throwable $error): string
+    {
+        $thrown = "{$error->getFile()}:{$error->getLine()}";
+        $own = self::ownLine($error) ?? $thrown;
+        return $error::class . " at {$own}" . ($own === $thrown ? '' : " (thrown at {$thrown})");
+    }
+
+    /** The innermost line of the user's own code in this run; null if there is none, as in a handler of a package. */
+    private static function ownLine(\Throwable $error): ?string
+    {
+        $places = [['file' => $error->getFile(), 'line' => $error->getLine()], ...$error->getTrace()];
+        foreach ($places as $place) {
+            if (($place['class'] ?? '') === Runs::class && in_array($place['function'] ?? '', self::BEGINNINGS, true)) {
+                break; // behind it is the line that runs the worker
+            }
+            $file = $place['file'] ?? ''; // none where PHP itself calls, as `array_map` does
+            if ($file !== '' && !str_contains($file, '/vendor/') && !str_starts_with($file, __DIR__ . '/')) {
+                return $file . ':' . ($place['line'] ?? 0);
+            }
+        }
+        return null;
     }
 
     public static function reason(\Throwable $error): string
