@@ -82,7 +82,7 @@ namespace Duly {
          *
          * @throws Exception\InvalidArgumentException
          */
-        public function partitions(string $name, int $count): Partitions
+        public function partitions(string $name, int $count): Queue
         {
         }
 
@@ -152,36 +152,21 @@ namespace Duly {
         case Stopped = 'stopped';
     }
 
-    /** A queue. Created by `Client::queue`. */
+    /**
+     * A queue. Created by `Client::queue` or `Client::partitions`.
+     *
+     * A queue is split into parts when one cluster node cannot carry it. A job's part is chosen by its key, or else by
+     * its id, so all programs must use the same number of parts; to change it, drain the queue first. Priorities and
+     * order hold within a part only, an idle worker has a blocked connection for each part, and counts and operations
+     * on all jobs make one call for each part.
+     */
     final class Queue
-    {
-        use Verbs;
-    }
-
-    /**
-     * A queue that is split into parts, for when one cluster node cannot carry it. Created by `Client::partitions`.
-     *
-     * A job's part is chosen by its key, or else by its id, so all programs must use the same number of parts; to
-     * change it, drain the queue first. Priorities and order hold within a part only, an idle worker has a blocked
-     * connection for each part, and counts and operations on all jobs make one call for each part.
-     */
-    final class Partitions
-    {
-        use Verbs;
-
-        /** @var list<Queue> the parts; each is a queue of its own */
-        public readonly array $parts;
-    }
-
-    /**
-     * What Queue and Partitions have in common. The extension has no such trait; it only avoids repetition here.
-     *
-     * @internal
-     */
-    trait Verbs
     {
         /** The queue's name. */
         public readonly string $name;
+
+        /** @var list<Queue> the parts of a split queue, each a queue of its own; empty if it is not split */
+        public readonly array $parts;
 
         /**
          * Pushes a job and returns its id.

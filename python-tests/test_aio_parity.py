@@ -12,7 +12,6 @@ import pytest
 TWINS = [
     (duly.Client, duly.aio.Client),
     (duly.Queue, duly.aio.Queue),
-    (duly.Partitions, duly.aio.Partitions),
     (duly.Job, duly.aio.Job),
 ]
 # Add to this only what is said in the module's documentation.
@@ -55,12 +54,6 @@ def test_the_twin_has_the_same_words_with_the_same_arguments(sync: type, twin: t
 def test_what_has_no_twin_is_known() -> None:
     assert set(duly.__all__) - set(duly.aio.__all__) == WITHOUT_A_TWIN
     assert set(duly.aio.__all__) == {"Call", *(sync.__name__ for sync, _ in TWINS)}
-
-
-def test_partitions_have_the_verbs_of_a_queue() -> None:
-    for partitions, queue in ((duly.Partitions, duly.Queue), (duly.aio.Partitions, duly.aio.Queue)):
-        assert issubclass(partitions, queue)
-        assert words(partitions) - words(queue) == {"parts"}
 
 
 def test_push_and_new_job_take_the_same_arguments(queue: duly.Queue) -> None:

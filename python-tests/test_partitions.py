@@ -8,11 +8,15 @@ import pytest
 from support import Server
 
 
+def test_a_queue_that_is_not_split_has_no_parts(client: duly.Client) -> None:
+    assert client.queue("orders").parts == []
+
+
 def test_the_verbs_of_a_queue_reach_every_part(client: duly.Client) -> None:
     orders = client.partitions("orders", 4)
     assert orders.name == "orders"
     assert [part.name for part in orders.parts] == [f"orders/{n}" for n in range(4)]
-    assert repr(orders) == '<duly.Partitions "orders", 4 parts>'
+    assert repr(orders) == '<duly.Queue "orders", 4 parts>'
     summary = orders.push_many((duly.NewJob(n, key=f"k{n}", max_retries=0) for n in range(40)), ids=True)
     assert summary.ids is not None
     assert summary.created == 40
@@ -49,7 +53,7 @@ def test_the_verbs_of_a_queue_reach_every_part(client: duly.Client) -> None:
 async def test_the_asyncio_twin(server: Server, prefix: str) -> None:
     orders = duly.aio.Client(server.url, prefix=prefix).partitions("orders", 3)
     assert [part.name for part in orders.parts] == ["orders/0", "orders/1", "orders/2"]
-    assert repr(orders) == '<duly.aio.Partitions "orders", 3 parts>'
+    assert repr(orders) == '<duly.aio.Queue "orders", 3 parts>'
     summary = await orders.push_many([duly.NewJob(n, key=f"k{n}") for n in range(20)])
     assert summary.created == 20
     found = await orders.find(key="k3")

@@ -6,14 +6,12 @@
 //! signals reach PHP.
 
 mod long_push;
-mod partitions;
 #[doc(hidden)] // for the skins
 pub mod process;
 mod worker;
 
 #[doc(hidden)] // for the skins
 pub use long_push::LongPush;
-pub use partitions::Partitions;
 pub use worker::{Engine, Executor, NextRun, Run};
 
 use std::sync::Arc;
@@ -24,11 +22,10 @@ use crate::format::envelope::Envelope;
 use crate::operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, State, WorkerInfo,
 };
-use crate::partitions::check_queue_or_part;
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
-    ClientBuilder, Job as AsyncJob, MAX_BATCH, NewJob, PushSummary, Pushed, QueueWeight, ReserveOptions, Selection,
-    Settlement, client_closed,
+    ClientBuilder, Job as AsyncJob, MAX_BATCH, NewJob, Part, PushSummary, Pushed, QueueWeight, ReserveOptions,
+    Selection, Settlement, check_queue_or_part, client_closed,
 };
 use crate::value::data::Data;
 use crate::value::error::Error;
@@ -90,8 +87,7 @@ impl Client {
 
     /// See [`crate::Client::close`].
     pub fn close<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
-        self.shared.is_closed.store(true, Ordering::Relaxed);
-        let Some(client) = self.shared.made.known() else { return Ok(()) };
+        let Some(client) = self.mark_closed() else { return Ok(()) };
         let close = async {
             client.close().await;
             Ok(())
@@ -99,7 +95,16 @@ impl Client {
         block_on(close, || interrupt.check())
     }
 
-    fn inner(&self) -> Result<Arc<crate::queue::Client>, Error> {
+    /// No call is made any more. Gives the client whose connections are still open.
+    #[doc(hidden)] // for the skins
+    pub fn mark_closed(&self) -> Option<Arc<crate::queue::Client>> {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        self.shared.made.known()
+    }
+
+    /// The client that this process works with.
+    #[doc(hidden)] // for the skins
+    pub fn inner(&self) -> Result<Arc<crate::queue::Client>, Error> {
         if self.shared.is_closed.load(Ordering::Relaxed) {
             return Err(client_closed());
         }
@@ -126,58 +131,90 @@ impl Client {
             weights.push(QueueWeight::new(crate::queue::Queue::clone(&*queue.inner()?), *weight));
         }
         let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
-        let from = |job: &AsyncJob| queues.iter().find(|(queue, _)| queue.name() == job.queue().name());
-        Ok(jobs
-            .into_iter()
-            .filter_map(|job| from(&job).map(|(queue, _)| Job { job: job.clone().into(), queue: queue.clone() }))
-            .collect())
+        let with_queue = |job: AsyncJob| {
+            let queue = queues.iter().find_map(|(queue, _)| queue.part(job.part().name()))?.clone();
+            Some(Job { job: job.into(), queue })
+        };
+        Ok(jobs.into_iter().filter_map(with_queue).collect())
     }
 
     /// The queue of this name. Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Queue::new(self, name))
+        Ok(Queue::new(self, name, Vec::new()))
+    }
+
+    /// See [`crate::Client::partitioned_queue`]. Errors: `InvalidArgument`.
+    pub fn partitioned_queue(&self, name: &str, count: u16) -> Result<Queue, Error> {
+        let split = self.inner()?.partitioned_queue(name, count)?;
+        let parts = split.parts().iter().map(|part| Queue::new(self, part.name(), Vec::new())).collect();
+        Ok(Queue::new(self, name, parts))
     }
 
     pub(crate) fn queue_or_part(&self, name: &str) -> Result<Queue, Error> {
         check_queue_or_part(name)?;
-        Ok(Queue::new(self, name))
+        Ok(Queue::new(self, name, Vec::new()))
     }
 }
 
 /// A blocking queue; see [`crate::Queue`] for what each verb moves and which errors it gives.
 #[derive(Clone)]
 pub struct Queue {
+    shared: Arc<QueueShared>,
+}
+
+struct QueueShared {
     client: Client,
-    name: Arc<str>,
-    made: Arc<PerProcess<crate::queue::Queue>>,
+    name: String,
+    /// Of a split queue.
+    parts: Vec<Queue>,
+    made: PerProcess<crate::queue::Queue>,
 }
 
 impl Queue {
-    fn new(client: &Client, name: &str) -> Self {
-        Self { client: client.clone(), name: name.into(), made: Arc::new(PerProcess::new()) }
+    fn new(client: &Client, name: &str, parts: Vec<Self>) -> Self {
+        let shared = QueueShared { client: client.clone(), name: name.to_owned(), parts, made: PerProcess::new() };
+        Self { shared: Arc::new(shared) }
     }
 
     /// The queue's name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.shared.name
     }
 
-    fn inner(&self) -> Result<Arc<crate::queue::Queue>, Error> {
-        // The name was checked when this was made; a part of a queue has one that nobody else may give.
-        self.made.get(|| Ok(crate::queue::Queue::new(crate::queue::Client::clone(&*self.client.inner()?), &self.name)))
+    /// See [`crate::Queue::parts`].
+    pub fn parts(&self) -> &[Self] {
+        &self.shared.parts
     }
 
-    /// See [`crate::Queue::push`].
-    pub fn push<I: Interrupt>(&self, job: NewJob, interrupt: &mut I) -> Result<Pushed, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.push(job), || interrupt.check())
+    /// The queue that this process works with.
+    #[doc(hidden)] // for the skins
+    pub fn inner(&self) -> Result<Arc<crate::queue::Queue>, Error> {
+        let QueueShared { client, name, parts, made } = &*self.shared;
+        made.get(|| {
+            let client = client.inner()?;
+            match u16::try_from(parts.len()).unwrap_or(u16::MAX) {
+                0 => client.queue_or_part(name).map(crate::queue::Queue::from),
+                count => client.partitioned_queue(name, count),
+            }
+        })
     }
 
-    /// See [`crate::Queue::push_batch`].
-    pub fn push_batch<I: Interrupt>(&self, jobs: Vec<NewJob>, interrupt: &mut I) -> Result<Vec<Pushed>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.push_batch(jobs), || interrupt.check())
+    /// Any call on it, waited for.
+    #[doc(hidden)] // for the skins
+    pub fn wait_for<T, I: Interrupt, F: Future<Output = Result<T, Error>>>(
+        &self,
+        call: impl FnOnce(Arc<crate::queue::Queue>) -> F,
+        interrupt: &mut I,
+    ) -> Result<T, I::Error> {
+        let call = call(self.inner()?);
+        block_on(call, || interrupt.check())
+    }
+
+    /// The part of that name; this queue if it has that name itself.
+    #[doc(hidden)] // for the skins
+    pub fn part(&self, name: &str) -> Option<&Self> {
+        std::iter::once(self).chain(self.parts()).find(|part| part.name() == name)
     }
 
     /// See [`crate::Queue::push_many`]. The jobs are taken outside the runtime: their iterator may call duly itself, and holds
@@ -218,23 +255,18 @@ impl Queue {
     pub fn reserve<I: Interrupt>(&self, options: &ReserveOptions, interrupt: &mut I) -> Result<Vec<Job>, I::Error> {
         let queue = self.inner()?;
         let jobs = block_on(queue.reserve(options), || interrupt.check())?;
-        Ok(jobs.into_iter().map(|job| Job { job: job.into(), queue: self.clone() }).collect())
+        Ok(jobs.into_iter().filter_map(|job| self.with_queue(job)).collect())
+    }
+
+    fn with_queue(&self, job: AsyncJob) -> Option<Job> {
+        let queue = self.part(job.part().name())?.clone();
+        Some(Job { job: job.into(), queue })
     }
 
     /// See [`crate::Queue::ack_all`].
     pub fn ack_all<I: Interrupt>(&self, jobs: &[Job], interrupt: &mut I) -> Result<Vec<bool>, I::Error> {
         let done: Vec<_> = jobs.iter().map(|job| Settlement::done(&job.job)).collect();
         self.settle_all(&done, interrupt)
-    }
-
-    /// See [`crate::Queue::settle_all`].
-    pub fn settle_all<I: Interrupt>(
-        &self,
-        settlements: &[Settlement<'_>],
-        interrupt: &mut I,
-    ) -> Result<Vec<bool>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.settle_all(settlements), || interrupt.check())
     }
 
     /// See [`crate::Queue::extend_all`].
@@ -248,149 +280,46 @@ impl Queue {
         let jobs: Vec<AsyncJob> = jobs.iter().map(|job| AsyncJob::clone(&job.job)).collect();
         block_on(queue.extend_all(&jobs, lease), || interrupt.check())
     }
+}
 
-    /// See [`crate::Queue::cancel`].
-    pub fn cancel<I: Interrupt>(&self, id: &str, interrupt: &mut I) -> Result<Option<Cancelled>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.cancel(id), || interrupt.check())
-    }
+/// Declares verbs that are those of [`crate::Queue`], waited for.
+macro_rules! verbs {
+    ($($name:ident($($argument:ident: $given:ty),*) -> $answer:ty;)*) => {
+        impl Queue {$(
+            #[doc = concat!("See [`crate::Queue::", stringify!($name), "`].")]
+            pub fn $name<I: Interrupt>(&self, $($argument: $given,)* interrupt: &mut I) -> Result<$answer, I::Error> {
+                self.wait_for(|queue| async move { queue.$name($($argument),*).await }, interrupt)
+            }
+        )*}
+    };
+}
 
-    /// See [`crate::Queue::cancel_key`].
-    pub fn cancel_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Cancelled>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.cancel_key(key), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::reschedule`].
-    pub fn reschedule<I: Interrupt>(&self, id: &str, when: When, interrupt: &mut I) -> Result<String, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.reschedule(id, when), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::reschedule_key`].
-    pub fn reschedule_key<I: Interrupt>(&self, key: &str, when: When, interrupt: &mut I) -> Result<String, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.reschedule_key(key, when), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::requeue`].
-    pub fn requeue<I: Interrupt>(&self, ids: &[String], interrupt: &mut I) -> Result<Vec<Requeued>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.requeue(ids), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::requeue_all`].
-    pub fn requeue_all<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.requeue_all(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::purge`].
-    pub fn purge<I: Interrupt>(&self, state: State, interrupt: &mut I) -> Result<u64, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.purge(state), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::pause`].
-    pub fn pause<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.pause(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::resume`].
-    pub fn resume<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.resume(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::promote`].
-    pub fn promote<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.promote(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::reclaim`].
-    pub fn reclaim<I: Interrupt>(&self, interrupt: &mut I) -> Result<u64, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.reclaim(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::keep_failed`].
-    pub fn keep_failed<I: Interrupt>(&self, max: u64, age: Duration, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.keep_failed(max, age), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::set_limits`].
-    pub fn set_limits<I: Interrupt>(&self, limits: &Limits, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.set_limits(limits), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::limits`].
-    pub fn limits<I: Interrupt>(&self, interrupt: &mut I) -> Result<Limits, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.limits(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::counts`].
-    pub fn counts<I: Interrupt>(&self, interrupt: &mut I) -> Result<Counts, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.counts(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::peek`].
-    pub fn peek<I: Interrupt>(
-        &self,
-        state: State,
-        offset: usize,
-        limit: usize,
-        interrupt: &mut I,
-    ) -> Result<Vec<JobView>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.peek(state, offset, limit), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::workers`].
-    pub fn workers<I: Interrupt>(&self, interrupt: &mut I) -> Result<Vec<WorkerInfo>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.workers(), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::wait_result`].
-    pub fn wait_result<I: Interrupt>(
-        &self,
-        id: &str,
-        timeout: Option<Duration>,
-        interrupt: &mut I,
-    ) -> Result<Data, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.wait_result(id, timeout), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::find`].
-    pub fn find<I: Interrupt>(&self, id: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.find(id), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::find_key`].
-    pub fn find_key<I: Interrupt>(&self, key: &str, interrupt: &mut I) -> Result<Option<Found>, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.find_key(key), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::audit`].
-    pub fn audit<I: Interrupt>(&self, options: AuditOptions, interrupt: &mut I) -> Result<AuditReport, I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.audit(options), || interrupt.check())
-    }
-
-    /// See [`crate::Queue::set_clock`].
-    pub fn set_clock<I: Interrupt>(&self, now: Millis, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.inner()?;
-        block_on(queue.set_clock(now), || interrupt.check())
-    }
+verbs! {
+    push(job: NewJob) -> Pushed;
+    push_batch(jobs: Vec<NewJob>) -> Vec<Pushed>;
+    settle_all(settlements: &[Settlement<'_>]) -> Vec<bool>;
+    cancel(id: &str) -> Option<Cancelled>;
+    cancel_key(key: &str) -> Option<Cancelled>;
+    reschedule(id: &str, when: When) -> String;
+    reschedule_key(key: &str, when: When) -> String;
+    requeue(ids: &[String]) -> Vec<Requeued>;
+    requeue_all() -> u64;
+    purge(state: State) -> u64;
+    pause() -> ();
+    resume() -> ();
+    promote() -> u64;
+    reclaim() -> u64;
+    keep_failed(max: u64, age: Duration) -> ();
+    set_limits(limits: &Limits) -> ();
+    limits() -> Limits;
+    counts() -> Counts;
+    peek(state: State, offset: usize, limit: usize) -> Vec<JobView>;
+    workers() -> Vec<WorkerInfo>;
+    wait_result(id: &str, timeout: Option<Duration>) -> Data;
+    find(id: &str) -> Option<Found>;
+    find_key(key: &str) -> Option<Found>;
+    audit(options: AuditOptions) -> AuditReport;
+    set_clock(now: Millis) -> ();
 }
 
 /// A reserved job of a blocking queue; see [`crate::Job`].
@@ -409,6 +338,11 @@ impl Job {
     /// The queue that it came from.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// What this process makes the calls about it with.
+    fn part(&self) -> Result<Part, Error> {
+        self.queue.inner().map(|queue| queue.first_and_others().0.clone())
     }
 
     /// See [`crate::Job::ack`].
@@ -432,8 +366,8 @@ impl Job {
     }
 
     fn settle_as<I: Interrupt>(&self, settlement: Settlement<'_>, interrupt: &mut I) -> Result<Next, I::Error> {
-        let queue = self.queue.inner()?;
-        block_on(queue.settle_job(settlement), || interrupt.check())
+        let part = self.part()?;
+        block_on(part.settle_job(settlement), || interrupt.check())
     }
 
     /// See [`crate::Job::settle`].
@@ -455,13 +389,13 @@ impl Job {
 
     /// See [`crate::Job::progress`].
     pub fn progress<I: Interrupt>(&self, fraction: f64, text: &str, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.queue.inner()?;
-        block_on(queue.note_progress(&self.job, fraction, text), || interrupt.check())
+        let part = self.part()?;
+        block_on(part.note_progress(&self.job, fraction, text), || interrupt.check())
     }
 
     /// See [`crate::Job::extend`].
     pub fn extend<I: Interrupt>(&self, lease: Duration, interrupt: &mut I) -> Result<(), I::Error> {
-        let queue = self.queue.inner()?;
-        block_on(queue.extend_one(&self.job, lease), || interrupt.check())
+        let part = self.part()?;
+        block_on(part.extend_one(&self.job, lease), || interrupt.check())
     }
 }

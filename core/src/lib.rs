@@ -85,7 +85,6 @@ mod layers;
 #[path = "../model/model.rs"]
 mod model;
 mod operate;
-mod partitions;
 mod process;
 #[cfg(test)]
 #[path = "../model/properties/properties.rs"]
@@ -101,13 +100,12 @@ pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
     MAX_LIMITED_NAMES, NameLimits, Requeued, RunningJob, State, WorkerInfo,
 };
-pub use partitions::{MAX_PARTITIONS, Partitions};
 #[doc(hidden)]
 pub use process::runtime;
 pub use queue::{
-    Client, ClientBuilder, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PROGRESS_TEXT_BYTES,
-    MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight, ReserveOptions, Selection,
-    Settlement, lease_from_seconds,
+    Client, ClientBuilder, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
+    MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
+    ReserveOptions, Selection, Settlement, lease_from_seconds,
 };
 pub use value::data::{DEFAULT_MAX_DATA_BYTES, Data};
 pub use value::durability::Durability;

@@ -11,13 +11,13 @@ pub use inspect::{Counts, Found, JobView, State};
 #[cfg(test)]
 pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
-pub(crate) use registry::{MOST_RUNNING, merged};
+pub(crate) use registry::MOST_RUNNING;
 pub use registry::{RunningJob, WorkerInfo};
 
 use std::time::Duration;
 
 use crate::process::host;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{
     self, By, Cancel, CancelReply, Configure, Declared, Due, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply,
     Reschedule, RescheduleReply,
@@ -56,15 +56,152 @@ pub enum Requeued {
 impl Queue {
     /// Removes a job in whatever state it is; `None` if there is no such job. O(log n), also in a queue of millions.
     pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
-        self.cancel_one(By::Id, id).await
+        for part in self.parts_by_id(id) {
+            if let Some(cancelled) = part.cancel(By::Id, id).await? {
+                return Ok(Some(cancelled));
+            }
+        }
+        Ok(None)
     }
 
     /// Removes the live job that has this business key; `None` if no job has it.
     pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
-        self.cancel_one(By::Key, key).await
+        self.part_of_key(key).cancel(By::Key, key).await
     }
 
-    async fn cancel_one(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
+    /// Changes when a waiting job (delayed or ready) is due, and returns its id.
+    ///
+    /// Errors: `NotFound` if there is no such job, or if it is reserved or failed (the message says which).
+    pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
+        for part in self.parts_by_id(id) {
+            if let Some(id) = part.reschedule(By::Id, id, when).await? {
+                return Ok(id);
+            }
+        }
+        Err(self.during("reschedule")(no_such_job(By::Id, id)))
+    }
+
+    /// Like [`Queue::reschedule`], of the live job that holds this business key.
+    pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
+        let moved = self.part_of_key(key).reschedule(By::Key, key, when).await?;
+        moved.ok_or_else(|| self.during("reschedule")(no_such_job(By::Key, key)))
+    }
+
+    /// Runs failed jobs again, with their failures forgotten; returns one outcome for each id. At most 1,000 in each script
+    /// call.
+    pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
+        for id in ids {
+            name::check_id(id).map_err(self.during("requeue"))?;
+        }
+        if let [part] = self.each_part() {
+            return part.requeue(ids).await;
+        }
+        let likely = |id: &&String| Some(self.part_index(id));
+        let mut outcomes = self
+            .by_part(ids.iter().collect(), likely, Requeued::Absent, |part, ids| {
+                Box::pin(async move { part.requeue(&ids).await })
+            })
+            .await?;
+        for (id, outcome) in ids.iter().zip(&mut outcomes) {
+            let mut others = self.parts_by_id(id).skip(1);
+            while *outcome == Requeued::Absent
+                && let Some(part) = others.next()
+            {
+                *outcome = part.requeue(&[id]).await?.pop().unwrap_or(Requeued::Absent);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Runs all jobs again that have failed by now, and returns how many. Jobs whose key belongs to another job now stay,
+    /// and so do jobs that fail meanwhile: otherwise a handler that fails at once would keep this call running for ever.
+    pub async fn requeue_all(&self) -> Result<u64, Error> {
+        let mut requeued = 0;
+        for part in self.each_part() {
+            requeued += part.requeue_all().await?;
+        }
+        Ok(requeued)
+    }
+
+    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never block the server for long, and returns
+    /// how many. It removes at most as many as there are when it begins, so that it ends next to a busy producer; newer jobs
+    /// may be among them.
+    ///
+    /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
+    pub async fn purge(&self, state: State) -> Result<u64, Error> {
+        if state == State::Reserved {
+            let message = "reserved jobs belong to workers: cancel them by id";
+            return Err(self.during("purge")(Error::invalid(message)));
+        }
+        let mut removed = 0;
+        for part in self.each_part() {
+            removed += part.purge(state).await?;
+        }
+        Ok(removed)
+    }
+
+    /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.set_paused("pause", "1").await
+    }
+
+    /// Hands out jobs again.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.set_paused("resume", "0").await
+    }
+
+    async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
+        for part in self.each_part() {
+            part.run(Pause { pause }.with([]).during(operation)).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
+    pub async fn promote(&self) -> Result<u64, Error> {
+        let mut moved = 0;
+        for part in self.each_part() {
+            moved += part.promote().await?;
+        }
+        Ok(moved)
+    }
+
+    /// Takes back jobs whose lease has ended by hand, and returns how many. Every reserve does this by itself.
+    pub async fn reclaim(&self) -> Result<u64, Error> {
+        let mut taken = 0;
+        for part in self.each_part() {
+            taken += part.reclaim().await?;
+        }
+        Ok(taken)
+    }
+
+    /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
+    /// fails, up to 100 of the oldest beyond that are removed. Each part
+    /// of a split queue keeps its share of `max`, rounded up.
+    pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
+        let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
+        let share = max.div_ceil(self.each_part().len() as u64);
+        for part in self.each_part() {
+            let configure = Configure { failed_max: share, failed_age_ms: age.get() };
+            part.run(configure.with([]).during("keep_failed")).await?;
+        }
+        Ok(())
+    }
+
+    /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.
+    pub async fn set_clock(&self, now: Millis) -> Result<(), Error> {
+        if self.client().shared.clock != script::Clock::Manual {
+            return Err(Error::invalid("only a client made with manual_clock has a clock to set").during("set_clock"));
+        }
+        for part in self.each_part() {
+            part.command("set_clock", script::set_clock(&part.shared.keys, now)).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    async fn cancel(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
         let value = self.checked("cancel", by, value)?;
         let mut replies = self.run(Cancel { by }.with([value])).await?;
         let Some(CancelReply(Some((state, id)), is_awaited)) = replies.pop() else { return Ok(None) };
@@ -75,19 +212,8 @@ impl Queue {
         Ok(Some(Cancelled { id, was }))
     }
 
-    /// Changes when a waiting job (delayed or ready) is due, and returns its id.
-    ///
-    /// Errors: `NotFound` if there is no such job, or if it is reserved or failed (the message says which).
-    pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
-        self.reschedule_one(By::Id, id, when).await
-    }
-
-    /// Like [`Queue::reschedule`], of the live job that holds this business key.
-    pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
-        self.reschedule_one(By::Key, key, when).await
-    }
-
-    async fn reschedule_one(&self, by: By, value: &str, when: When) -> Result<String, Error> {
+    /// The id; `None` if there is no such job.
+    async fn reschedule(&self, by: By, value: &str, when: When) -> Result<Option<String>, Error> {
         let value = self.checked("reschedule", by, value)?;
         let too_far = match when {
             When::Now => false,
@@ -103,28 +229,19 @@ impl Queue {
             When::After(delay) => Due::After(delay.get()),
             When::At(at) => Due::At(at.get()),
         };
-        let moved = match self.run(Reschedule { by }.with([(value, due)])).await? {
-            RescheduleReply::Moved(id) => Ok(id),
-            RescheduleReply::InState(state, id) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!("the job is {state}, and only a delayed or ready one can be rescheduled: requeue a failed one, wait for a reserved one"),
-            )
-            .of_job(&id)),
-            RescheduleReply::Absent => Err(no_such_job(by, value)),
-        };
-        moved.map_err(self.during("reschedule"))
-    }
-
-    /// Runs failed jobs again, with their failures forgotten; returns one outcome for each id. At most 1,000 in each script
-    /// call.
-    pub async fn requeue(&self, ids: &[String]) -> Result<Vec<Requeued>, Error> {
-        for id in ids {
-            self.checked("requeue", By::Id, id)?;
+        match self.run(Reschedule { by }.with([(value, due)])).await? {
+            RescheduleReply::Moved(id) => Ok(Some(id)),
+            RescheduleReply::Absent => Ok(None),
+            RescheduleReply::InState(state, id) => {
+                let message = format!(
+                    "the job is {state}, and only a delayed or ready one can be rescheduled: requeue a failed one, wait for a reserved one"
+                );
+                Err(self.during("reschedule")(Error::new(ErrorKind::NotFound, message).of_job(&id)))
+            }
         }
-        self.requeue_ids(ids).await
     }
 
-    async fn requeue_ids(&self, ids: &[impl AsRef<[u8]> + Sync]) -> Result<Vec<Requeued>, Error> {
+    async fn requeue(&self, ids: &[impl AsRef<[u8]> + Sync]) -> Result<Vec<Requeued>, Error> {
         let mut outcomes = Vec::with_capacity(ids.len());
         while outcomes.len() < ids.len() {
             let rest = &ids[outcomes.len()..];
@@ -140,9 +257,14 @@ impl Queue {
         Ok(outcomes)
     }
 
-    /// Runs all jobs again that have failed by now, and returns how many. Jobs whose key belongs to another job now stay,
-    /// and so do jobs that fail meanwhile: otherwise a handler that fails at once would keep this call running for ever.
-    pub async fn requeue_all(&self) -> Result<u64, Error> {
+    /// Ids of jobs that had failed by then, the first to fail first.
+    async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
+        let look = script::failed_page(&self.shared.keys, offset, count, by);
+        let page = self.command("requeue_all", look).await.and_then(script::byte_strings);
+        page.map_err(self.during("requeue_all"))
+    }
+
+    async fn requeue_all(&self) -> Result<u64, Error> {
         let start = self.counts_now("requeue_all").await?;
         let (mut requeued, mut stayed) = (0, 0);
         let mut left = usize::try_from(start.failed).unwrap_or(0);
@@ -152,30 +274,14 @@ impl Queue {
                 break;
             }
             left -= page.len();
-            for outcome in self.requeue_ids(&page).await? {
+            for outcome in self.requeue(&page).await? {
                 if outcome == Requeued::Ready { requeued += 1 } else { stayed += 1 }
             }
         }
         Ok(requeued)
     }
 
-    /// Ids of jobs that had failed by then, the first to fail first.
-    async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
-        let look = script::failed_page(&self.shared.keys, offset, count, by);
-        let page = self.command("requeue_all", look).await.and_then(script::byte_strings);
-        page.map_err(self.during("requeue_all"))
-    }
-
-    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never block the server for long, and returns
-    /// how many. It removes at most as many as there are when it begins, so that it ends next to a busy producer; newer jobs
-    /// may be among them.
-    ///
-    /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
-    pub async fn purge(&self, state: State) -> Result<u64, Error> {
-        if state == State::Reserved {
-            let message = "reserved jobs belong to workers: cancel them by id";
-            return Err(self.during("purge")(Error::invalid(message)));
-        }
+    async fn purge(&self, state: State) -> Result<u64, Error> {
         let there = self.counts().await.map_err(|error| error.during("purge"))?.of(state);
         let mut removed = 0;
         while removed < there {
@@ -192,22 +298,7 @@ impl Queue {
         Ok(removed)
     }
 
-    /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
-    pub async fn pause(&self) -> Result<(), Error> {
-        self.set_paused("pause", "1").await
-    }
-
-    /// Hands out jobs again.
-    pub async fn resume(&self) -> Result<(), Error> {
-        self.set_paused("resume", "0").await
-    }
-
-    async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
-        self.run(Pause { pause }.with([]).during(operation)).await
-    }
-
-    /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
-    pub async fn promote(&self) -> Result<u64, Error> {
+    async fn promote(&self) -> Result<u64, Error> {
         let mut moved = 0;
         loop {
             let now_moved = self.run(Promote { promote_cap: ROUND }.with([])).await?;
@@ -218,8 +309,7 @@ impl Queue {
         }
     }
 
-    /// Takes back jobs whose lease has ended by hand, and returns how many. Every reserve does this by itself.
-    pub async fn reclaim(&self) -> Result<u64, Error> {
+    async fn reclaim(&self) -> Result<u64, Error> {
         let mut taken = 0;
         loop {
             let now = self.run(Reclaim { reclaim_cap: ROUND }.with([])).await?;
@@ -231,22 +321,6 @@ impl Queue {
                 return Ok(taken);
             }
         }
-    }
-
-    /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
-    /// fails, up to 100 of the oldest beyond that are removed.
-    pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
-        let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
-        let configure = Configure { failed_max: max, failed_age_ms: age.get() };
-        self.run(configure.with([]).during("keep_failed")).await
-    }
-
-    /// For tests: moves the clock of a client made with [`crate::ClientBuilder::manual_clock`], in milliseconds since 1970.
-    pub async fn set_clock(&self, now: Millis) -> Result<(), Error> {
-        if self.client.shared.clock != script::Clock::Manual {
-            return Err(Error::invalid("only a client made with manual_clock has a clock to set").during("set_clock"));
-        }
-        self.command("set_clock", script::set_clock(&self.shared.keys, now)).await.map(|_| ())
     }
 
     fn checked<'a>(&self, operation: &'static str, by: By, value: &'a str) -> Result<&'a str, Error> {

@@ -1,5 +1,6 @@
 //! A queue, with the verbs of producers and workers: `queue/push.rs`, `queue/reserve.rs`, `queue/settle.rs`, `queue/lease.rs`.
-//! Those of operators are in `operate`.
+//! Those of operators are in `operate`. Each verb is a method of [`Queue`], which chooses the parts that it is about; what one part
+//! does is beside it, as a method of `Part`.
 
 mod client;
 mod combine;
@@ -8,6 +9,8 @@ mod known_queues;
 mod lease;
 mod new_job;
 mod other_connections;
+mod part;
+mod partitions;
 mod progress;
 mod push;
 mod reserve;
@@ -28,6 +31,9 @@ pub(crate) use lease::check_lease;
 pub use lease::{DEFAULT_LEASE, MAX_LEASE, lease_from_seconds};
 pub use new_job::{NewJob, OnDuplicate};
 pub(crate) use other_connections::OtherConnections;
+pub(crate) use part::Part;
+pub use partitions::MAX_PARTITIONS;
+pub(crate) use partitions::check_queue_or_part;
 pub use progress::{MAX_PROGRESS_TEXT_BYTES, Progress};
 pub use push::{PushSummary, Pushed};
 pub use reserve::ReserveOptions;
@@ -36,222 +42,87 @@ pub(crate) use reserve::{MAX_RESERVE_BYTES, ReserveCall, decode};
 pub(crate) use session::{CallNumber, Session};
 pub use settle::Settlement;
 pub(crate) use settle::{Decided, NOT_KEPT};
+pub(crate) use several::weighted_order;
 pub use several::{MAX_WEIGHT, QueueWeight, Selection};
-pub(crate) use several::{reserve_several, weighted_order};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use telemetry::parent;
 pub(crate) use unheard::{Claim, Standing};
 pub(crate) use waiting::Trust;
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use crate::connection::Backoff;
-use crate::queue::combine::Combiner;
-use crate::queue::new_job::Prepared;
-use crate::queue::settle::OneOutcome;
-use crate::queue::unclaimed::Granted;
-use crate::script::{
-    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade, Variant,
-    Wanted, found_type, key_type, wake,
-};
-use crate::value::durability::Durability;
-use crate::value::error::{Error, ErrorKind};
-use crate::value::name;
+use crate::value::error::Error;
 
 /// The most jobs that one script call takes.
 pub const MAX_BATCH: usize = 1000;
-/// One queue of a client. Cheap to clone.
+
+/// One queue of a client, split over several parts or not. Cheap to clone.
+///
+/// A queue is split ([`Client::partitioned_queue`]) when one server node cannot carry it: each part has its own hash tag, so that a
+/// cluster spreads them over its nodes. A job's part is chosen by its key, or else by its id (CRC-16 modulo the number of parts), so
+/// all clients must use the same number; to change it, drain the queue first. The costs: priorities and order hold within a part
+/// only. A reserve may check every part before it finds a job, and an idle worker has a blocked connection for each. Counts and
+/// operations on all jobs make one call for each part, one after the other, so their sum is no snapshot. A job that is not where
+/// it should be is searched in all parts. A job with a key and an id of your own is found by its id with one call for each part,
+/// and such an id is unique within a part only.
 #[derive(Clone)]
 pub struct Queue {
-    pub(crate) client: Client,
-    pub(crate) shared: Arc<QueueShared>,
+    whole: Whole,
 }
 
-pub(crate) struct QueueShared {
-    pub(crate) name: String,
-    pub(crate) keys: QueueKeys,
-    /// The priority levels that the queue is known to use, as bits.
-    levels: AtomicU16,
-    /// Is it known to have limits?
-    has_limits: AtomicBool,
-    pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
-    durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
-    pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
-    pub(crate) reserves: Arc<Combiner<ReserveOptions, Granted>>,
+#[derive(Clone)]
+enum Whole {
+    One(Part),
+    Split(Arc<Split>),
 }
 
-impl QueueShared {
-    pub(crate) fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
-        Arc::new(Self {
-            keys: QueueKeys::new(prefix, &name),
-            name,
-            levels: AtomicU16::new(levels.bits()),
-            has_limits: AtomicBool::new(false),
-            pushes: Combiner::new(),
-            durable_pushes: Combiner::new(),
-            settles: Combiner::new(),
-            reserves: Combiner::new(),
-        })
-    }
+struct Split {
+    name: String,
+    parts: Vec<Part>,
 }
 
 impl Queue {
-    pub(crate) fn new(client: Client, name: &str) -> Self {
-        let make = || QueueShared::new(&client.shared.prefix, name.to_owned(), Levels::one(name::DEFAULT_PRIORITY));
-        // Nothing that is done under the lock can panic, so a poisoned one is still whole.
-        let shared = client.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
-        Self { client, shared }
-    }
-
     /// The queue's name.
     pub fn name(&self) -> &str {
-        &self.shared.name
-    }
-
-    /// The same queue with these levels' lists passed, whatever is known to be in use.
-    pub(crate) fn with_levels(&self, levels: Levels) -> Self {
-        let shared = QueueShared::new(&self.client.shared.prefix, self.shared.name.clone(), levels);
-        Self { client: self.client.clone(), shared }
-    }
-
-    pub(crate) fn levels(&self) -> Levels {
-        Levels::from_bits(self.shared.levels.load(Ordering::Relaxed))
-    }
-
-    fn note_levels(&self, levels: Levels) {
-        self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
-    }
-
-    fn shape(&self) -> Shape {
-        if self.shared.has_limits.load(Ordering::Relaxed) { Shape::Limited } else { Shape::Plain }
-    }
-
-    /// What the answer to a reserve says: limits come and go.
-    fn note_limits(&self, has_limits: bool) {
-        if self.shared.has_limits.load(Ordering::Relaxed) != has_limits {
-            self.shared.has_limits.store(has_limits, Ordering::Relaxed);
+        match &self.whole {
+            Whole::One(part) => part.name(),
+            Whole::Split(split) => &split.name,
         }
     }
 
-    /// Does what a script wants before it is called again.
-    async fn meet(&self, operation: &'static str, wanted: Wanted) -> Result<(), Error> {
-        match wanted {
-            Wanted::Again => {}
-            Wanted::Levels(levels) => self.note_levels(levels),
-            Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
-            Wanted::Upgrade => {
-                let upgrade = Upgrade {}.with([]);
-                let call = upgrade.call(self.variant(), self.name(), &self.shared.keys, self.levels(), None);
-                upgrade.decode(self.client.run(operation, &call, Durability::None).await?)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn variant(&self) -> Variant {
-        Variant { clock: self.client.shared.clock, shape: self.shape() }
-    }
-
-    /// Runs a script and gives its reply; numbers the call if it is to be executed once.
-    #[allow(clippy::manual_async_fn)] // the future of an `async fn` keeps its arguments twice, and this one is on every call's path
-    pub(crate) fn run<D, I>(&self, request: Request<'_, D, I>) -> impl Future<Output = Result<D::Reply, Error>>
-    where
-        D: Declared + Sync,
-        I: Iterator<Item: Item> + Clone + Sync,
-    {
-        async move {
-            let client = &self.client.shared;
-            let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
-            let numbering = number.as_ref().map(|number| number.numbering());
-            let call =
-                || request.call(self.variant(), self.name(), &self.shared.keys, self.levels(), numbering.as_ref());
-            let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
-            if let (Some(number), Ok(reply)) = (&number, &reply)
-                && !script::is_refusal(reply)
-            {
-                number.was_answered();
-            }
-            reply.and_then(|reply| request.decode(reply)).map_err(self.during(request.operation))
+    /// The parts of a split queue, each a queue of its own: `orders/0`, `orders/1`, ...; empty if it is not split.
+    pub fn parts(&self) -> Vec<Self> {
+        match &self.whole {
+            Whole::One(_) => Vec::new(),
+            Whole::Split(split) => split.parts.iter().cloned().map(Self::from).collect(),
         }
     }
 
-    /// Makes a call until the script has all that it needs; and again, behind a pause, after the errors of which
-    /// `keep_trying` says so.
-    async fn answer<'c>(
-        &self,
-        operation: &'static str,
-        durability: Durability,
-        keep_trying: KeepTrying<'_>,
-        call: &(dyn Fn() -> Call<'c> + Sync),
-    ) -> Result<Reply, Error> {
-        let mut is_again = false;
-        let mut backoff = Backoff::default();
-        loop {
-            let mut call = call();
-            call.is_again = is_again;
-            let reply = match self.client.run(operation, &call, durability).await {
-                Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
-                Err(error) if keep_trying(&error) => {
-                    is_again = true;
-                    // On the heap: rare, and this future is moved about on every call.
-                    Box::pin(backoff.rest()).await;
-                    continue;
-                }
-                reply => reply?,
-            };
-            match script::wanted(&reply) {
-                // Levels only ever grow, and the script for a queue with limits serves one without too: this ends after some turns.
-                Some(wanted) => {
-                    let met = async {
-                        match self.meet(operation, wanted).await {
-                            Err(error) if keep_trying(&error) => backoff.rest().await,
-                            met => met?,
-                        }
-                        Ok::<_, Error>(())
-                    };
-                    Box::pin(met).await?;
-                }
-                None => return Ok(reply),
-            }
+    pub(crate) fn each_part(&self) -> &[Part] {
+        match &self.whole {
+            Whole::One(part) => std::slice::from_ref(part),
+            Whole::Split(split) => &split.parts,
         }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.each_part()[0].client
     }
 
     /// Says of an error what was done, and to which queue.
     pub(crate) fn during(&self, operation: &'static str) -> impl Fn(Error) -> Error {
         move |error| error.during(operation).in_queue(self.name())
     }
+}
 
-    /// Sends a plain command to the server that has the queue.
-    pub(crate) async fn command(&self, operation: &'static str, command: Command) -> Result<Reply, Error> {
-        self.client.command(operation, self.shared.keys.slot(), command).await
-    }
-
-    /// Passes on a wake-up, or the promise to come back, that this waiter has no use for.
-    pub(crate) async fn wake_another(&self) -> Result<(), Error> {
-        self.command("reserve", wake(&self.shared.keys)).await.map(|_| ())
-    }
-
-    /// The server says that a key has a wrong type but not which: looks.
-    pub(crate) async fn name_foreign_key(&self, error: Error) -> Error {
-        let keys = &self.shared.keys;
-        let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
-        let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
-        let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
-        for (spelled, key) in others.chain(ready).chain([call]) {
-            let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
-            let Some(found) = found_type(reply) else { continue };
-            if found != key.redis_type() {
-                let named = client::foreign_key(&spelled, Some(&found), key.redis_type());
-                return self.during(error.operation().unwrap_or("check"))(named);
-            }
-        }
-        error
+impl From<Part> for Queue {
+    fn from(part: Part) -> Self {
+        Self { whole: Whole::One(part) }
     }
 }
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queue").field("name", &self.shared.name).finish_non_exhaustive()
+        f.debug_struct("Queue").field("name", &self.name()).finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use crate::convert::{Text, given, millis, utf8, whole};
 use crate::error::Fault;
 use crate::job::Job;
-use crate::queue::{Partitions, Queue, reserve_options};
+use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
 use crate::waiting::Signals;
@@ -229,12 +229,12 @@ impl Client {
     }
 
     /// The queue of this name in this many parts (1 to 256), each with a hash tag of its own.
-    pub fn partitions(&self, name: Text, count: i64) -> PhpResult<Partitions> {
-        let parts = || {
+    pub fn partitions(&self, name: Text, count: i64) -> PhpResult<Queue> {
+        let split = || {
             let count = whole("count", count, MAX_PARTITIONS.into())?;
             Ok::<_, Fault>(self.blocking()?.partitioned_queue(&name.utf8("name")?, count)?)
         };
-        Ok(Partitions::new(parts()?))
+        Ok(Queue::new(split()?))
     }
 
     /// Leases up to `max` jobs that are ready in any of these queues: a list of names is a strict order, weights are given by

@@ -67,7 +67,6 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     register!(
         client::Client,
         queue::Queue,
-        queue::Partitions,
         job::Job,
         new_job::NewJob,
         retry::RetryPolicy,

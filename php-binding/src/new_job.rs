@@ -25,34 +25,6 @@ pub struct NewJob {
     pub job: duly::NewJob,
 }
 
-/// Gives the parameters that `push` and `NewJob` share, and their names, to another macro in front of what it takes.
-macro_rules! with_options {
-    ($macro:ident! { $($rest:tt)* }) => {
-        $macro! {
-            (
-                data: Option<&Zval>,
-                name: Option<Text>,
-                delay: Option<&Zval>,
-                at: Option<&Zval>,
-                id: Option<Text>,
-                key: Option<Text>,
-                priority: Option<i64>,
-                maxRetries: Option<i64>,
-                retry: Option<&RetryPolicy>,
-                timeout: Option<&Zval>,
-                headers: Option<&ZendHashTable>,
-                resultTtl: Option<&Zval>,
-                onDuplicate: Option<&Zval>,
-                raw: Option<&Zval>,
-                durability: Option<Text>,
-            )
-            { data, name, delay, at, id, key, priority, maxRetries, retry, timeout, headers, resultTtl, onDuplicate, raw, durability }
-            $($rest)*
-        }
-    };
-}
-pub(crate) use with_options;
-
 /// The arguments that `push` and `NewJob` share.
 #[derive(Default)]
 pub struct Options<'a> {
@@ -221,17 +193,44 @@ fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fa
     Ok(headers)
 }
 
-macro_rules! constructor {
-    (($($options:tt)*) $names:tt) => {
-        #[php_impl]
-        impl NewJob {
-            /// The same arguments as `Queue::push`.
-            #[php(optional = data)]
-            pub fn __construct($($options)*) -> PhpResult<Self> {
-                Ok(Self { job: Options $names.into_job()? })
-            }
-        }
-    };
+#[php_impl]
+impl NewJob {
+    /// The same arguments as `Queue::push`.
+    #[php(optional = data)]
+    pub fn __construct(
+        data: Option<&Zval>,
+        name: Option<Text>,
+        delay: Option<&Zval>,
+        at: Option<&Zval>,
+        id: Option<Text>,
+        key: Option<Text>,
+        priority: Option<i64>,
+        maxRetries: Option<i64>,
+        retry: Option<&RetryPolicy>,
+        timeout: Option<&Zval>,
+        headers: Option<&ZendHashTable>,
+        resultTtl: Option<&Zval>,
+        onDuplicate: Option<&Zval>,
+        raw: Option<&Zval>,
+        durability: Option<Text>,
+    ) -> PhpResult<Self> {
+        let options = Options {
+            data,
+            name,
+            delay,
+            at,
+            id,
+            key,
+            priority,
+            maxRetries,
+            retry,
+            timeout,
+            headers,
+            resultTtl,
+            onDuplicate,
+            raw,
+            durability,
+        };
+        Ok(Self { job: options.into_job()? })
+    }
 }
-
-with_options! { constructor! {} }

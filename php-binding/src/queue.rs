@@ -1,4 +1,4 @@
-//! `Duly\Queue` and `Duly\Partitions`, a queue in parts, which have the same verbs.
+//! `Duly\Queue`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::Job;
 use crate::limits::{Limits, limits_of};
-use crate::new_job::{Options, with_options};
+use crate::new_job::Options;
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
@@ -23,196 +23,7 @@ use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
 
-/// Declares the verbs of a class whose field `queue` has them, and the class's own methods: PHP must find all of them in one
-/// block. Used through `with_options!`, which gives the parameters of `push`.
-macro_rules! verbs {
-    (($($options:tt)*) $names:tt $class:ident { $($own:tt)* }) => {
-        #[php_impl]
-        impl $class {
-            $($own)*
-
-            /// The queue's name.
-            #[php(getter)]
-            pub fn name(&self) -> String {
-                self.queue.name().to_owned()
-            }
-
-            /// Puts a job in and gives its id (of the job that stays, with `onDuplicate: 'keep'`). `delay` is seconds, `at` unix
-            /// seconds or a `DateTimeInterface`; `raw` is data that is JSON already, in place of `data`.
-            #[php(optional = data)]
-            pub fn push(&self, $($options)*) -> PhpResult<String> {
-                let job = Options $names.into_job().map_err(|fault| fault.in_call("push", self.queue.name()))?;
-                Ok(self.queue.push(job, &mut Signals)?.id().to_owned())
-            }
-
-            /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name.
-            #[php(defaults(ids = false))]
-            pub fn push_many(&self, jobs: &Zval, ids: bool, durability: Option<Text>) -> PhpResult<PushSummary> {
-                let push = |batch, before| self.queue.push_some(batch, before, &mut Signals);
-                let summary = push_many(jobs, ids, durability, push);
-                Ok(summary.map_err(|fault| fault.in_call("push_many", self.queue.name()))?)
-            }
-
-            /// Leases the next job, or gives null when there is none until `wait` seconds are over.
-            #[php(optional = wait)]
-            pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Option<Job>> {
-                let (options, lease) = reserve_options(1, wait, lease)?;
-                Ok(self.queue.reserve(&options, &mut Signals)?.pop().map(|job| Job::leased(job, lease)))
-            }
-
-            /// Leases up to `max` jobs (1 to 1,000).
-            #[php(optional = wait)]
-            pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
-                let (options, lease) = reserve_options(max, wait, lease)?;
-                let jobs = self.queue.reserve(&options, &mut Signals)?.into_iter();
-                Ok(jobs.map(|job| Job::leased(job, lease)).collect())
-            }
-
-            /// Acks jobs; one bool each, false where the lease was lost.
-            pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
-                let jobs = Job::list(jobs)?;
-                let reserved: Vec<duly::blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
-                Ok(self.queue.ack_all(&reserved, &mut Signals)?)
-            }
-
-            /// Removes a job in whatever state it is, or gives null if there is no such job.
-            #[php(optional = id)]
-            pub fn cancel(&self, id: Option<Text>, key: Option<Text>) -> PhpResult<Option<Cancelled>> {
-                let cancelled = match by(id, key)? {
-                    By::Id(id) => self.queue.cancel(&id, &mut Signals)?,
-                    By::Key(key) => self.queue.cancel_key(&key, &mut Signals)?,
-                };
-                Ok(cancelled.map(Cancelled::from))
-            }
-
-            /// Gives a waiting job another due time; gives its id.
-            #[php(optional = id)]
-            pub fn reschedule(
-                &self,
-                id: Option<Text>,
-                key: Option<Text>,
-                delay: Option<&Zval>,
-                at: Option<&Zval>,
-            ) -> PhpResult<String> {
-                let when = when(delay, at)?.ok_or_else(|| Fault::invalid("say when: give delay or at"))?;
-                Ok(match by(id, key)? {
-                    By::Id(id) => self.queue.reschedule(&id, when, &mut Signals)?,
-                    By::Key(key) => self.queue.reschedule_key(&key, when, &mut Signals)?,
-                })
-            }
-
-            /// Sends failed jobs round again, with their failures forgotten.
-            pub fn requeue(&self, ids: &[&Zval]) -> PhpResult<Vec<Requeued>> {
-                let ids = texts("id", ids)?;
-                let outcomes = self.queue.requeue(&ids, &mut Signals)?;
-                Ok(ids.into_iter().zip(outcomes).map(|(id, outcome)| Requeued::new(id, outcome)).collect())
-            }
-
-            /// Sends all failed jobs round again; gives how many.
-            pub fn requeue_all(&self) -> PhpResult<i64> {
-                Ok(signed(self.queue.requeue_all(&mut Signals)?))
-            }
-
-            /// Removes all jobs that are `delayed`, `ready` or `failed`; gives how many.
-            pub fn purge(&self, state: &Zval) -> PhpResult<i64> {
-                Ok(signed(self.queue.purge(words::state(state)?, &mut Signals)?))
-            }
-
-            /// Hands out no more jobs until `resume`.
-            pub fn pause(&self) -> PhpResult<()> {
-                Ok(self.queue.pause(&mut Signals)?)
-            }
-
-            /// Hands out jobs again.
-            pub fn resume(&self) -> PhpResult<()> {
-                Ok(self.queue.resume(&mut Signals)?)
-            }
-
-            /// Moves due jobs to ready by hand; gives how many.
-            pub fn promote(&self) -> PhpResult<i64> {
-                Ok(signed(self.queue.promote(&mut Signals)?))
-            }
-
-            /// Takes back leases that are over by hand; gives how many.
-            pub fn reclaim(&self) -> PhpResult<i64> {
-                Ok(signed(self.queue.reclaim(&mut Signals)?))
-            }
-
-            /// How many failed jobs the queue keeps, and for how many seconds.
-            pub fn keep_failed(&self, max: i64, age: &Zval) -> PhpResult<()> {
-                let age = millis("age", age)?.to_duration();
-                Ok(self.queue.keep_failed(whole("max", max, i64::MAX)?, age, &mut Signals)?)
-            }
-
-            /// Limits how many jobs run at once and how many start in so many seconds, in all workers together.
-            pub fn set_limits(
-                &self,
-                concurrency: Option<i64>,
-                rate: Option<&ZendHashTable>,
-                names: Option<&ZendHashTable>,
-            ) -> PhpResult<()> {
-                Ok(self.queue.set_limits(&limits_of(concurrency, rate, names)?, &mut Signals)?)
-            }
-
-            /// The limits that are set.
-            pub fn limits(&self) -> PhpResult<Limits> {
-                Ok(self.queue.limits(&mut Signals)?.into())
-            }
-
-            /// How many jobs are in each state, and what comes next.
-            pub fn counts(&self) -> PhpResult<Counts> {
-                Ok(self.queue.counts(&mut Signals)?.into())
-            }
-
-            /// One page of the jobs in a state.
-            #[php(defaults(offset = 0, limit = 100))]
-            pub fn peek(&self, state: &Zval, offset: i64, limit: i64) -> PhpResult<Vec<JobView>> {
-                let (offset, limit) = (whole("offset", offset, i64::MAX)?, whole("limit", limit, i64::MAX)?);
-                let page = self.queue.peek(words::state(state)?, offset, limit, &mut Signals)?;
-                Ok(page.into_iter().map(JobView::new).collect())
-            }
-
-            /// Where a job is and why it is not running, or null if there is no such job.
-            #[php(optional = id)]
-            pub fn find(&self, id: Option<Text>, key: Option<Text>) -> PhpResult<Option<Found>> {
-                let found = match by(id, key)? {
-                    By::Id(id) => self.queue.find(&id, &mut Signals)?,
-                    By::Key(key) => self.queue.find_key(&key, &mut Signals)?,
-                };
-                Ok(found.map(Found::new))
-            }
-
-            /// The workers that are alive: where, since when, and what each runs.
-            pub fn workers(&self) -> PhpResult<Vec<WorkerInfo>> {
-                Ok(self.queue.workers(&mut Signals)?.into_iter().map(WorkerInfo::from).collect())
-            }
-
-            /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.
-            /// Decoded as `Job::data` decodes.
-            #[php(optional = timeout)]
-            #[php(defaults(assoc = true))]
-            pub fn wait_result(&self, id: Text, timeout: Option<&Zval>, assoc: bool) -> PhpResult<Zval> {
-                let timeout = given(timeout).map(|timeout| millis("timeout", timeout)).transpose()?;
-                let timeout = timeout.map(duly::Millis::to_duration);
-                let result = self.queue.wait_result(&id.utf8("id")?, timeout, &mut Signals)?;
-                Ok(convert::decode(result.as_str(), assoc)?)
-            }
-
-            /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
-            #[php(defaults(repair = false))]
-            pub fn audit(&self, repair: bool) -> PhpResult<AuditReport> {
-                Ok(self.queue.audit(AuditOptions::new().repair(repair), &mut Signals)?.into())
-            }
-
-            /// For tests, with a client made with `manualClock: true`: sets the clock to these unix seconds.
-            pub fn set_clock(&self, now: &Zval) -> PhpResult<()> {
-                Ok(self.queue.set_clock(moment("now", now)?, &mut Signals)?)
-            }
-        }
-    };
-}
-
-/// A queue of a client.
+/// A queue of a client, split over several parts or not.
 #[php_class]
 #[php(name = "Duly\\Queue")]
 #[php(flags = ClassFlags::Final)]
@@ -226,31 +37,224 @@ impl Queue {
     }
 }
 
-with_options! { verbs! { Queue {} } }
-
-/// A queue that is split over several, because one server node cannot carry it.
-#[php_class]
-#[php(name = "Duly\\Partitions")]
-#[php(flags = ClassFlags::Final)]
-pub struct Partitions {
-    queue: blocking::Partitions,
-}
-
-impl Partitions {
-    pub fn new(queue: blocking::Partitions) -> Self {
-        Self { queue }
+#[php_impl]
+impl Queue {
+    /// The queue's name.
+    #[php(getter)]
+    pub fn name(&self) -> String {
+        self.queue.name().to_owned()
     }
-}
 
-with_options! {
-    verbs! {
-        Partitions {
-            /// The parts. Each is a queue of its own.
-            #[php(getter)]
-            pub fn parts(&self) -> Vec<Queue> {
-                self.queue.parts().iter().cloned().map(Queue::new).collect()
-            }
-        }
+    /// The parts of a split queue, each a queue of its own; empty if it is not split.
+    #[php(getter)]
+    pub fn parts(&self) -> Vec<Queue> {
+        self.queue.parts().iter().cloned().map(Queue::new).collect()
+    }
+
+    /// Puts a job in and gives its id (of the job that stays, with `onDuplicate: 'keep'`). `delay` is seconds, `at` unix
+    /// seconds or a `DateTimeInterface`; `raw` is data that is JSON already, in place of `data`.
+    #[php(optional = data)]
+    pub fn push(
+        &self,
+        data: Option<&Zval>,
+        name: Option<Text>,
+        delay: Option<&Zval>,
+        at: Option<&Zval>,
+        id: Option<Text>,
+        key: Option<Text>,
+        priority: Option<i64>,
+        maxRetries: Option<i64>,
+        retry: Option<&RetryPolicy>,
+        timeout: Option<&Zval>,
+        headers: Option<&ZendHashTable>,
+        resultTtl: Option<&Zval>,
+        onDuplicate: Option<&Zval>,
+        raw: Option<&Zval>,
+        durability: Option<Text>,
+    ) -> PhpResult<String> {
+        let options = Options {
+            data,
+            name,
+            delay,
+            at,
+            id,
+            key,
+            priority,
+            maxRetries,
+            retry,
+            timeout,
+            headers,
+            resultTtl,
+            onDuplicate,
+            raw,
+            durability,
+        };
+        let job = options.into_job().map_err(|fault| fault.in_call("push", self.queue.name()))?;
+        Ok(self.queue.push(job, &mut Signals)?.id().to_owned())
+    }
+
+    /// Puts any number of jobs in, 1,000 at a time; each a `Duly\\NewJob` or an array of its arguments by name.
+    #[php(defaults(ids = false))]
+    pub fn push_many(&self, jobs: &Zval, ids: bool, durability: Option<Text>) -> PhpResult<PushSummary> {
+        let push = |batch, before| self.queue.push_some(batch, before, &mut Signals);
+        let summary = push_many(jobs, ids, durability, push);
+        Ok(summary.map_err(|fault| fault.in_call("push_many", self.queue.name()))?)
+    }
+
+    /// Leases the next job, or gives null when there is none until `wait` seconds are over.
+    #[php(optional = wait)]
+    pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Option<Job>> {
+        let (options, lease) = reserve_options(1, wait, lease)?;
+        Ok(self.queue.reserve(&options, &mut Signals)?.pop().map(|job| Job::leased(job, lease)))
+    }
+
+    /// Leases up to `max` jobs (1 to 1,000).
+    #[php(optional = wait)]
+    pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
+        let (options, lease) = reserve_options(max, wait, lease)?;
+        let jobs = self.queue.reserve(&options, &mut Signals)?.into_iter();
+        Ok(jobs.map(|job| Job::leased(job, lease)).collect())
+    }
+
+    /// Acks jobs; one bool each, false where the lease was lost.
+    pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
+        let jobs = Job::list(jobs)?;
+        let reserved: Vec<duly::blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
+        Ok(self.queue.ack_all(&reserved, &mut Signals)?)
+    }
+
+    /// Removes a job in whatever state it is, or gives null if there is no such job.
+    #[php(optional = id)]
+    pub fn cancel(&self, id: Option<Text>, key: Option<Text>) -> PhpResult<Option<Cancelled>> {
+        let cancelled = match by(id, key)? {
+            By::Id(id) => self.queue.cancel(&id, &mut Signals)?,
+            By::Key(key) => self.queue.cancel_key(&key, &mut Signals)?,
+        };
+        Ok(cancelled.map(Cancelled::from))
+    }
+
+    /// Gives a waiting job another due time; gives its id.
+    #[php(optional = id)]
+    pub fn reschedule(
+        &self,
+        id: Option<Text>,
+        key: Option<Text>,
+        delay: Option<&Zval>,
+        at: Option<&Zval>,
+    ) -> PhpResult<String> {
+        let when = when(delay, at)?.ok_or_else(|| Fault::invalid("say when: give delay or at"))?;
+        Ok(match by(id, key)? {
+            By::Id(id) => self.queue.reschedule(&id, when, &mut Signals)?,
+            By::Key(key) => self.queue.reschedule_key(&key, when, &mut Signals)?,
+        })
+    }
+
+    /// Sends failed jobs round again, with their failures forgotten.
+    pub fn requeue(&self, ids: &[&Zval]) -> PhpResult<Vec<Requeued>> {
+        let ids = texts("id", ids)?;
+        let outcomes = self.queue.requeue(&ids, &mut Signals)?;
+        Ok(ids.into_iter().zip(outcomes).map(|(id, outcome)| Requeued::new(id, outcome)).collect())
+    }
+
+    /// Sends all failed jobs round again; gives how many.
+    pub fn requeue_all(&self) -> PhpResult<i64> {
+        Ok(signed(self.queue.requeue_all(&mut Signals)?))
+    }
+
+    /// Removes all jobs that are `delayed`, `ready` or `failed`; gives how many.
+    pub fn purge(&self, state: &Zval) -> PhpResult<i64> {
+        Ok(signed(self.queue.purge(words::state(state)?, &mut Signals)?))
+    }
+
+    /// Hands out no more jobs until `resume`.
+    pub fn pause(&self) -> PhpResult<()> {
+        Ok(self.queue.pause(&mut Signals)?)
+    }
+
+    /// Hands out jobs again.
+    pub fn resume(&self) -> PhpResult<()> {
+        Ok(self.queue.resume(&mut Signals)?)
+    }
+
+    /// Moves due jobs to ready by hand; gives how many.
+    pub fn promote(&self) -> PhpResult<i64> {
+        Ok(signed(self.queue.promote(&mut Signals)?))
+    }
+
+    /// Takes back leases that are over by hand; gives how many.
+    pub fn reclaim(&self) -> PhpResult<i64> {
+        Ok(signed(self.queue.reclaim(&mut Signals)?))
+    }
+
+    /// How many failed jobs the queue keeps, and for how many seconds.
+    pub fn keep_failed(&self, max: i64, age: &Zval) -> PhpResult<()> {
+        let age = millis("age", age)?.to_duration();
+        Ok(self.queue.keep_failed(whole("max", max, i64::MAX)?, age, &mut Signals)?)
+    }
+
+    /// Limits how many jobs run at once and how many start in so many seconds, in all workers together.
+    pub fn set_limits(
+        &self,
+        concurrency: Option<i64>,
+        rate: Option<&ZendHashTable>,
+        names: Option<&ZendHashTable>,
+    ) -> PhpResult<()> {
+        Ok(self.queue.set_limits(&limits_of(concurrency, rate, names)?, &mut Signals)?)
+    }
+
+    /// The limits that are set.
+    pub fn limits(&self) -> PhpResult<Limits> {
+        Ok(self.queue.limits(&mut Signals)?.into())
+    }
+
+    /// How many jobs are in each state, and what comes next.
+    pub fn counts(&self) -> PhpResult<Counts> {
+        Ok(self.queue.counts(&mut Signals)?.into())
+    }
+
+    /// One page of the jobs in a state.
+    #[php(defaults(offset = 0, limit = 100))]
+    pub fn peek(&self, state: &Zval, offset: i64, limit: i64) -> PhpResult<Vec<JobView>> {
+        let (offset, limit) = (whole("offset", offset, i64::MAX)?, whole("limit", limit, i64::MAX)?);
+        let page = self.queue.peek(words::state(state)?, offset, limit, &mut Signals)?;
+        Ok(page.into_iter().map(JobView::new).collect())
+    }
+
+    /// Where a job is and why it is not running, or null if there is no such job.
+    #[php(optional = id)]
+    pub fn find(&self, id: Option<Text>, key: Option<Text>) -> PhpResult<Option<Found>> {
+        let found = match by(id, key)? {
+            By::Id(id) => self.queue.find(&id, &mut Signals)?,
+            By::Key(key) => self.queue.find_key(&key, &mut Signals)?,
+        };
+        Ok(found.map(Found::new))
+    }
+
+    /// The workers that are alive: where, since when, and what each runs.
+    pub fn workers(&self) -> PhpResult<Vec<WorkerInfo>> {
+        Ok(self.queue.workers(&mut Signals)?.into_iter().map(WorkerInfo::from).collect())
+    }
+
+    /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.
+    /// Decoded as `Job::data` decodes.
+    #[php(optional = timeout)]
+    #[php(defaults(assoc = true))]
+    pub fn wait_result(&self, id: Text, timeout: Option<&Zval>, assoc: bool) -> PhpResult<Zval> {
+        let timeout = given(timeout).map(|timeout| millis("timeout", timeout)).transpose()?;
+        let timeout = timeout.map(duly::Millis::to_duration);
+        let result = self.queue.wait_result(&id.utf8("id")?, timeout, &mut Signals)?;
+        Ok(convert::decode(result.as_str(), assoc)?)
+    }
+
+    /// Checks the queue's invariants while it is in use, and mends what is broken if asked to.
+    #[php(defaults(repair = false))]
+    pub fn audit(&self, repair: bool) -> PhpResult<AuditReport> {
+        Ok(self.queue.audit(AuditOptions::new().repair(repair), &mut Signals)?.into())
+    }
+
+    /// For tests, with a client made with `manualClock: true`: sets the clock to these unix seconds.
+    pub fn set_clock(&self, now: &Zval) -> PhpResult<()> {
+        Ok(self.queue.set_clock(moment("now", now)?, &mut Signals)?)
     }
 }
 

@@ -9,4 +9,4 @@ mod reserved;
 
 pub(crate) use client::AsyncClient;
 pub(crate) use job::AsyncJob;
-pub(crate) use queue::{AsyncPartitions, AsyncQueue};
+pub(crate) use queue::AsyncQueue;

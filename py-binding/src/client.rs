@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::job::Job;
-use crate::queue::{Partitions, Queue, reserve_options};
+use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
 use crate::waiting::{Signals, wait};
@@ -79,9 +79,9 @@ impl Client {
 
     /// Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<Partitions>> {
+    fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Queue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
-        Partitions::new(py, self.client.partitioned_queue(&name, count).or_raise()?)
+        self.client.partitioned_queue(&name, count).map(Queue::new).or_raise()
     }
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.

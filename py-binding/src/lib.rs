@@ -36,7 +36,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<client::Client>()?;
     module.add_class::<queue::Queue>()?;
-    module.add_class::<queue::Partitions>()?;
     module.add_class::<push_many::PushSummary>()?;
     module.add_class::<push_many::LongPush>()?;
     module.add_class::<new_job::NewJob>()?;
@@ -61,8 +60,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<supervise::Supervision>()?;
     module.add_class::<aio::AsyncClient>()?;
     module.add_class::<aio::AsyncQueue>()?;
-    module.add_class::<aio::AsyncPartitions>()?;
     module.add_class::<aio::AsyncJob>()?;
+    module.add_function(wrap_pyfunction!(push_many::_push_all, module)?)?;
     // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
     module.delattr("__all__")?;
     let note_exit = wrap_pyfunction!(waiting::note_exit, module)?;

@@ -1,15 +1,16 @@
 //! `Queue.push_many`, and what it gives: `duly.PushSummary`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duly::{Durability, blocking};
+use duly::{Durability, Error, blocking};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::convert;
+use crate::aio::AsyncQueue;
+use crate::convert::{self, Ids};
 use crate::error::{Failure, invalid};
 use crate::new_job::NewJob;
-use crate::queue::{Queue, either, in_call};
+use crate::queue::{Queue, in_call, object};
 use crate::waiting::wait;
 
 /// A long push, a batch at a time. The iterable is Python's own affair: it may call duly, wait for long, or be left at the
@@ -23,13 +24,25 @@ pub(crate) struct LongPush {
 
 #[pymethods]
 impl LongPush {
+    #[new]
+    #[pyo3(signature = (queue, *, ids, durability))]
+    fn new(
+        queue: &Bound<'_, Queue>,
+        #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
+        durability: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let durability = push_durability(durability, queue.get().name())?;
+        let so_far = Mutex::new(blocking::LongPush::new(ids));
+        Ok(Self { queue: queue.clone().unbind(), durability, so_far })
+    }
+
     /// Pushes a list of new jobs.
     fn push(&self, py: Python<'_>, jobs: &Bound<'_, PyList>) -> PyResult<()> {
         let queue = self.queue.get();
         let jobs = new_jobs(jobs, self.durability, &self.lock())
             .map_err(|failure| in_call(failure, "push_many", queue.name()))?;
         let before = self.lock().total();
-        let pushed = wait(py, |signals| either!(&queue.queue, |queue| queue.push_some(jobs, before, signals)))?;
+        let pushed = wait(py, |signals| queue.queue.push_some(jobs, before, signals))?;
         self.lock().add(&pushed);
         Ok(())
     }
@@ -41,28 +54,37 @@ impl LongPush {
 }
 
 impl LongPush {
-    pub(crate) fn new(
-        queue: &Bound<'_, Queue>,
-        keep_ids: bool,
-        durability: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let durability = push_durability(durability, queue.get().name())?;
-        let so_far = Mutex::new(blocking::LongPush::new(keep_ids));
-        Ok(Self { queue: queue.clone().unbind(), durability, so_far })
-    }
-
     fn lock(&self) -> MutexGuard<'_, blocking::LongPush> {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// What `push_many` of an asyncio queue calls when it has read its iterable.
+#[pyfunction]
+#[pyo3(signature = (queue, jobs, *, ids, durability))]
+pub(crate) fn _push_all<'py>(
+    queue: &Bound<'py, AsyncQueue>,
+    jobs: &Bound<'py, PyList>,
+    #[pyo3(from_py_with = convert::is_set::<Ids>)] ids: bool,
+    durability: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let (name, mut so_far) = (queue.get().name(), blocking::LongPush::new(ids));
+    let durability = push_durability(durability, name)?;
+    let jobs = new_jobs(jobs, durability, &so_far).map_err(|fault| in_call(fault, "push_many", name))?;
+    let push = |queue: Arc<duly::Queue>| async move {
+        queue.push_many(jobs, |pushed| so_far.add(pushed)).await?;
+        Ok::<_, Error>(so_far)
+    };
+    queue.get().call(queue.py(), push, |py, push| object(py, PushSummary::of(&push)))
+}
+
 /// What is asked for all jobs of a call that do not say it themselves.
-pub(crate) fn push_durability(given: Option<&Bound<'_, PyAny>>, queue: &str) -> Result<Option<Durability>, Failure> {
+fn push_durability(given: Option<&Bound<'_, PyAny>>, queue: &str) -> Result<Option<Durability>, Failure> {
     given.map(convert::durability).transpose().map_err(|error| in_call(error.into(), "push_many", queue))
 }
 
 /// The jobs of a list of `NewJob`.
-pub(crate) fn new_jobs(
+fn new_jobs(
     jobs: &Bound<'_, PyList>,
     durability: Option<Durability>,
     so_far: &blocking::LongPush,
@@ -87,7 +109,7 @@ pub(crate) struct PushSummary {
 }
 
 impl PushSummary {
-    pub(crate) fn of(push: &blocking::LongPush) -> Self {
+    fn of(push: &blocking::LongPush) -> Self {
         let duly::PushSummary { created, kept, replaced, duplicates, .. } = *push.summary();
         Self { created, kept, replaced, duplicates, ids: push.ids().map(<[_]>::to_vec) }
     }

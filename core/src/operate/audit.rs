@@ -9,7 +9,7 @@ mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::queue::Queue;
+use crate::queue::{Part, Queue};
 use crate::script::{
     ByteStrings, Declared, Examine, ExamineWhole, Item, LEVELS, Levels, Repair, RepairReply, WholeReply,
 };
@@ -155,6 +155,16 @@ impl Queue {
     /// # }
     /// ```
     pub async fn audit(&self, options: AuditOptions) -> Result<AuditReport, Error> {
+        let mut all = AuditReport::default();
+        for part in self.each_part() {
+            all.add(part.audit(options).await?);
+        }
+        Ok(all)
+    }
+}
+
+impl Part {
+    async fn audit(&self, options: AuditOptions) -> Result<AuditReport, Error> {
         let mut audit = Audit {
             queue: self.with_levels(Levels::ALL),
             options,
@@ -172,7 +182,7 @@ impl Queue {
 /// One audit under way.
 struct Audit {
     /// With the lists of all levels.
-    queue: Queue,
+    queue: Part,
     options: AuditOptions,
     report: AuditReport,
     suspects: BTreeSet<Subject>,

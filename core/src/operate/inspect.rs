@@ -3,7 +3,7 @@
 use crate::format::envelope::Envelope;
 use crate::format::record::CameBack;
 use crate::operate::limits;
-use crate::queue::{MAX_BATCH, Progress, Queue, decode};
+use crate::queue::{MAX_BATCH, Part, Progress, Queue, decode};
 use crate::script::{
     By, ByteStrings, Counts as CountsScript, CountsReply, Declared, Find, JobKeys, Peek, PeekedReply, ProgressOf,
 };
@@ -139,8 +139,65 @@ pub struct Found {
 }
 
 impl Queue {
-    /// How many jobs are in each state, and what comes next.
+    /// How many jobs are in each state, and what comes next. A split queue gives the sums; it is paused, and held by a limit, only if
+    /// every part is.
     pub async fn counts(&self) -> Result<Counts, Error> {
+        let (first, others) = self.first_and_others();
+        let mut all = first.counts().await?;
+        for part in others {
+            all.add(part.counts().await?);
+        }
+        Ok(all)
+    }
+
+    /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
+    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
+    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A split queue
+    /// is shown part after part.
+    pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
+        if limit == 0 || limit > MAX_BATCH {
+            return Err(self.during("peek")(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
+        }
+        if let [part] = self.each_part() {
+            return part.peek(state, offset, limit).await;
+        }
+        let mut page = Vec::new();
+        let mut skip = offset;
+        for part in self.each_part() {
+            let count = usize::try_from(part.counts().await?.of(state)).unwrap_or(usize::MAX);
+            if skip >= count {
+                skip -= count;
+                continue;
+            }
+            page.extend(part.peek(state, skip, limit - page.len()).await?);
+            skip = 0;
+            if page.len() >= limit {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Where the job with this id is and why it is not running; `None` if there is no such job.
+    pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
+        name::check_id(id).map_err(self.during("find"))?;
+        for part in self.parts_by_id(id) {
+            if let Some(found) = part.find(By::Id, id).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the live job that has this business key is; `None` if no job has it.
+    pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
+        name::check_key(key).map_err(self.during("find"))?;
+        self.part_of_key(key).find(By::Key, key).await
+    }
+}
+
+impl Part {
+    pub(crate) async fn counts(&self) -> Result<Counts, Error> {
         let reply = self.counts_now("counts").await?;
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
@@ -164,13 +221,7 @@ impl Queue {
         self.run(CountsScript {}.with([]).during(operation)).await
     }
 
-    /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
-    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
-    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled.
-    pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
-        if limit == 0 || limit > MAX_BATCH {
-            return Err(self.during("peek")(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
-        }
+    async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         let mut jobs = Vec::new();
         let mut seen = 0;
         loop {
@@ -187,19 +238,7 @@ impl Queue {
         Ok(jobs)
     }
 
-    /// Where the job with this id is and why it is not running; `None` if there is no such job.
-    pub async fn find(&self, id: &str) -> Result<Option<Found>, Error> {
-        name::check_id(id).map_err(self.during("find"))?;
-        self.find_by(By::Id, id).await
-    }
-
-    /// Where the live job that has this business key is; `None` if no job has it.
-    pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
-        name::check_key(key).map_err(self.during("find"))?;
-        self.find_by(By::Key, key).await
-    }
-
-    async fn find_by(&self, by: By, value: &str) -> Result<Option<Found>, Error> {
+    pub(crate) async fn find(&self, by: By, value: &str) -> Result<Option<Found>, Error> {
         let Some(found) = self.run(Find { by }.with([value])).await? else { return Ok(None) };
         let state = State::parse(&found.state)
             .map_err(|_| self.during("find")(Error::new(ErrorKind::Protocol, "an unknown state")))?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::queue::Queue;
+use crate::queue::{Part, Queue};
 use crate::script::{Declared, LimitReply, LimitUsage, LimitsReply, SetLimits};
 use crate::value::error::Error;
 use crate::value::name;
@@ -78,6 +78,16 @@ impl Limits {
             checked.map_err(|flaw| Error::invalid(format!("the limits of the name '{name}': {flaw}")))?;
         }
         Ok(())
+    }
+
+    /// The same with every number of jobs changed.
+    fn scaled(&self, scale: impl Fn(u32) -> u32) -> Self {
+        let of = |limit: &NameLimits| NameLimits {
+            concurrency: limit.concurrency.map(&scale),
+            rate: limit.rate.map(|rate| Rate { jobs: scale(rate.jobs), ..rate }),
+        };
+        let NameLimits { concurrency, rate } = of(&self.of_queue());
+        Self { concurrency, rate, names: self.names.iter().map(|(name, limit)| (name.clone(), of(limit))).collect() }
     }
 
     /// That of the queue as a whole.
@@ -226,6 +236,9 @@ impl Queue {
     /// Limits of a name hold back jobs of that name only. Its concurrency counts the jobs that are reserved when it is set,
     /// up to 1,000 of the queue. When a limit is removed, the jobs that it held back are handed out again.
     ///
+    /// The parts of a split queue know nothing of each other, so each keeps to its share, rounded down: all together never exceed the
+    /// limits, and stay below them while the work is spread unevenly. `InvalidArgument` also where a share is less than one job.
+    ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
     /// use std::time::Duration;
@@ -237,19 +250,32 @@ impl Queue {
     /// # }
     /// ```
     pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
-        limits.check().map_err(self.during("set_limits"))?;
+        let parts = u32::try_from(self.each_part().len()).unwrap_or(u32::MAX);
+        let shares = limits.scaled(|jobs| jobs / parts);
+        shares.check().map_err(self.during("set_limits"))?;
+        for part in self.each_part() {
+            part.set_limits(&shares).await?;
+        }
+        Ok(())
+    }
+
+    /// The limits that are set; of a split queue those of all parts together, as the first part has its share.
+    pub async fn limits(&self) -> Result<Limits, Error> {
+        let (first, others) = self.first_and_others();
+        let parts = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
+        let reply = first.counts_now("limits").await?;
+        Ok(Limits::read(&reply.limits.text).scaled(|jobs| jobs.saturating_mul(parts)))
+    }
+}
+
+impl Part {
+    async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
         match self.run(SetLimits {}.with(limits.items()).during("set_limits")).await? {
             LimitReply::Set => Ok(()),
             LimitReply::Busy => Err(self.during("set_limits")(Error::invalid(
                 "limits of too many names were taken away while their jobs run: set these again when those have ended",
             ))),
         }
-    }
-
-    /// The limits that are set.
-    pub async fn limits(&self) -> Result<Limits, Error> {
-        let reply = self.counts_now("limits").await?;
-        Ok(Limits::read(&reply.limits.text))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::queue::Queue;
+use crate::queue::{Part, Queue};
 use crate::script::{Alive, AliveReply, Beat, BeatReply, Declared};
 use crate::value::error::Error;
 use crate::value::time::Millis;
@@ -53,8 +53,19 @@ pub struct RunningJob {
 
 impl Queue {
     /// The workers that are alive, 1,000 at most. A worker that died disappears after three of its periods without a report,
-    /// usually 30 s; one that stops disappears at once.
+    /// usually 30 s; one that stops disappears at once. Who serves several
+    /// parts of a split queue is one worker.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let mut all = Vec::new();
+        for part in self.each_part() {
+            merge(&mut all, part.workers().await?);
+        }
+        Ok(all)
+    }
+}
+
+impl Part {
+    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         let alive = self.run(Alive {}.with([])).await?;
         // What cannot be read, another version's perhaps, is alive all the same.
         let read = |AliveReply { id, info }| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };
@@ -68,8 +79,7 @@ impl Queue {
     }
 }
 
-/// The workers of several parts of one queue: who serves several is one worker.
-pub(crate) fn merged(all: &mut Vec<WorkerInfo>, more: Vec<WorkerInfo>) {
+fn merge(all: &mut Vec<WorkerInfo>, more: Vec<WorkerInfo>) {
     for worker in more {
         match all.iter_mut().find(|known| known.id == worker.id) {
             Some(known) => {

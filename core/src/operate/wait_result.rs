@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use crate::connection::Woken;
 use crate::format::record::CameBack;
 use crate::operate::JobView;
-use crate::queue::Queue;
-use crate::script::{Awaited, AwaitedReply, Declared, JobKeys, Key};
+use crate::queue::{Part, Queue};
+use crate::script::{Awaited, AwaitedReply, By, Declared, JobKeys, Key};
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
@@ -41,12 +41,26 @@ impl Queue {
         let in_wait = |error: Error| self.during("wait_result")(error).of_job(id);
         name::check_id(id).map_err(in_wait)?;
         let until = Instant::now() + timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-        self.wait_result_until(id, until).await.map_err(in_wait)
+        let part = self.part_of_result(id).await.map_err(in_wait)?;
+        part.wait_result_until(id, until).await.map_err(in_wait)
     }
 
+    /// The part that has this job or its result; where none has, the likely one says so.
+    async fn part_of_result(&self, id: &str) -> Result<&Part, Error> {
+        if self.each_part().len() > 1 {
+            for part in self.parts_by_id(id) {
+                if !part.is_gone(id).await? {
+                    return Ok(part);
+                }
+            }
+        }
+        Ok(self.likely_part(id))
+    }
+}
+
+impl Part {
     /// Is there neither such a job nor a result of it?
-    pub(crate) async fn is_gone(&self, id: &str) -> Result<bool, Error> {
-        name::check_id(id).map_err(self.during("wait_result"))?;
+    async fn is_gone(&self, id: &str) -> Result<bool, Error> {
         Ok(self.look_for_result(id).await? == AwaitedReply::Gone)
     }
 
@@ -62,7 +76,7 @@ impl Queue {
                 AwaitedReply::Live => {}
             }
             if std::mem::take(&mut first) {
-                let found = self.find(id).await?;
+                let found = self.find(By::Id, id).await?;
                 let keeps_none = |job: &JobView| job.undecodable.is_none() && job.envelope.result_ttl.is_none();
                 if found.is_some_and(|found| keeps_none(&found.job)) {
                     let message = "this job was pushed without result_ttl: nothing of it will be kept";

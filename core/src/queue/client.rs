@@ -9,9 +9,9 @@ use tokio::sync::OnceCell;
 
 use crate::connection::{self, Connection, Enough, Secret, Settings, Woken};
 use crate::embedded::{self, Attached};
-use crate::queue::Queue;
 use crate::queue::known_queues::KnownQueues;
 use crate::queue::session::Session;
+use crate::queue::{Part, Queue};
 use crate::script::{Call, Clock, Command, Reply, permissions_key, ping};
 use crate::value::data::DEFAULT_MAX_DATA_BYTES;
 use crate::value::durability::Durability;
@@ -112,7 +112,7 @@ impl Client {
     /// Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Queue::new(self.clone(), name))
+        Ok(Part::new(self.clone(), name).into())
     }
 
     /// A client with the same settings and connections of its own, for the thread of a worker: its calls fail early, and the

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::format::envelope::Envelope;
-use crate::queue::Queue;
 use crate::queue::settle::Settlement;
+use crate::queue::{Part, Queue};
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::retry::{Next, Outcome, RetryPolicy};
@@ -22,6 +22,7 @@ pub struct Job {
     /// then.
     pub returns: u32,
     token: u64,
+    /// Not split: of a split queue it is the part.
     queue: Queue,
     is_suspect: bool,
     /// What its own verbs made of it, by whichever clone.
@@ -67,8 +68,8 @@ impl Drop for Settling {
 }
 
 impl Job {
-    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, queue: &Queue, is_suspect: bool) -> Self {
-        Self { envelope, returns, token, queue: queue.clone(), is_suspect, hold: Arc::default() }
+    pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, part: &Part, is_suspect: bool) -> Self {
+        Self { envelope, returns, token, queue: part.clone().into(), is_suspect, hold: Arc::default() }
     }
 
     /// A lease of it ended once: it may be what ended its worker.
@@ -138,7 +139,7 @@ impl Job {
         changed.check()?;
         // What was pushed larger, by a client that may, can still fail.
         if changed.data != self.envelope.data {
-            changed.data.check_size(self.queue.client.shared.max_data_bytes)?;
+            changed.data.check_size(self.part().client.shared.max_data_bytes)?;
         }
         if changed.id != self.envelope.id
             || changed.key != self.envelope.key
@@ -151,9 +152,13 @@ impl Job {
         Ok(self.next_after(outcome, changed))
     }
 
-    /// The queue that it came from.
+    /// The queue that it came from; of a split queue that part.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    pub(crate) fn part(&self) -> &Part {
+        self.queue.first_and_others().0
     }
 
     /// Done: the job leaves the queue. Errors: `LeaseLost` when the lease is no longer ours; then another worker has the
@@ -176,7 +181,7 @@ impl Job {
     /// The same with JSON that is ready.
     pub async fn ack_with_data(&self, result: Option<Data>) -> Result<(), Error> {
         let settlement = Settlement { result, ..Settlement::done(self) };
-        self.queue.settle_job(settlement).await.map(|_| ())
+        self.part().settle_job(settlement).await.map(|_| ())
     }
 
     /// Whether the producer asked for the result.
@@ -198,7 +203,7 @@ impl Job {
 
     /// Refuses a result that is larger than data may be. Errors: `TooLarge`.
     pub fn check_result(&self, result: &Data) -> Result<(), Error> {
-        let (size, most) = (result.as_bytes().len(), self.queue.client.shared.max_data_bytes);
+        let (size, most) = (result.as_bytes().len(), self.part().client.shared.max_data_bytes);
         if size > most {
             let message = format!(
                 "the result has {size} bytes and the limit is {most} (max_data_bytes): store it elsewhere and give where it is"
@@ -209,7 +214,7 @@ impl Job {
     }
 
     fn in_ack(&self, error: Error) -> Error {
-        self.queue.during("ack")(error).of_job(self.id())
+        self.part().during("ack")(error).of_job(self.id())
     }
 
     /// What is kept of it when it is done, and for how long.
@@ -229,7 +234,7 @@ impl Job {
 
     /// Says what became of it, in full. Errors: `LeaseLost`.
     pub async fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Error> {
-        self.queue.settle_job(Settlement { job: self, outcome, error, rewritten: None, result: None }).await
+        self.part().settle_job(Settlement { job: self, outcome, error, rewritten: None, result: None }).await
     }
 
     /// Like [`Job::settle`] for a failure whose hook changed the job: data, attempts, retries allowed or error.
@@ -239,18 +244,18 @@ impl Job {
     pub async fn settle_rewritten(&self, outcome: Outcome, changed: Envelope) -> Result<Next, Error> {
         let error = changed.error.clone();
         let settlement = Settlement { job: self, outcome, error: &error, rewritten: Some(changed), result: None };
-        self.queue.settle_job(settlement).await
+        self.part().settle_job(settlement).await
     }
 
     /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
     pub async fn release(&self, after: Duration) -> Result<(), Error> {
-        let after = Millis::from_duration(after).map_err(self.queue.during("release"))?;
+        let after = Millis::from_duration(after).map_err(self.part().during("release"))?;
         self.settle(Outcome::Release { after }, "").await.map(|_| ())
     }
 
     /// Sets the lease to end this long from now. One that is over is ours until somebody takes the job back. Errors: `LeaseLost`.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
-        self.queue.extend_one(self, lease).await
+        self.part().extend_one(self, lease).await
     }
 }
 

@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-use crate::queue::QueueShared;
+use crate::queue::part::PartShared;
 
 /// Names can be many: between so many and twice as many are kept, those that were asked for last.
 const MOST: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct KnownQueues {
-    lately: HashMap<String, Arc<QueueShared>>,
-    before: HashMap<String, Arc<QueueShared>>,
+    lately: HashMap<String, Arc<PartShared>>,
+    before: HashMap<String, Arc<PartShared>>,
 }
 
 impl KnownQueues {
     /// The queue of this name, made now if it is not known.
-    pub(crate) fn get(&mut self, name: &str, make: impl FnOnce() -> Arc<QueueShared>) -> Arc<QueueShared> {
+    pub(crate) fn get(&mut self, name: &str, make: impl FnOnce() -> Arc<PartShared>) -> Arc<PartShared> {
         if let Some(known) = self.lately.get(name) {
             return Arc::clone(known);
         }
@@ -36,8 +36,8 @@ mod tests {
     use super::*;
     use crate::script::Levels;
 
-    fn make(name: &str) -> Arc<QueueShared> {
-        QueueShared::new("duly:", name.to_owned(), Levels::one(5))
+    fn make(name: &str) -> Arc<PartShared> {
+        PartShared::new("duly:", name.to_owned(), Levels::one(5))
     }
 
     #[test]

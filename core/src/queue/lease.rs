@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::queue::job::Job;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{Declared, Extend, KeepTrying};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::{Millis, whole_ms};
@@ -34,10 +34,21 @@ impl Queue {
     /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
     pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
         let leases: Vec<_> = jobs.iter().map(|job| (job.id().to_owned(), job.token())).collect();
-        self.extend_leases(&leases, lease).await
+        if let [part] = self.each_part() {
+            return part.extend_leases(&leases, lease).await;
+        }
+        let leases = jobs.iter().map(|job| self.index_of_job(job)).zip(leases).collect();
+        let part_of = |(part, _): &(Option<usize>, _)| *part;
+        self.by_part(leases, part_of, false, |part, leases| {
+            let leases: Vec<_> = leases.into_iter().map(|(_, lease)| lease).collect();
+            Box::pin(async move { part.extend_leases(&leases, lease).await })
+        })
+        .await
     }
+}
 
-    /// The same for leases given as (id, token).
+impl Part {
+    /// For leases given as (id, token).
     pub(crate) async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
         self.extend_leases_until(leases, lease, &|_| false).await
     }
@@ -60,7 +71,7 @@ impl Queue {
     }
 
     pub(crate) async fn extend_one(&self, job: &Job, lease: Duration) -> Result<(), Error> {
-        let held = self.extend_all(std::slice::from_ref(job), lease).await?;
+        let held = self.extend_leases(&[(job.id().to_owned(), job.token())], lease).await?;
         if held.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("extend", job)) }
     }
 

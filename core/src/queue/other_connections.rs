@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Queue;
+use super::Part;
 use super::client::{Client, Shared};
 use crate::value::error::Error;
 
@@ -14,7 +14,7 @@ impl OtherConnections {
     /// This queue over other connections, which are there for as long as what is given here.
     ///
     /// Errors: `InvalidArgument` if its client is closed.
-    pub(crate) fn queue(&self, of: &Queue) -> Result<Queue, Error> {
+    pub(crate) fn queue(&self, of: &Part) -> Result<Part, Error> {
         // Nothing that is done under the lock can panic, so a poisoned one is still whole.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match last.upgrade() {
@@ -22,7 +22,7 @@ impl OtherConnections {
             None => of.client.for_worker()?,
         };
         *last = Arc::downgrade(&client.shared);
-        Ok(Queue::new(client, of.name()))
+        Ok(Part::new(client, of.name()))
     }
 }
 
@@ -34,7 +34,7 @@ mod tests {
     async fn queues_have_them_in_common_until_nobody_needs_them() {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
         let others = OtherConnections::default();
-        let (a, b) = (client.queue("a").unwrap(), client.queue("b").unwrap());
+        let (a, b) = (client.queue_or_part("a").unwrap(), client.queue_or_part("b").unwrap());
         let (of_a, of_b) = (others.queue(&a).unwrap(), others.queue(&b).unwrap());
         assert!(Arc::ptr_eq(&of_a.client.shared, &of_b.client.shared));
         assert!(!Arc::ptr_eq(&of_a.client.shared, &client.shared));

@@ -1,7 +1,7 @@
 //! Progress: how far a run has come, noted by its handler and shown to whoever looks at the job.
 
 use crate::format::envelope::cut;
-use crate::queue::Queue;
+use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::script::{Declared, Digits, JobKeys, NoteProgress};
 use crate::value::error::Error;
@@ -27,11 +27,11 @@ impl Job {
     ///
     /// It is shown while this lease is held, and for an hour at most. Errors: `InvalidArgument` for another number; `LeaseLost`.
     pub async fn progress(&self, fraction: f64, text: &str) -> Result<(), Error> {
-        self.queue().note_progress(self, fraction, text).await
+        self.part().note_progress(self, fraction, text).await
     }
 }
 
-impl Queue {
+impl Part {
     pub(crate) async fn note_progress(&self, job: &Job, fraction: f64, text: &str) -> Result<(), Error> {
         let about = |error: Error| self.during("progress")(error).of_job(job.id());
         if !is_fraction(fraction) {
@@ -78,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_fraction_is_refused_before_it_is_sent() {
         // Nobody listens there.
-        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap();
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
         let envelope = Envelope::new("j1", Data::from_json("1", 10).unwrap());
         let job = Job::granted(envelope, 0, 16, &queue, false);
         for fraction in NO_FRACTIONS {

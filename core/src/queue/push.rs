@@ -2,7 +2,7 @@
 
 use crate::process::host;
 use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{Declared, Digits, IfDuplicate, Levels, Push, PushReply, PushUnique};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
@@ -73,6 +73,58 @@ impl Queue {
     ///
     /// Concurrent pushes of many tasks through clones of one queue are sent together.
     pub async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+        let (part, job) = self.assign(job).map_err(self.during("push"))?;
+        self.each_part()[part].push(job).await
+    }
+
+    /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
+    /// together; returns one outcome for each job, in order. A split queue takes a call for each part at least; when one fails, the
+    /// parts before it have theirs.
+    ///
+    /// All jobs for one part are checked before the first of them is sent. Errors as of [`Queue::push`], but a duplicate is an
+    /// outcome.
+    pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+        if jobs.len() > MAX_BATCH {
+            return Err(self.during("push")(Error::new(
+                ErrorKind::TooLarge,
+                format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
+            )));
+        }
+        if let [part] = self.each_part() {
+            return part.push_batch(jobs).await;
+        }
+        let assigned: Vec<_> =
+            jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
+        let part_of = |(part, _): &(usize, NewJob)| Some(*part);
+        self.by_part(assigned, part_of, Pushed::Created { id: String::new() }, |part, jobs| {
+            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect()))
+        })
+        .await
+    }
+
+    /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
+    ///
+    /// If a batch fails, those before it are stored; the error says how many jobs.
+    pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
+    where
+        I: IntoIterator<Item = NewJob>,
+    {
+        let mut summary = PushSummary::default();
+        let mut jobs = jobs.into_iter();
+        loop {
+            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+            if batch.is_empty() {
+                return Ok(summary);
+            }
+            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
+            summary.add(&outcomes);
+            progress(&outcomes);
+        }
+    }
+}
+
+impl Part {
+    async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
         let prepared = self.prepare(job).map_err(self.during("push"))?;
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
@@ -94,20 +146,11 @@ impl Queue {
         }
     }
 
-    /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
-    /// together; returns one outcome for each job, in order.
-    ///
-    /// All jobs are checked before the first is sent. Errors as of [`Queue::push`], but a duplicate is an outcome.
-    pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
-        let in_push = self.during("push");
-        if jobs.len() > MAX_BATCH {
-            return Err(in_push(Error::new(
-                ErrorKind::TooLarge,
-                format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
-            )));
-        }
+    /// All jobs are checked before the first is sent.
+    async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
         let prepare = |(index, job)| self.prepare(job).map_err(|error| error.at_index(index));
-        let prepared: Vec<_> = jobs.into_iter().enumerate().map(prepare).collect::<Result<_, _>>().map_err(in_push)?;
+        let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
+        let prepared = prepared.map_err(self.during("push"))?;
         self.push_prepared(&prepared).await.into_iter().collect()
     }
 
@@ -128,26 +171,6 @@ impl Queue {
             }
         }
         outcomes
-    }
-
-    /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
-    ///
-    /// If a batch fails, those before it are stored; the error says how many jobs.
-    pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
-    where
-        I: IntoIterator<Item = NewJob>,
-    {
-        let mut summary = PushSummary::default();
-        let mut jobs = jobs.into_iter();
-        loop {
-            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
-            if batch.is_empty() {
-                return Ok(summary);
-            }
-            let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
-            summary.add(&outcomes);
-            progress(&outcomes);
-        }
     }
 
     /// One script call: jobs that one call can take together.

@@ -7,9 +7,10 @@ use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::{CameBack, Record};
 use crate::queue::job::Job;
 use crate::queue::lease::{DEFAULT_LEASE, check_lease};
+use crate::queue::several::{Selection, reserve_from_parts};
 use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
 use crate::queue::waiting::Waiting;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{Declared, GrantedJob, KeepTrying, Key, Outcomes, Reserve, ReserveReply, ReserveStatus, Verb};
 use crate::value::error::Error;
 use crate::value::time::whole_ms;
@@ -101,11 +102,23 @@ impl Queue {
     /// Leases jobs that are ready, the smallest priority number and then the oldest first; also promotes due jobs and takes
     /// back the jobs of dead workers.
     ///
-    /// The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
+    /// The parts of a split queue are asked in a new random order each time. The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
     /// be decoded goes to `failed` with the reason, and blocks no other job. Errors: `InvalidArgument`, and those of the
     /// connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(self.during("reserve"))?;
+        match self.each_part() {
+            [part] => part.reserve(options).await,
+            parts => {
+                let parts = parts.iter().map(|part| (part, 1)).collect();
+                Box::pin(reserve_from_parts(parts, Selection::Weighted, options)).await
+            }
+        }
+    }
+}
+
+impl Part {
+    async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         let mut jobs = Unclaimed::default();
         jobs.extend(self.reserve_some(options).await?);
         while !jobs.is_empty() && jobs.len() % MAX_RESERVED_A_CALL == 0 && jobs.len() < options.max {
@@ -279,7 +292,7 @@ impl Queue {
 /// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the
 /// one that took a wake-up.
 pub(crate) async fn wait_for_wakes(
-    queues: &[&Queue],
+    queues: &[&Part],
     pause: Duration,
     enough: Option<&Enough>,
 ) -> Result<Option<usize>, Error> {
@@ -300,7 +313,7 @@ pub(crate) async fn wait_for_wakes(
 
 impl GrantedJob {
     /// The job for its worker; if it cannot be decoded, the error text with which it is to fail.
-    pub(crate) fn of_queue(&self, queue: &Queue, token: u64) -> Result<Job, String> {
+    pub(crate) fn of_queue(&self, queue: &Part, token: u64) -> Result<Job, String> {
         if self.foreign_id.is_some() {
             return Err("undecodable record: its id is not UTF-8".to_owned());
         }

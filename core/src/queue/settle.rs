@@ -3,7 +3,7 @@
 use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::Record;
 use crate::queue::job::Job;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{Declared, Outcomes, Settle, Verb};
 use crate::value::data::Data;
 use crate::value::error::Error;
@@ -52,6 +52,26 @@ impl Queue {
     /// Errors: those of the connection, `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for rewritten
     /// data. A lost lease is no error here.
     pub async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
+        if let [part] = self.each_part() {
+            return part.settle_all(settlements).await;
+        }
+        let part_of = |one: &&Settlement<'_>| self.index_of_job(one.job);
+        self.by_part(settlements.iter().collect(), part_of, false, |part, settlements| {
+            let settlements: Vec<_> = settlements.into_iter().cloned().collect();
+            Box::pin(async move { part.settle_all(&settlements).await })
+        })
+        .await
+    }
+
+    /// Acks any number of jobs; `true` where the lease was still ours.
+    pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
+        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
+        self.settle_all(&done).await
+    }
+}
+
+impl Part {
+    async fn settle_all(&self, settlements: &[Settlement<'_>]) -> Result<Vec<bool>, Error> {
         let mut settled = Vec::with_capacity(settlements.len());
         while settled.len() < settlements.len() {
             let mut outcomes = Outcomes::default();
@@ -72,12 +92,6 @@ impl Queue {
             settled.extend(flags);
         }
         Ok(settled)
-    }
-
-    /// Acks any number of jobs; `true` where the lease was still ours.
-    pub async fn ack_all(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
-        let done: Vec<_> = jobs.iter().map(Settlement::done).collect();
-        self.settle_all(&done).await
     }
 
     pub(crate) async fn settle_job(&self, settlement: Settlement<'_>) -> Result<Next, Error> {

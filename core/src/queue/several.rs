@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::queue::Queue;
 use crate::queue::client::Client;
 use crate::queue::job::Job;
 use crate::queue::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions, wait_for_wakes};
 use crate::queue::unclaimed::{Granted, Unclaimed};
 use crate::queue::waiting::Waiting;
+use crate::queue::{Part, Queue};
 use crate::script::{Outcomes, ReserveStatus};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
@@ -83,16 +83,21 @@ impl Client {
         if queues.iter().any(|one| one.weight == 0 || one.weight > MAX_WEIGHT) {
             return refused("the weight of a queue is 1 to 1000");
         }
-        if queues.iter().any(|one| !Arc::ptr_eq(&one.queue.client.shared, &self.shared)) {
+        if queues.iter().any(|one| !Arc::ptr_eq(&one.queue.client().shared, &self.shared)) {
             return refused("all queues of one reserve must come from the client that reserves");
         }
-        reserve_several(queues, selection, options).await
+        options.check().map_err(|error| error.during("reserve"))?;
+        let mut parts = Vec::with_capacity(queues.len());
+        for one in queues {
+            parts.extend(one.queue.each_part().iter().map(|part| (part, one.weight)));
+        }
+        reserve_from_parts(parts, selection, options).await
     }
 }
 
 /// One queue of a reserve under way.
 struct Turn<'a> {
-    queue: &'a Queue,
+    queue: &'a Part,
     weight: u32,
     waiting: Waiting,
     /// How long to wait before looking at it again; none when the wait is over.
@@ -101,18 +106,17 @@ struct Turn<'a> {
     woken: bool,
 }
 
-pub(crate) async fn reserve_several(
-    queues: &[QueueWeight],
+pub(crate) async fn reserve_from_parts(
+    parts: Vec<(&Part, u32)>,
     selection: Selection,
     options: &ReserveOptions,
 ) -> Result<Vec<Job>, Error> {
-    options.check().map_err(|error| error.during("reserve"))?;
     let began = Instant::now();
-    let mut turns: Vec<Turn<'_>> = queues
-        .iter()
-        .map(|one| Turn {
-            queue: &one.queue,
-            weight: one.weight,
+    let mut turns: Vec<Turn<'_>> = parts
+        .into_iter()
+        .map(|(queue, weight)| Turn {
+            queue,
+            weight,
             waiting: Waiting::new(began, options.wait_time()),
             pause: None,
             woken: false,
@@ -205,7 +209,7 @@ async fn look_at(turn: &mut Turn<'_>, options: &ReserveOptions, some_came: bool)
 }
 
 /// May the script have stopped at one of its limits, and not for want of jobs?
-fn is_cut(queue: &Queue, granted: &Granted) -> bool {
+fn is_cut(queue: &Part, granted: &Granted) -> bool {
     let bytes: usize = granted.jobs.iter().map(|job| job.record.len()).sum();
     // The next record may be as large as data, headers and retry policy together, and was then left behind.
     let largest = queue.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));
@@ -243,7 +247,7 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     if pause.is_zero() {
         return Ok(());
     }
-    let queues: Vec<&Queue> = turns.iter().map(|turn| turn.queue).collect();
+    let queues: Vec<&Part> = turns.iter().map(|turn| turn.queue).collect();
     if turns.len() > 1 && turns[0].queue.client.waits_together() {
         // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
         if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {

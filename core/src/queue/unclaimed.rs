@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::process::runtime::leave_behind;
 use crate::queue::job::Job;
-use crate::queue::{MAX_BATCH, Queue};
+use crate::queue::{MAX_BATCH, Part};
 use crate::script::{GrantedJob, Outcomes, Verb};
 use crate::value::error::Error;
 
@@ -61,7 +61,7 @@ where
 pub(crate) struct Granted {
     pub(crate) token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Part,
 }
 
 impl Drop for Granted {
@@ -105,37 +105,43 @@ impl Unclaimed {
 
 impl Drop for Unclaimed {
     fn drop(&mut self) {
-        for of_one_queue in self.jobs.chunk_by(|a, b| Arc::ptr_eq(&a.queue().shared, &b.queue().shared)) {
+        for of_one_part in self.jobs.chunk_by(are_of_one_part) {
             let mut outcomes = Outcomes::default();
-            for job in of_one_queue {
+            for job in of_one_part {
                 release(&mut outcomes, job.id(), job.token());
             }
-            give_back(of_one_queue[0].queue(), outcomes);
+            give_back(of_one_part[0].part(), outcomes);
         }
     }
 }
 
-impl Queue {
+impl Job {
     /// Gives back jobs that were reserved and that nobody has begun: at the heads of their lists, in their order, and as if they
-    /// had not been reserved. `true` where the lease was still ours.
-    pub async fn give_back(&self, jobs: &[Job]) -> Result<Vec<bool>, Error> {
-        let mut given_back = Vec::with_capacity(jobs.len());
-        for batch in jobs.chunks(MAX_BATCH) {
-            let mut outcomes = Outcomes::default();
-            for job in batch {
-                release(&mut outcomes, job.id(), job.token());
+    /// had not been reserved.
+    #[doc(hidden)] // for the skins
+    pub async fn give_back(jobs: &[Self]) -> Result<(), Error> {
+        for of_one_part in jobs.chunk_by(are_of_one_part) {
+            for batch in of_one_part.chunks(MAX_BATCH) {
+                let mut outcomes = Outcomes::default();
+                for job in batch {
+                    release(&mut outcomes, job.id(), job.token());
+                }
+                batch[0].part().settle_outcomes("release", &outcomes).await?;
             }
-            given_back.extend(self.settle_outcomes("release", &outcomes).await?);
         }
-        Ok(given_back)
+        Ok(())
     }
+}
+
+fn are_of_one_part(one: &Job, other: &Job) -> bool {
+    Arc::ptr_eq(&one.part().shared, &other.part().shared)
 }
 
 fn release(outcomes: &mut Outcomes, id: impl AsRef<[u8]>, token: u64) {
     outcomes.other(Verb::Unstarted, id, token, None, 0, "", None);
 }
 
-fn give_back(queue: &Queue, outcomes: Outcomes) {
+fn give_back(queue: &Part, outcomes: Outcomes) {
     if outcomes.len() == 0 {
         return;
     }

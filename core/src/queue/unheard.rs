@@ -1,7 +1,7 @@
 //! Jobs that entered `failed` while no hook was there to be called: their worker died, their time was over, or whoever held them
 //! said so with the job's own verbs. Workers of the queue hear of them.
 
-use crate::queue::Queue;
+use crate::queue::Part;
 use crate::queue::reserve::{MAX_RESERVE_BYTES, decode};
 use crate::script::{Declared, GrantedJob, Hear, HearReply};
 use crate::value::error::Error;
@@ -41,7 +41,7 @@ impl Standing {
     }
 }
 
-impl Queue {
+impl Part {
     /// Says how far this worker is with each of its claims, and claims up to `most` more.
     pub(crate) async fn hear(&self, claims: &[Claim], most: usize) -> Result<HearReply, Error> {
         let hear = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
@@ -52,7 +52,7 @@ impl Queue {
 
 impl GrantedJob {
     /// The failed job as its last run had it: its failures are those before that one. Nothing if it cannot be decoded.
-    pub(crate) fn failed_of_queue(&self, queue: &Queue) -> Option<crate::queue::job::Job> {
+    pub(crate) fn failed_of_queue(&self, queue: &Part) -> Option<crate::queue::job::Job> {
         let (mut envelope, returns) = decode(&self.id, &self.record, &self.came_back).ok()?;
         envelope.attempts = envelope.attempts.saturating_sub(1);
         Some(crate::queue::job::Job::granted(envelope, returns, NO_LEASE, queue, false))

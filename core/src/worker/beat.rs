@@ -16,7 +16,7 @@ use super::WorkerSettings;
 use super::desk::Desk;
 use crate::operate::{MOST_RUNNING, WorkerInfo};
 use crate::process::host;
-use crate::queue::Queue;
+use crate::queue::Part;
 use crate::value::error::Error;
 use crate::value::id::IdGenerator;
 use crate::value::time::whole_ms;
@@ -30,19 +30,15 @@ const PERIODS_OF_LIFE: u32 = 3;
 const FAREWELL: Duration = Duration::from_millis(500);
 
 pub(super) struct Presence {
-    queues: Vec<Queue>,
+    queues: Vec<Part>,
     /// The same with the user's client, for the jobs in events.
-    queues_of_jobs: Vec<Queue>,
+    queues_of_jobs: Vec<Part>,
     every: Duration,
     worker: WorkerInfo,
 }
 
 impl Presence {
-    pub(super) fn new(
-        queues: Vec<Queue>,
-        queues_of_jobs: Vec<Queue>,
-        settings: &WorkerSettings,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(queues: Vec<Part>, queues_of_jobs: Vec<Part>, settings: &WorkerSettings) -> Result<Self, Error> {
         let now = host::now();
         let worker = WorkerInfo {
             id: IdGenerator::new().next(now)?.into(),
@@ -179,7 +175,7 @@ mod tests {
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
         let queue = |node: &TcpListener, name: &str| {
             let url = format!("redis://{}", node.local_addr().unwrap());
-            Client::builder().url(&url).build().unwrap().queue(name).unwrap()
+            Client::builder().url(&url).build().unwrap().queue_or_part(name).unwrap()
         };
         let settings = WorkerSettings::new(vec![("a".to_owned(), 1), ("b".to_owned(), 1)]);
         let queues = vec![queue(&silent, "a"), queue(&other, "b")];

@@ -144,7 +144,7 @@ pub struct AboutJob {
 impl AboutJob {
     pub(super) fn of(job: &Job) -> Self {
         let name = job.envelope.name.clone();
-        Self { queue: job.queue().name().to_owned(), id: job.id().to_owned(), name, attempt: job.attempt() }
+        Self { queue: job.part().name().to_owned(), id: job.id().to_owned(), name, attempt: job.attempt() }
     }
 
     pub(super) fn unreadable(queue: &str, id: String) -> Self {

@@ -21,7 +21,7 @@ use self::round::Answered;
 use super::WorkerSettings;
 use super::desk::{Desk, Step, Want};
 use super::wakes::Wakes;
-use crate::queue::{Client, Queue, Selection};
+use crate::queue::{Client, Part, Selection};
 use crate::value::error::Error;
 
 /// A queue that leaves a call without an answer for so long holds up the others no longer. In a cluster each may be elsewhere.
@@ -54,12 +54,12 @@ impl Fetcher {
         Ok(Self { desk, lanes, selection, lease, look_again, calls: JoinSet::new(), wakes })
     }
 
-    pub(super) fn queues(&self) -> Vec<Queue> {
+    pub(super) fn queues(&self) -> Vec<Part> {
         self.lanes.iter().map(|lane| lane.queue.clone()).collect()
     }
 
     /// The same queues as jobs carry them.
-    pub(super) fn queues_of_jobs(&self) -> Vec<Queue> {
+    pub(super) fn queues_of_jobs(&self) -> Vec<Part> {
         self.lanes.iter().map(|lane| lane.for_jobs.clone()).collect()
     }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::desk::{Desk, Outage};
 use super::past::is_of_the_server;
-use crate::queue::{MAX_BATCH, OtherConnections, Queue};
+use crate::queue::{MAX_BATCH, OtherConnections, Part};
 use crate::value::error::Error;
 
 /// A renewal that has waited so long for its answer may be behind a large call or a large answer on the same connection, and is
@@ -21,7 +21,7 @@ const HELD_UP: Duration = Duration::from_millis(500);
 const PART_OF_LEASE: u32 = 6;
 
 /// Never ends. The desk hears of kept and lost leases, and of outages: while all handlers are busy, nobody else calls.
-pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration) -> Infallible {
+pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Part>, lease: Duration) -> Infallible {
     // Each queue by itself: one whose node is away must not hold up the others.
     let mut lanes = JoinSet::new();
     let others = Arc::new(OtherConnections::default());
@@ -38,7 +38,7 @@ pub(super) async fn leases(desk: &Arc<Desk>, queues: Vec<Queue>, lease: Duration
 async fn of_queue(
     desk: Arc<Desk>,
     lane: usize,
-    queue: Queue,
+    queue: Part,
     lease: Duration,
     others: Arc<OtherConnections>,
 ) -> Infallible {
@@ -97,9 +97,9 @@ async fn of_queue(
 /// Renews over another connection than the queue's own, which is kept in `beside`. Whatever happens to that one it is tried again,
 /// until the other way has been heard: that may take longer than a lease.
 async fn renew_beside(
-    beside: &mut Option<Queue>,
+    beside: &mut Option<Part>,
     others: &OtherConnections,
-    queue: &Queue,
+    queue: &Part,
     held: &[(String, u64)],
     lease: Duration,
 ) -> Result<Vec<bool>, Error> {

@@ -42,7 +42,7 @@ impl RunOutcome {
             Outcome::Release { .. } => "release",
             _ => "fail",
         };
-        let about = |error: Error| job.queue().during(operation)(error).of_job(job.id());
+        let about = |error: Error| job.part().during(operation)(error).of_job(job.id());
         let mut noted = self.lock();
         if noted.ended.is_some() || noted.is_over || was_interrupted {
             let said =
@@ -94,7 +94,7 @@ mod tests {
     use crate::queue::Client;
 
     fn job(max_retries: u32) -> Job {
-        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap();
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
         let mut envelope = Envelope::new("a", Data::from_json("1", 10).unwrap());
         envelope.max_attempts = max_retries;
         Job::granted(envelope, 0, 16, &queue, false)

@@ -10,7 +10,7 @@ pub(super) fn of_run(job: &Job) -> Span {
     // Of the highest level, so that no filter of events takes away what they are about.
     tracing::error_span!(
         "duly.job",
-        queue = job.queue().name(),
+        queue = job.part().name(),
         id = job.id(),
         name = job.envelope.name.as_deref(),
         attempt = job.attempt()
@@ -22,7 +22,7 @@ pub(super) fn of_run(job: &Job) -> Span {
 pub(super) fn of_run(job: &Job) -> Span {
     use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-    let queue = job.queue().name();
+    let queue = job.part().name();
     let span = tracing::error_span!(
         "duly.job",
         otel.name = format!("process {queue}"),

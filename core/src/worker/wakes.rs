@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::desk::{Desk, Outage};
 use super::past::Past;
 use crate::connection::{Backoff, Enough, Woken};
-use crate::queue::Queue;
+use crate::queue::Part;
 use crate::script::Key;
 use crate::value::error::Error;
 
@@ -60,7 +60,7 @@ impl Wakes {
     pub(super) fn cover<'a>(
         &mut self,
         wanted: impl Fn(usize) -> bool,
-        queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>),
+        queue: impl Fn(usize) -> (&'a Part, &'a Arc<Past>),
     ) {
         let mut missing = self.missing(&wanted);
         let Some(&first) = missing.first() else { return };
@@ -86,7 +86,7 @@ impl Wakes {
         behind_last.filter(|&index| !self.covered[index] && wanted(index)).collect()
     }
 
-    fn begin<'a>(&mut self, indexes: Vec<usize>, queue: impl Fn(usize) -> (&'a Queue, &'a Arc<Past>)) {
+    fn begin<'a>(&mut self, indexes: Vec<usize>, queue: impl Fn(usize) -> (&'a Part, &'a Arc<Past>)) {
         let waited = indexes.iter().map(|&index| queue(index));
         let waited: Vec<_> = waited.map(|(queue, past)| (queue.clone(), Arc::clone(past))).collect();
         for &index in &indexes {
@@ -135,7 +135,7 @@ impl Wakes {
 }
 
 /// Waits for a wake-up. Errors: those that waiting does not cure.
-async fn wait_for_wake(waited: Vec<(Queue, Arc<Past>)>, desk: Arc<Desk>, enough: Enough) -> Result<Woken, Error> {
+async fn wait_for_wake(waited: Vec<(Part, Arc<Past>)>, desk: Arc<Desk>, enough: Enough) -> Result<Woken, Error> {
     let Some((queue, _)) = waited.first() else { return Ok(Woken::No) };
     let spelled: Vec<_> = waited.iter().map(|(queue, _)| queue.shared.keys.spell(Key::Wake)).collect();
     let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
@@ -183,7 +183,7 @@ mod tests {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
         let settings = WorkerSettings::new((0..6).map(|n| (format!("queue{n}"), 1)).collect());
         let desk = Arc::new(Desk::new(&settings));
-        let queues: Vec<_> = (0..6).map(|n| client.queue(&format!("queue{n}")).unwrap()).collect();
+        let queues: Vec<_> = (0..6).map(|n| client.queue_or_part(&format!("queue{n}")).unwrap()).collect();
         let past = Arc::new(Past::default());
         let queue = |index: usize| (&queues[index], &past);
 

@@ -90,7 +90,7 @@ class Client:
     def queue(self, name: str) -> Queue:
         """Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
-    def partitions(self, name: str, count: int) -> Partitions:
+    def partitions(self, name: str, count: int) -> Queue:
         """Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`."""
 
     def reserve_from(
@@ -113,12 +113,22 @@ class Client:
 
         """
 
-@disjoint_base
+@final
 class Queue:
-    """A queue. Created by `client.queue(name)`; safe to share between threads."""
+    """A queue. Created by `client.queue(name)` or `client.partitions(name, count)`; safe to share between threads.
+
+    A queue is split into parts when one cluster node cannot carry it. A job's part is chosen by its key, or else by its
+    id. Priorities and order hold within a part only. Operations on one job search every part if it is not where it
+    should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job that came from a
+    split queue is the part.
+    """
 
     @property
     def name(self) -> str: ...
+    @property
+    def parts(self) -> list[Queue]:
+        """The parts of a split queue, each a queue of its own; empty if it is not split."""
+
     def push(
         self,
         data: _Json = None,
@@ -332,19 +342,6 @@ class Queue:
 
     def set_clock(self, now: datetime | float) -> None:
         """For tests: set the clock of a client created with `manual_clock=True`."""
-
-@final
-class Partitions(Queue):
-    """A queue that is split into parts, for when one cluster node cannot carry it. See `client.partitions`.
-
-    It has the methods of `Queue`. A job's part is chosen by its key, or else by its id. Priorities and order hold
-    within a part only. Operations on one job search every part if it is not where it should be; `counts` and operations
-    on all jobs make one call for each part. The `queue` of a job that came from it is the part.
-    """
-
-    @property
-    def parts(self) -> list[Queue]:
-        """The parts. Each is a queue of its own."""
 
 @final
 class NewJob:
@@ -1053,7 +1050,7 @@ class AsyncClient:
     def queue(self, name: str) -> AsyncQueue:
         """Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
-    def partitions(self, name: str, count: int) -> AsyncPartitions:
+    def partitions(self, name: str, count: int) -> AsyncQueue:
         """Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`."""
 
     def reserve_from(
@@ -1076,12 +1073,16 @@ class AsyncClient:
 
         """
 
-@disjoint_base
+@final
 class AsyncQueue:
     """The asyncio version of `Queue`: each method returns a `Call`."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def parts(self) -> list[AsyncQueue]:
+        """The parts of a split queue, each a queue of its own; empty if it is not split."""
+
     def push(
         self,
         data: _Json = None,
@@ -1299,14 +1300,6 @@ class AsyncQueue:
         """For tests: set the clock of a client created with `manual_clock=True`."""
 
 @final
-class AsyncPartitions(AsyncQueue):
-    """The asyncio version of `Partitions`."""
-
-    @property
-    def parts(self) -> list[AsyncQueue]:
-        """The parts. Each is a queue of its own."""
-
-@final
 class AsyncJob(ReservedJob):
     """The asyncio version of `Job`."""
 
@@ -1355,3 +1348,13 @@ class AsyncJob(ReservedJob):
 
     def extend(self, lease: _Span | None = None) -> Call[None]:
         """Set the lease to end this long from now, 0.001 s to 24 h (default 10 s)."""
+
+# Private to `_push_many.py`.
+
+@final
+class _LongPush:
+    def __new__(cls, queue: Queue, *, ids: bool, durability: str | None) -> _LongPush: ...
+    def push(self, jobs: list[NewJob]) -> None: ...
+    def summary(self) -> PushSummary: ...
+
+def _push_all(queue: AsyncQueue, jobs: list[NewJob], *, ids: bool, durability: str | None) -> Call[PushSummary]: ...

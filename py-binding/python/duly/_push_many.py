@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from duly._core import AsyncQueue, Queue
+from duly._core import AsyncQueue, Queue, _LongPush, _push_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,12 +28,11 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
         durability: for jobs that do not set their own. Default: the client's.
 
     """
-    push: Any = self._long_push(ids=ids, durability=durability)  # type: ignore[attr-defined]  # private to this file
+    push = _LongPush(self, ids=ids, durability=durability)
     jobs = _iterator(jobs)
     while batch := list(islice(jobs, _BATCH)):
         push.push(batch)
-    summary: PushSummary = push.summary()
-    return summary
+    return push.summary()
 
 
 def push_many_async(  # noqa: D417 - as above
@@ -49,8 +48,7 @@ def push_many_async(  # noqa: D417 - as above
         durability: for jobs that do not set their own. Default: the client's.
 
     """
-    call: Call[PushSummary] = self._push_all(list(_iterator(jobs)), ids=ids, durability=durability)  # type: ignore[attr-defined]
-    return call
+    return _push_all(self, list(_iterator(jobs)), ids=ids, durability=durability)
 
 
 def _iterator(jobs: Iterable[NewJob]) -> Iterator[NewJob]:

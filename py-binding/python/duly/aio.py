@@ -1,4 +1,4 @@
-"""The asyncio versions of `duly.Client`, `duly.Queue`, `duly.Partitions` and `duly.Job`: the same methods, awaited.
+"""The asyncio versions of `duly.Client`, `duly.Queue` and `duly.Job`: the same methods, awaited.
 
 A call starts at once, on a thread of the engine, and returns a `Call`: an `asyncio.Future` that `create_task` and a
 `TaskGroup` also take. `asyncio.wait` refuses it, as it refuses coroutines: give it tasks. Cancelling it drops the call;
@@ -13,7 +13,6 @@ version: it runs `async def` handlers itself. Event loops other than asyncio's, 
 from duly._calls import Call
 from duly._core import AsyncClient as Client
 from duly._core import AsyncJob as Job
-from duly._core import AsyncPartitions as Partitions
 from duly._core import AsyncQueue as Queue
 
-__all__ = ["Call", "Client", "Job", "Partitions", "Queue"]
+__all__ = ["Call", "Client", "Job", "Queue"]

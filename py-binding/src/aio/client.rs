@@ -1,47 +1,26 @@
 //! `duly.aio.Client`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use duly::runtime::PerProcess;
-use duly::{ClientBuilder, Error, QueueWeight};
+use duly::{QueueWeight, blocking};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::future::start;
 use super::job::AsyncJob;
-use super::queue::{AsyncPartitions, AsyncQueue};
+use super::queue::AsyncQueue;
 use super::reserved::Reserved;
 use crate::convert::{self, Name, Text};
-use crate::error::{Failure, OrRaise as _, invalid};
+use crate::error::{Failure, OrRaise as _};
 use crate::queue::reserve_options;
 use crate::select;
 use crate::settings;
 
-/// The client of this process: a forked child makes its own.
-#[derive(Clone)]
-pub(super) struct Shared {
-    builder: ClientBuilder,
-    made: Arc<PerProcess<duly::Client>>,
-    /// A child forks a closed client closed.
-    is_closed: Arc<AtomicBool>,
-}
-
-impl Shared {
-    pub(super) fn client(&self) -> Result<Arc<duly::Client>, Error> {
-        if self.is_closed.load(Ordering::Relaxed) {
-            return Err(invalid("the client was closed: make a new one"));
-        }
-        self.made.get(|| self.builder.clone().build())
-    }
-}
-
 /// The asyncio version of `Client`, with the same arguments.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct AsyncClient {
-    shared: Shared,
+    client: blocking::Client,
 }
 
 #[pymethods]
@@ -56,34 +35,33 @@ impl AsyncClient {
     )]
     fn new(py: Python<'_>, url: Option<&Bound<'_, PyAny>>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let builder = settings::builder(py, url, settings)?;
-        let shared = Shared { builder, made: Arc::new(PerProcess::new()), is_closed: Arc::default() };
-        shared.client().or_raise()?;
-        Ok(Self { shared })
+        blocking::Client::new(builder).or_raise().map(|client| Self { client })
     }
 
     /// Make one round trip to the server.
     fn ping<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let client = self.shared.client().or_raise()?;
+        let client = self.client.inner().or_raise()?;
         start(py, async move { client.ping().await }, |py, ()| Ok(py.None()))
     }
 
     /// Return the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn queue(&self, name: Text<Name>) -> PyResult<AsyncQueue> {
-        AsyncQueue::new(self.shared.clone(), name.into_string())
+        self.client.queue(&name).map(AsyncQueue::new).or_raise()
     }
 
     /// Return a queue in 1 to 256 parts, `name/0`, `name/1`, ...; all clients must use the same `count`.
-    fn partitions(&self, py: Python<'_>, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Py<AsyncPartitions>> {
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<AsyncQueue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
-        AsyncPartitions::new(py, self.shared.clone(), name.into_string(), count)
+        self.client.partitioned_queue(&name, count).map(AsyncQueue::new).or_raise()
     }
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.
     ///
     /// `async with duly.aio.Client() as client:` closes it at the end.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.shared.is_closed.store(true, Ordering::Relaxed);
-        let client = self.shared.made.known();
+        let client = self.client.mark_closed();
         let close = async move {
             if let Some(client) = client {
                 client.close().await;
@@ -127,12 +105,13 @@ impl AsyncClient {
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = reserve_options(max, wait, lease)?;
         let (names, selection) = select::names(queues)?;
-        let client = self.shared.client().or_raise()?;
+        let client = self.client.inner().or_raise()?;
         let mut weights = Vec::with_capacity(names.len());
         let mut by_name = HashMap::with_capacity(names.len());
         for (name, weight) in names {
-            weights.push(QueueWeight::new(client.queue(&name).or_raise()?, weight));
-            by_name.insert(name.clone(), Py::new(py, AsyncQueue::new(self.shared.clone(), name)?)?);
+            let queue = self.client.queue(&name).or_raise()?;
+            weights.push(QueueWeight::new(duly::Queue::clone(&*queue.inner().or_raise()?), weight));
+            by_name.insert(name, Py::new(py, AsyncQueue::new(queue))?);
         }
         let reserve = async move { client.reserve_from(&weights, selection, &options).await.map(Reserved::new) };
         start(py, reserve, move |py, reserved| {

@@ -1,7 +1,7 @@
 //! Reserved jobs on their way to the event loop.
 
+use duly::Job;
 use duly::runtime::background;
-use duly::{Error, Job};
 
 /// Jobs that nobody has yet: if the asyncio future was cancelled meanwhile, or its loop is gone, they are given back.
 pub(super) struct Reserved {
@@ -28,14 +28,7 @@ impl Drop for Reserved {
         }
         // If this fails, the end of their leases gives them back.
         if let Ok(runtime) = background() {
-            runtime.spawn(give_back(jobs));
+            runtime.spawn(async move { Job::give_back(&jobs).await });
         }
     }
-}
-
-async fn give_back(jobs: Vec<Job>) -> Result<(), Error> {
-    for of_one_queue in jobs.chunk_by(|a, b| a.queue().name() == b.queue().name()) {
-        of_one_queue[0].queue().give_back(of_one_queue).await?;
-    }
-    Ok(())
 }

@@ -291,7 +291,7 @@ impl State {
         }
         let mut given_back = BTreeMap::<String, usize>::new();
         for leased in self.jobs.fetched.iter().filter_map(|&index| self.jobs.leased[index].as_ref()) {
-            *given_back.entry(leased.job.queue().name().to_owned()).or_default() += 1;
+            *given_back.entry(leased.job.part().name().to_owned()).or_default() += 1;
         }
         self.give_back_fetched();
         self.prefetch.forget();

@@ -184,21 +184,21 @@ impl State {
 mod tests {
     use super::*;
     use crate::format::envelope::Envelope;
-    use crate::queue::{Client, Job, Queue};
+    use crate::queue::{Client, Job, Part};
     use crate::value::data::Data;
     use crate::value::error::{Error, ErrorKind};
     use crate::worker::WorkerSettings;
     use crate::worker::desk::{Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};
 
-    fn desk() -> (Desk, Queue) {
+    fn desk() -> (Desk, Part) {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
         let mut settings = WorkerSettings::new(vec![("a".to_owned(), 1), ("b".to_owned(), 1)]);
         settings.concurrency = 1;
-        (Desk::new(&settings), client.queue("a").unwrap())
+        (Desk::new(&settings), client.queue_or_part("a").unwrap())
     }
 
-    fn job(queue: &Queue, id: &str) -> Job {
+    fn job(queue: &Part, id: &str) -> Job {
         Job::granted(Envelope::new(id, Data::from_json("1", 10).unwrap()), 0, 16, queue, false)
     }
 

@@ -110,7 +110,7 @@ mod tests {
 
     fn desk_that_asked_for(lease: Duration, ids: &[&str], ago: Duration) -> Desk {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
-        let queue = client.queue("orders").unwrap();
+        let queue = client.queue_or_part("orders").unwrap();
         let job = |id: &&str| {
             let mut envelope = Envelope::new(*id, Data::from_json("1", 10).unwrap());
             envelope.result_ttl = Some(Millis::from_duration(Duration::from_secs(60)).unwrap());
@@ -164,7 +164,7 @@ mod tests {
     /// Its call may have waited through an outage, and nobody may have taken the job.
     #[tokio::test]
     async fn a_job_whose_start_met_a_lease_that_is_over_waits_for_a_renewal_that_says_whether_it_is_ours() {
-        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap();
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
         let executor = Arc::new(ExecutorShared::new(0));
         for (is_suspect, max_retries) in [(false, 0), (true, 5)] {
             for is_ours in [true, false] {

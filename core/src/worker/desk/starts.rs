@@ -292,14 +292,14 @@ impl Leased {
 mod tests {
     use super::*;
     use crate::format::envelope::Envelope;
-    use crate::queue::{Client, Queue};
+    use crate::queue::{Client, Part};
     use crate::value::data::Data;
     use crate::value::error::{Error, ErrorKind};
     use crate::worker::WorkerSettings;
     use crate::worker::desk::{Batch, Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};
 
-    fn without_retries(queue: &Queue, ids: &[&str]) -> Vec<Job> {
+    fn without_retries(queue: &Part, ids: &[&str]) -> Vec<Job> {
         let job = |id: &&str| {
             let mut envelope = Envelope::new(*id, Data::from_json("1", 10).unwrap());
             envelope.max_attempts = 0;
@@ -308,13 +308,13 @@ mod tests {
         ids.iter().map(job).collect()
     }
 
-    fn named(queue: &Queue, id: &str, is_suspect: bool) -> Job {
+    fn named(queue: &Part, id: &str, is_suspect: bool) -> Job {
         Job::granted(Envelope::new(id, Data::from_json("1", 10).unwrap()), 0, 16, queue, is_suspect)
     }
 
-    fn queue() -> Queue {
+    fn queue() -> Part {
         // Nobody listens there.
-        Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue("orders").unwrap()
+        Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap()
     }
 
     fn desk_of(queues: &[&str], concurrency: usize) -> (Desk, Arc<ExecutorShared>) {
@@ -361,7 +361,7 @@ mod tests {
     #[tokio::test]
     async fn a_job_whose_lease_was_unsure_for_a_while_is_started_in_the_end() {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
-        let queue = client.queue("orders").unwrap();
+        let queue = client.queue_or_part("orders").unwrap();
         let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
         settings.concurrency = 2;
         let desk = Desk::new(&settings);

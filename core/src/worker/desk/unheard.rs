@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Desk, Phase, State};
-use crate::queue::{Claim, Queue, Standing};
+use crate::queue::{Claim, Part, Standing};
 use crate::script::{BeatReply, HearReply};
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
@@ -33,7 +33,7 @@ impl Desk {
     }
 
     /// The answer to these claims. Reports those that are new; what comes when the worker stops goes back.
-    pub(in crate::worker) fn heard_of(&self, lane: usize, sent: &[Claim], queue: &Queue, reply: &HearReply) {
+    pub(in crate::worker) fn heard_of(&self, lane: usize, sent: &[Claim], queue: &Part, reply: &HearReply) {
         let mut state = self.lock();
         let is_done = |one: &Claimed| {
             let is_said = |sent: &Claim| sent.standing != Standing::Claimed && *sent == one.claim;
@@ -121,7 +121,7 @@ impl Desk {
     }
 
     /// What the server answered to the report that this worker is alive.
-    pub(in crate::worker) fn beat_answered(&self, queue: &Queue, reply: BeatReply) {
+    pub(in crate::worker) fn beat_answered(&self, queue: &Part, reply: BeatReply) {
         if reply.trimmed > 0 {
             let queue = queue.name().to_owned();
             self.lock().report(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);

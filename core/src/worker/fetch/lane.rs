@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::process::host;
-use crate::queue::{Queue, Trust};
+use crate::queue::{Part, Trust};
 use crate::script::{ReserveReply, ReserveStatus};
 use crate::worker::appetite::{self, Appetite};
 use crate::worker::desk::Want;
@@ -26,9 +26,9 @@ const CALLS_AT_ONCE: usize = 2;
 /// One queue.
 pub(super) struct Lane {
     /// With the engine's own connections.
-    pub(super) queue: Queue,
+    pub(super) queue: Part,
     /// What jobs carry: the user's client.
-    pub(super) for_jobs: Queue,
+    pub(super) for_jobs: Part,
     pub(super) weight: u32,
     pub(super) look_at: Instant,
     /// The server time at which we promised to come back; 0 for no promise.
@@ -55,7 +55,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(queue: Queue, for_jobs: Queue, weight: u32, now: Instant) -> Self {
+    pub(super) fn new(queue: Part, for_jobs: Part, weight: u32, now: Instant) -> Self {
         Self {
             queue,
             for_jobs,

@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 
 use super::lane::{is_unfinished, next_look};
 use super::{Fetcher, SILENT};
-use crate::queue::{Queue, ReserveCall, Selection, weighted_order};
+use crate::queue::{Part, ReserveCall, Selection, weighted_order};
 use crate::script::{self, ReserveReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::worker::appetite::Appetite;
@@ -204,7 +204,7 @@ impl Fetcher {
 /// to the attempt that is answered: an outage says nothing of the line.
 async fn ask(
     desk: &Arc<Desk>,
-    queue: &Queue,
+    queue: &Part,
     past: &Past,
     call: &ReserveCall,
     batch: &Batch,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Fetcher;
 use super::lane::LOOK_AGAIN;
 use crate::process::alarm;
-use crate::queue::Queue;
+use crate::queue::Part;
 use crate::value::error::Error;
 use crate::worker::desk::Want;
 
@@ -63,7 +63,7 @@ impl Fetcher {
 }
 
 /// A wake-up that came while no executor is free is for another worker.
-async fn pass_on(queue: Queue) {
+async fn pass_on(queue: Part) {
     // If it fails, all waiters still look again by themselves.
     let _ = queue.wake_another().await;
 }

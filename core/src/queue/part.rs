@@ -1,0 +1,218 @@
+//! What one slot has of a queue: how a call is made of it, and what its client knows of it.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use crate::connection::Backoff;
+use crate::queue::client::{self, Client};
+use crate::queue::combine::Combiner;
+use crate::queue::new_job::Prepared;
+use crate::queue::push::Pushed;
+use crate::queue::reserve::ReserveOptions;
+use crate::queue::settle::OneOutcome;
+use crate::queue::unclaimed::Granted;
+use crate::script::{
+    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade, Variant,
+    Wanted, found_type, key_type, wake,
+};
+use crate::value::durability::Durability;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+
+/// A queue that is not split, or one part of a split one: its keys lie in one slot, so one call reads and changes all of it. Cheap
+/// to clone.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub(crate) client: Client,
+    pub(crate) shared: Arc<PartShared>,
+}
+
+pub(crate) struct PartShared {
+    pub(crate) name: String,
+    pub(crate) keys: QueueKeys,
+    /// The priority levels that the queue is known to use, as bits.
+    levels: AtomicU16,
+    /// Is it known to have limits?
+    has_limits: AtomicBool,
+    pub(super) pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
+    pub(super) durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
+    pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
+    pub(crate) reserves: Arc<Combiner<ReserveOptions, Granted>>,
+}
+
+impl PartShared {
+    pub(crate) fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
+        Arc::new(Self {
+            keys: QueueKeys::new(prefix, &name),
+            name,
+            levels: AtomicU16::new(levels.bits()),
+            has_limits: AtomicBool::new(false),
+            pushes: Combiner::new(),
+            durable_pushes: Combiner::new(),
+            settles: Combiner::new(),
+            reserves: Combiner::new(),
+        })
+    }
+}
+
+impl Part {
+    pub(crate) fn new(client: Client, name: &str) -> Self {
+        let make = || PartShared::new(&client.shared.prefix, name.to_owned(), Levels::one(name::DEFAULT_PRIORITY));
+        // Nothing that is done under the lock can panic, so a poisoned one is still whole.
+        let shared = client.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
+        Self { client, shared }
+    }
+
+    /// The name of the queue, of a part with its number: `orders/3`.
+    pub(crate) fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The same queue with these levels' lists passed, whatever is known to be in use.
+    pub(crate) fn with_levels(&self, levels: Levels) -> Self {
+        let shared = PartShared::new(&self.client.shared.prefix, self.shared.name.clone(), levels);
+        Self { client: self.client.clone(), shared }
+    }
+
+    pub(crate) fn levels(&self) -> Levels {
+        Levels::from_bits(self.shared.levels.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn note_levels(&self, levels: Levels) {
+        self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
+    }
+
+    fn shape(&self) -> Shape {
+        if self.shared.has_limits.load(Ordering::Relaxed) { Shape::Limited } else { Shape::Plain }
+    }
+
+    /// What the answer to a reserve says: limits come and go.
+    pub(super) fn note_limits(&self, has_limits: bool) {
+        if self.shared.has_limits.load(Ordering::Relaxed) != has_limits {
+            self.shared.has_limits.store(has_limits, Ordering::Relaxed);
+        }
+    }
+
+    /// Does what a script wants before it is called again.
+    async fn meet(&self, operation: &'static str, wanted: Wanted) -> Result<(), Error> {
+        match wanted {
+            Wanted::Again => {}
+            Wanted::Levels(levels) => self.note_levels(levels),
+            Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
+            Wanted::Upgrade => {
+                let upgrade = Upgrade {}.with([]);
+                let call = upgrade.call(self.variant(), self.name(), &self.shared.keys, self.levels(), None);
+                upgrade.decode(self.client.run(operation, &call, Durability::None).await?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn variant(&self) -> Variant {
+        Variant { clock: self.client.shared.clock, shape: self.shape() }
+    }
+
+    /// Runs a script and gives its reply; numbers the call if it is to be executed once.
+    #[allow(clippy::manual_async_fn)] // the future of an `async fn` keeps its arguments twice, and this one is on every call's path
+    pub(crate) fn run<D, I>(&self, request: Request<'_, D, I>) -> impl Future<Output = Result<D::Reply, Error>>
+    where
+        D: Declared + Sync,
+        I: Iterator<Item: Item> + Clone + Sync,
+    {
+        async move {
+            let client = &self.client.shared;
+            let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
+            let numbering = number.as_ref().map(|number| number.numbering());
+            let call =
+                || request.call(self.variant(), self.name(), &self.shared.keys, self.levels(), numbering.as_ref());
+            let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
+            if let (Some(number), Ok(reply)) = (&number, &reply)
+                && !script::is_refusal(reply)
+            {
+                number.was_answered();
+            }
+            reply.and_then(|reply| request.decode(reply)).map_err(self.during(request.operation))
+        }
+    }
+
+    /// Makes a call until the script has all that it needs; and again, behind a pause, after the errors of which
+    /// `keep_trying` says so.
+    async fn answer<'c>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        keep_trying: KeepTrying<'_>,
+        call: &(dyn Fn() -> Call<'c> + Sync),
+    ) -> Result<Reply, Error> {
+        let mut is_again = false;
+        let mut backoff = Backoff::default();
+        loop {
+            let mut call = call();
+            call.is_again = is_again;
+            let reply = match self.client.run(operation, &call, durability).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
+                Err(error) if keep_trying(&error) => {
+                    is_again = true;
+                    // On the heap: rare, and this future is moved about on every call.
+                    Box::pin(backoff.rest()).await;
+                    continue;
+                }
+                reply => reply?,
+            };
+            match script::wanted(&reply) {
+                // Levels only ever grow, and the script for a queue with limits serves one without too: this ends after some turns.
+                Some(wanted) => {
+                    // An attempt without an answer may have gone before this one, and must find one.
+                    is_again = true;
+                    let met = async {
+                        match self.meet(operation, wanted).await {
+                            Err(error) if keep_trying(&error) => backoff.rest().await,
+                            met => met?,
+                        }
+                        Ok::<_, Error>(())
+                    };
+                    Box::pin(met).await?;
+                }
+                None => return Ok(reply),
+            }
+        }
+    }
+
+    /// Says of an error what was done, and to which queue.
+    pub(crate) fn during(&self, operation: &'static str) -> impl Fn(Error) -> Error {
+        move |error| error.during(operation).in_queue(self.name())
+    }
+
+    /// Sends a plain command to the server that has the queue.
+    pub(crate) async fn command(&self, operation: &'static str, command: Command) -> Result<Reply, Error> {
+        self.client.command(operation, self.shared.keys.slot(), command).await
+    }
+
+    /// Passes on a wake-up, or the promise to come back, that this waiter has no use for.
+    pub(crate) async fn wake_another(&self) -> Result<(), Error> {
+        self.command("reserve", wake(&self.shared.keys)).await.map(|_| ())
+    }
+
+    /// The server says that a key has a wrong type but not which: looks.
+    pub(crate) async fn name_foreign_key(&self, error: Error) -> Error {
+        let keys = &self.shared.keys;
+        let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
+        let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
+        let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
+        for (spelled, key) in others.chain(ready).chain([call]) {
+            let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
+            let Some(found) = found_type(reply) else { continue };
+            if found != key.redis_type() {
+                let named = client::foreign_key(&spelled, Some(&found), key.redis_type());
+                return self.during(error.operation().unwrap_or("check"))(named);
+            }
+        }
+        error
+    }
+}
+
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
