@@ -26,4 +26,5 @@ mod step_push;
 mod step_reserve;
 mod step_settle;
 mod unheard;
+mod upgrade;
 mod world;

@@ -210,7 +210,9 @@ fn one_call_reads_four_mebibytes_of_failed_records() {
     let purge = |state| Step::Purge { who: ME, state, cap: 9 };
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
     holds(&[all.clone(), behind, purge("ready"), purge("ready"), purge("ready")]);
-    let over = [reserve(9, 1 << 30), Step::Advance(20), Step::Reclaim { who: ME, cap: 100 }];
+    // One call takes four mebibytes back, too: two of them.
+    let reclaim = Step::Reclaim { who: ME, cap: 100 };
+    let over = [reserve(9, 1 << 30), Step::Advance(20), reclaim.clone(), reclaim];
     holds(&[&[all][..], &over, &[requeue.clone(), requeue, purge("failed"), purge("ready")]].concat());
 }
 

@@ -1,0 +1,54 @@
+//! `upgrade`, which the model does not know: it brings a queue of format 1 to ours.
+
+use crate::script::{Declared, Key, Levels, QueueKeys, Upgrade, Variant};
+
+use super::server::{Server, queue_keys};
+
+fn upgrade(server: &mut Server, keys: &QueueKeys) {
+    let request = Upgrade {}.with([]);
+    let call = request.call(Variant::default(), "q", keys, Levels::one(5), None);
+    assert_eq!(server.run(&call), Ok(redis::Value::BulkString(b"ok".to_vec())));
+}
+
+fn set(server: &mut Server, keys: &QueueKeys, fields: &[&str]) {
+    server.command(&[&["HSET", &keys.spell(Key::Meta)][..], fields].concat());
+}
+
+/// What `meta` has in these fields.
+fn get(server: &mut Server, keys: &QueueKeys, fields: &[&str]) -> Vec<Option<String>> {
+    let found = server.command(&[&["HMGET", &keys.spell(Key::Meta)][..], fields].concat());
+    redis::from_redis_value(found).unwrap()
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn limits_of_format_1_say_the_same_in_ours() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    let names = "1;5;mail\n2;0:100:60000000;push\n3;2:7:1000;a;b";
+    set(&mut server, &keys, &["format", "1", "limits", "4;0;0", "names", names, "rate_at", "17;5"]);
+    upgrade(&mut server, &keys);
+    let limits = "0;4;;\n1;5;;mail\n2;;100:60000000;push\n3;2;7:1000;a;b";
+    let found = get(&mut server, &keys, &["format", "limits", "rate_at:0", "names", "rate_at"]);
+    assert_eq!(found, [text("2"), text(limits), text("17;5"), None, None]);
+}
+
+#[test]
+fn a_late_copy_of_an_upgrade_leaves_what_was_set_since() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    set(&mut server, &keys, &["format", "1", "limits", "4;0;0"]);
+    upgrade(&mut server, &keys);
+    set(&mut server, &keys, &["limits", "0;9;;"]);
+    upgrade(&mut server, &keys);
+    assert_eq!(get(&mut server, &keys, &["format", "limits"]), [text("2"), text("0;9;;")]);
+}
+
+#[test]
+fn limits_that_were_lost_stay_known_as_lost() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    set(&mut server, &keys, &["format", "1", "names", "?"]);
+    upgrade(&mut server, &keys);
+    assert_eq!(get(&mut server, &keys, &["format", "limits", "names"]), [text("2"), text("?"), None]);
+}
