@@ -14,14 +14,11 @@ fn set(server: &mut Server, keys: &QueueKeys, fields: &[&str]) {
     server.command(&[&["HSET", &keys.spell(Key::Meta)][..], fields].concat());
 }
 
-/// What `meta` has in these fields.
-fn get(server: &mut Server, keys: &QueueKeys, fields: &[&str]) -> Vec<Option<String>> {
+/// What `meta` has in these fields; no text where there is none.
+fn get(server: &mut Server, keys: &QueueKeys, fields: &[&str]) -> Vec<String> {
     let found = server.command(&[&["HMGET", &keys.spell(Key::Meta)][..], fields].concat());
-    redis::from_redis_value(found).unwrap()
-}
-
-fn text(text: &str) -> Option<String> {
-    Some(text.to_owned())
+    let found: Vec<Option<String>> = redis::from_redis_value(found).unwrap();
+    found.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 #[test]
@@ -32,7 +29,7 @@ fn limits_of_format_1_say_the_same_in_ours() {
     upgrade(&mut server, &keys);
     let limits = "0;4;;\n1;5;;mail\n2;;100:60000000;push\n3;2;7:1000;a;b";
     let found = get(&mut server, &keys, &["format", "limits", "rate_at:0", "names", "rate_at"]);
-    assert_eq!(found, [text("2"), text(limits), text("17;5"), None, None]);
+    assert_eq!(found, ["2", limits, "17;5", "", ""]);
 }
 
 #[test]
@@ -42,7 +39,7 @@ fn a_late_copy_of_an_upgrade_leaves_what_was_set_since() {
     upgrade(&mut server, &keys);
     set(&mut server, &keys, &["limits", "0;9;;"]);
     upgrade(&mut server, &keys);
-    assert_eq!(get(&mut server, &keys, &["format", "limits"]), [text("2"), text("0;9;;")]);
+    assert_eq!(get(&mut server, &keys, &["format", "limits"]), ["2", "0;9;;"]);
 }
 
 #[test]
@@ -50,5 +47,5 @@ fn limits_that_were_lost_stay_known_as_lost() {
     let (mut server, keys) = (Server::start(), queue_keys(0));
     set(&mut server, &keys, &["format", "1", "names", "?"]);
     upgrade(&mut server, &keys);
-    assert_eq!(get(&mut server, &keys, &["format", "limits", "names"]), [text("2"), text("?"), None]);
+    assert_eq!(get(&mut server, &keys, &["format", "limits", "names"]), ["2", "?", ""]);
 }
