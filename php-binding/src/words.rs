@@ -75,10 +75,5 @@ pub fn state(value: &Zval) -> Result<duly::State, Fault> {
 /// What a push does where there is a job with its id or key already.
 pub fn on_duplicate(value: Option<&Zval>) -> Result<duly::OnDuplicate, Fault> {
     let Some(value) = value else { return Ok(duly::OnDuplicate::Refuse) };
-    match word("onDuplicate", ON_DUPLICATE.0, value)?.as_str() {
-        "refuse" => Ok(duly::OnDuplicate::Refuse),
-        "keep" => Ok(duly::OnDuplicate::Keep),
-        "replace" => Ok(duly::OnDuplicate::Replace),
-        _ => Err(Fault::invalid("onDuplicate must be 'refuse', 'keep' or 'replace'")),
-    }
+    Ok(word("onDuplicate", ON_DUPLICATE.0, value)?.parse()?)
 }

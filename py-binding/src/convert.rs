@@ -18,7 +18,7 @@ pub(crate) use time::{delay, duration, float, lease, moment, span};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use duly::{Durability, Error, OnDuplicate};
+use duly::{Durability, Error};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyString};
 
@@ -55,16 +55,6 @@ pub(crate) fn headers(given: &Bound<'_, PyAny>) -> Result<BTreeMap<String, Strin
         text::utf8("a header", value.cast::<PyString>().map_err(|_| refused())?)
     };
     given.iter().map(|(name, value)| Ok((text(&name)?, text(&value)?))).collect()
-}
-
-/// `refuse`, `keep` or `replace`.
-pub(crate) fn on_duplicate(given: &str) -> Result<OnDuplicate, Error> {
-    match given {
-        "refuse" => Ok(OnDuplicate::Refuse),
-        "keep" => Ok(OnDuplicate::Keep),
-        "replace" => Ok(OnDuplicate::Replace),
-        _ => Err(invalid("on_duplicate must be 'refuse', 'keep' or 'replace'")),
-    }
 }
 
 /// `none`, `fsync`, or `wait:2` for two replicas.

@@ -75,7 +75,7 @@ pub(crate) fn new_job(
         job = job.header(name, value);
     }
     if let Some(on_duplicate) = given.get(intern!(py, "on_duplicate"))? {
-        job = job.on_duplicate(convert::on_duplicate(&convert::text("on_duplicate", &on_duplicate)?)?);
+        job = job.on_duplicate(convert::text("on_duplicate", &on_duplicate)?.parse()?);
     }
     if let Some(durability) = given.get(intern!(py, "durability"))? {
         job = job.durability(convert::durability(&durability)?);

@@ -1,6 +1,7 @@
 //! A job before it is pushed: data and options.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -29,6 +30,20 @@ pub enum OnDuplicate {
     Keep,
     /// The other job is cancelled in whatever state it is, and this one replaces it.
     Replace,
+}
+
+impl FromStr for OnDuplicate {
+    type Err = Error;
+
+    /// `refuse`, `keep` or `replace`. Errors: `InvalidArgument`.
+    fn from_str(word: &str) -> Result<Self, Error> {
+        match word {
+            "refuse" => Ok(Self::Refuse),
+            "keep" => Ok(Self::Keep),
+            "replace" => Ok(Self::Replace),
+            _ => Err(Error::invalid("on_duplicate must be 'refuse', 'keep' or 'replace'")),
+        }
+    }
 }
 
 /// A job to be pushed.
