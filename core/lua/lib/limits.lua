@@ -13,7 +13,7 @@ do
     -- with `not limit.most` for `not (limit.most or limit.jobs)`: jobs of a name with a rate have no places
     limit.is_gone = not (limit.most or limit.jobs)
     list[#list + 1] = limit
-    -- with `do names` for `if limit.number > 0 then names`: the limit of the queue parks jobs
+    -- Nothing is parked under number 0.
     if limit.number > 0 then names[#names + 1] = limit end
     by_number[limit.number] = limit
     -- with `do` for `if name ~= '' then`: jobs without a name count as of a lost one

@@ -40,6 +40,7 @@ do
   end
 
   -- The first microsecond at which one may start whose limit has no room now.
+  -- without `limit.places_left > 0 and`: somebody comes back for a start of a name that has no place
   local function opens(limit) return limit.places_left > 0 and opens_at(limit.rate) or math.huge end
 
   -- To know what is parked is a hint, which must not fail a verb.
@@ -66,9 +67,8 @@ do
     -- without: a foreign type under `parked` fails an ack that is done
     if #rated == 0 or not is_some_parked() then return next_start end
     for _, limit in ipairs(rated) do
-      -- without `and limit.places_left > 0`: somebody comes back for a start of a name that has no place
       -- without `and #first_parked(limit.number, nil, 1) > 0`: somebody comes back for a name that has no job
-      if limit.number > 0 and room(limit) == 0 and limit.places_left > 0 and #first_parked(limit.number, nil, 1) > 0 then
+      if limit.number > 0 and room(limit) == 0 and #first_parked(limit.number, nil, 1) > 0 then
         -- with `next_start = opens(limit)`: a job waits for the rate of another name
         next_start = math.min(next_start, opens(limit))
       end
