@@ -1,4 +1,4 @@
--- Settles the outcomes handed along, promotes due jobs, reclaims ended leases unless they are spared, and leases up to `want` ready jobs.
+-- Settles the outcomes handed along, reclaims ended leases unless they are spared, promotes due jobs, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs

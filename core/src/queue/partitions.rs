@@ -117,16 +117,16 @@ impl Queue {
                 of_parts[part].1.push(item);
             }
         }
-        for (part, (places, items)) in self.each_part().iter().zip(of_parts) {
-            if places.is_empty() {
+        for (part, (indexes, items)) in self.each_part().iter().zip(of_parts) {
+            if indexes.is_empty() {
                 continue;
             }
             let answered = call(part, items).await;
-            let in_whole = |error: Error| match error.batch_index().and_then(|index| places.get(index)) {
+            let in_whole = |error: Error| match error.batch_index().and_then(|index| indexes.get(index)) {
                 Some(&index) => error.at_index(index),
                 None => error,
             };
-            for (at, answer) in std::iter::zip(&places, answered.map_err(in_whole)?) {
+            for (at, answer) in std::iter::zip(&indexes, answered.map_err(in_whole)?) {
                 answers[*at] = answer;
             }
         }
