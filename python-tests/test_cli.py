@@ -40,6 +40,13 @@ APP = """
         note("began")
         time.sleep(seconds)
         note("ended")
+
+    @app.task("wait", queue="orders")
+    def wait() -> None:
+        note("began")
+        while not os.path.exists("gate"):
+            time.sleep(0.01)
+        note("ended")
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -95,7 +102,7 @@ def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, not
     worker.send_signal(signal.SIGTERM)
     _, said = worker.communicate(timeout=20)
     assert worker.returncode == 0, said
-    assert "serving orders, mail with 4 tasks" in said
+    assert "serving orders, mail with 5 tasks" in said
 
 
 @pytest.mark.parametrize(
@@ -310,6 +317,19 @@ def test_a_process_is_replaced_after_so_many_jobs(start: Start, orders: duly.Que
     assert supervisor.returncode == 0
     runs = Counter(pid for pid, _ in notes())
     assert sorted(runs.values()) == [1, 3, 3, 3]
+
+
+def test_the_last_job_of_a_process_takes_longer_than_the_grace(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    orders.push({}, name="wait", max_retries=0)
+    start("worker", "shop:app", "--max-jobs", "1", "--grace", "0.1", "--lease", "0.3")
+    # Reported about a second after its start.
+    until(lambda: any(worker.running for worker in orders.workers()), "no job runs for long")
+    (tmp_path / "gate").touch()
+    until(lambda: orders.counts().reserved == 0, "it did not end")
+    assert [text for _, text in notes()] == ["began", "ended"]
+    assert (orders.counts().ready, orders.counts().failed) == (0, 0)
 
 
 def test_a_handler_that_cannot_be_interrupted_ends_its_process(start: Start, orders: duly.Queue) -> None:

@@ -76,7 +76,8 @@ pub struct WorkerSettings {
     pub lease: Duration,
     /// How long running handlers may go on after a stop, 24 h at most (default 30 s).
     pub grace: Duration,
-    /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then.
+    /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then. The last ones may
+    /// take as long as they need: the grace begins when the worker is asked to stop.
     pub max_jobs: Option<u64>,
     /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,

@@ -55,7 +55,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Stops the worker after so many runs (default: never). Errors at [`build`](Self::build): 0.
+    /// Stops the worker after so many runs (default: never). The last ones may take as long as they need: the grace begins when the
+    /// worker is asked to stop. Errors at [`build`](Self::build): 0.
     pub fn max_jobs(mut self, count: u64) -> Self {
         self.settings.max_jobs = Some(count);
         self

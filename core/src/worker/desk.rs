@@ -82,7 +82,6 @@ struct ForQueue {
 struct State {
     phase: Phase,
     concurrency: usize,
-    grace: Duration,
     jobs: Jobs,
     runs: Runs,
     waiting: WaitingExecutors,
@@ -185,7 +184,6 @@ impl Desk {
             state: Mutex::new(State {
                 phase: Phase::Working,
                 concurrency: settings.concurrency,
-                grace: settings.grace,
                 jobs: Jobs::default(),
                 runs: Runs { left: settings.max_jobs.unwrap_or(u64::MAX), ..Runs::default() },
                 waiting: WaitingExecutors::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::support::Server;
+use crate::support::{Server, eventually};
 use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerReport};
 use duly::{Client, Envelope, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
 use serde_json::Value;
@@ -60,6 +60,47 @@ async fn it_stops_by_itself_after_so_many_runs() {
     let report = worker.build().unwrap().run_until(std::future::pending()).await.unwrap();
     assert_eq!((report.acked, report.released), (20, 0), "{report:?}");
     assert_eq!(queue.counts().await.unwrap().ready, 30);
+}
+
+#[tokio::test]
+async fn the_last_run_takes_as_long_as_it_needs_and_a_stop_begins_its_grace() {
+    for is_stopped in [false, true] {
+        let server = Server::start();
+        let (client, queue) = (server.client(), server.queue("orders"));
+        queue.push_many((0..2).map(|_| job("long")), |_| {}).await.unwrap();
+        let (began, ends) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (begins, may_end) = (Arc::clone(&began), Arc::clone(&ends));
+        let worker = worker(&client).max_jobs(1).grace(Duration::ZERO).lease(Duration::from_millis(300)).handler(
+            "long",
+            move |_: Job<Value>, _| {
+                let (begins, may_end) = (Arc::clone(&begins), Arc::clone(&may_end));
+                async move {
+                    begins.notify_one();
+                    may_end.notified().await;
+                    Ok::<(), String>(())
+                }
+            },
+        );
+        let lease_end = || server.redis_cli(&["zrange", "duly:{orders}:reserved", "0", "-1", "withscores"]);
+        let stop = async {
+            began.notified().await;
+            // Its lease is renewed, for longer than a lease, and it is shown.
+            let mut last = lease_end();
+            for _ in 0..5 {
+                eventually("the lease is renewed", || async { lease_end() != last }).await;
+                last = lease_end();
+            }
+            let is_shown = || async { queue.workers().await.unwrap().iter().any(|worker| worker.running.len() == 1) };
+            eventually("it is shown", is_shown).await;
+            assert_eq!(queue.counts().await.unwrap().ready, 1, "another one is begun");
+            if !is_stopped {
+                ends.notify_one();
+                std::future::pending::<()>().await;
+            }
+        };
+        let report = worker.build().unwrap().run_until(stop).await.unwrap();
+        assert_eq!((report.acked, report.released), if is_stopped { (0, 1) } else { (1, 0) }, "{report:?}");
+    }
 }
 
 #[tokio::test]

@@ -117,7 +117,11 @@ def _parser() -> argparse.ArgumentParser:
         default=10.0,
         help="seconds after which other workers may take the jobs of a worker that died, 0.1 to 86,400 (default 10)",
     )
-    worker.add_argument("--max-jobs", type=_whole, help="replace a process after so many jobs (default: never)")
+    worker.add_argument(
+        "--max-jobs",
+        type=_whole,
+        help="replace a process after so many jobs, when the last ones have ended (default: never)",
+    )
     worker.add_argument("--reload", action="store_true", help="for development: restart when a Python file changes")
     logs = worker.add_argument_group(
         "logging", "if the app's module configures logging (basicConfig, dictConfig), only --log-config overrides it"

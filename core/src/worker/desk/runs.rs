@@ -187,7 +187,8 @@ impl State {
         self.runs.running += 1;
         self.runs.left -= 1;
         if self.runs.left == 0 {
-            self.phase = Phase::Stopping { since: started, until: started + self.grace };
+            // Nobody has asked for this stop: what runs may take as long as it needs, until somebody does.
+            self.phase = Phase::Stopping { since: started, until: started + LONGEST_WAIT };
             self.give_back_fetched();
         }
         Taken::Run(Run { job, number, index, started })
@@ -213,5 +214,35 @@ impl State {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::envelope::Envelope;
+    use crate::queue::Client;
+    use crate::value::data::Data;
+    use crate::worker::WorkerSettings;
+    use crate::worker::desk::Batch;
+    use crate::worker::event::Interruption;
+    use crate::worker::executor::Executor;
+
+    #[tokio::test]
+    async fn the_last_run_of_a_worker_has_a_grace_only_when_it_is_asked_to_stop() {
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
+        let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        (settings.max_jobs, settings.grace) = (Some(1), Duration::ZERO);
+        let desk = Arc::new(Desk::new(&settings));
+        let executor = Executor { desk: Arc::clone(&desk), shared: Arc::new(ExecutorShared::new(0)) };
+        let job = Job::granted(Envelope::new("a", Data::from_json("1", 10).unwrap()), 0, 16, &queue, false);
+        desk.deliver(0, &Batch::default(), vec![job], &[]);
+        let Taken::Run(run) = desk.take_within(&executor.shared, Duration::ZERO) else { panic!("there is none") };
+        assert!(desk.is_stopping() && matches!(desk.take_within(&executor.shared, Duration::ZERO), Taken::Over));
+        assert!(desk.end_overdue().is_some_and(|at| at > Instant::now() + 1000 * settings.lease));
+        assert_eq!(executor.was_interrupted(&run), None, "nobody has asked it to stop");
+        desk.stop(settings.grace);
+        desk.end_overdue();
+        assert_eq!(executor.was_interrupted(&run), Some(Interruption::Stopped));
     }
 }
