@@ -66,18 +66,19 @@ impl Desk {
     pub(in crate::worker) fn renewed(&self, lane: usize, renewals: &[(String, u64)], kept: &[bool], asked_at: Instant) {
         let now = Instant::now();
         let sure_until = sure_until(asked_at, self.lease);
+        // By both: a worker that has taken back its own job holds two leases of it, until it hears that one is lost.
         let answers: HashMap<_, _> =
-            renewals.iter().zip(kept).map(|((id, token), kept)| (&**id, (*token, *kept))).collect();
+            renewals.iter().zip(kept).map(|((id, token), kept)| ((&**id, *token), *kept)).collect();
         let mut state = self.lock();
         let (mut sure_again, mut lost) = (0, 0);
         for index in 0..state.jobs.leased.len() {
             let Some(leased) = state.jobs.leased[index].as_mut().filter(|leased| leased.lane == lane) else { continue };
-            match answers.get(leased.job.id()) {
-                Some(&(token, true)) if token == leased.job.token() => {
+            match answers.get(&(leased.job.id(), leased.job.token())) {
+                Some(true) => {
                     sure_again += usize::from(leased.sure_until <= now);
                     leased.sure_until = sure_until;
                 }
-                Some(&(token, false)) if token == leased.job.token() && !leased.job.is_being_settled() => {
+                Some(false) if !leased.job.is_being_settled() => {
                     lost += 1;
                     state.interrupt(index, Interruption::LeaseLost, self);
                 }
@@ -106,7 +107,7 @@ mod tests {
     use crate::value::data::Data;
     use crate::worker::WorkerSettings;
     use crate::worker::desk::Taken;
-    use crate::worker::executor::{Ended, ExecutorShared};
+    use crate::worker::executor::{Ended, Executor, ExecutorShared};
 
     fn desk_that_asked_for(lease: Duration, ids: &[&str], ago: Duration) -> Desk {
         let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
@@ -200,6 +201,44 @@ mod tests {
         desk.end_call(0, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &[true]);
         assert_eq!(desk.begin_renewal(0, Instant::now()), []);
+    }
+
+    /// A worker may take back its own job, whose lease is over, and get it once more.
+    #[tokio::test]
+    async fn of_two_leases_of_one_job_only_the_lost_one_ends() {
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
+        for held in ["waits", "runs", "has ended"] {
+            let desk = Arc::new(Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)])));
+            let executor = Executor { desk: Arc::clone(&desk), shared: Arc::new(ExecutorShared::new(0)) };
+            let deliver = |token| {
+                let envelope = Envelope::new("a", Data::from_json("1", 10).unwrap());
+                desk.deliver(0, &Batch::default(), vec![Job::granted(envelope, 0, token, &queue, false)], &[]);
+            };
+            let take = || match desk.take_within(&executor.shared, Duration::ZERO) {
+                Taken::Run(run) => run,
+                _ => panic!("there is none"),
+            };
+            deliver(16);
+            let first = (held != "waits").then(take);
+            if held == "has ended" {
+                desk.finish(first.as_ref().unwrap(), Ended::DONE, true).unwrap();
+            }
+            deliver(32);
+            let mut ours = desk.begin_renewal(0, Instant::now());
+            ours.sort();
+            assert_eq!(ours.iter().map(|(_, token)| *token).collect::<Vec<_>>(), [16, 32]);
+            desk.renewed(0, &ours, &[false, true], Instant::now());
+            if let Some(first) = first.filter(|_| held == "runs") {
+                assert_eq!(executor.was_interrupted(&first), Some(Interruption::LeaseLost));
+                desk.finish(&first, Ended::DONE, true).unwrap();
+            }
+            let second = take();
+            assert_eq!((second.job.token(), executor.was_interrupted(&second)), (32, None), "{held}");
+            desk.renewed(0, &[ours[1].clone(), ours[0].clone()], &[false, false], Instant::now());
+            assert_eq!(executor.was_interrupted(&second), Some(Interruption::LeaseLost), "{held}");
+            desk.finish(&second, Ended::DONE, true).unwrap();
+            assert!(matches!(desk.take_within(&executor.shared, Duration::ZERO), Taken::None), "{held}");
+        }
     }
 
     #[tokio::test]
