@@ -5,9 +5,14 @@
 -- In format 1 `limits` was `<concurrency>;<jobs>;<us>` of the queue, and `names` had a line `<number>;<concurrency>;<name>` a name, or
 -- `<number>;<concurrency>:<jobs>:<us>;<name>`, with 0 where there was no limit.
 local format, of_queue, of_names, rate_at = unpack(redis.call('HMGET', meta, 'format', 'limits', 'names', 'rate_at'))
--- without: a late copy of an upgrade undoes what was set since
-if format == '2' then return 'ok' end
-if format ~= '1' then return 'format ' .. (format or '') end
+-- Another client was first, or the queue was deleted meanwhile: then any call may write its format anew.
+-- without: of two clients that upgrade a queue one takes it for one that is too new
+-- with `format == '2'` for `not format or format == '2'`: a queue that was just deleted is taken for one that is too new
+if not format or format == '2' then return 'ok' end
+-- without: a queue of a newer format is spoilt
+if format ~= '1' then return 'format ' .. format end
+-- without: a full server's queue with limits can be neither drained nor reserved from
+--- include: room_first
 
 local lines = {}
 local function add(number, most, jobs, us, name)

@@ -4,10 +4,12 @@ use crate::script::{Declared, Key, Levels, QueueKeys, Upgrade, Variant};
 
 use super::server::{Server, queue_keys};
 
+fn answer(server: &mut Server, keys: &QueueKeys) -> redis::RedisResult<redis::Value> {
+    server.run(&Upgrade {}.with([]).call(Variant::default(), "q", keys, Levels::one(5), None))
+}
+
 fn upgrade(server: &mut Server, keys: &QueueKeys) {
-    let request = Upgrade {}.with([]);
-    let call = request.call(Variant::default(), "q", keys, Levels::one(5), None);
-    assert_eq!(server.run(&call), Ok(redis::Value::BulkString(b"ok".to_vec())));
+    assert_eq!(answer(server, keys), Ok(redis::Value::BulkString(b"ok".to_vec())));
 }
 
 fn set(server: &mut Server, keys: &QueueKeys, fields: &[&str]) {
@@ -48,4 +50,28 @@ fn limits_that_were_lost_stay_known_as_lost() {
     set(&mut server, &keys, &["format", "1", "names", "?"]);
     upgrade(&mut server, &keys);
     assert_eq!(get(&mut server, &keys, &["format", "limits", "names"]), ["2", "?", ""]);
+}
+
+#[test]
+fn a_full_server_upgrades_a_queue() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    set(&mut server, &keys, &["format", "1", "limits", "4;0;0"]);
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    upgrade(&mut server, &keys);
+    assert_eq!(get(&mut server, &keys, &["format", "limits"]), ["2", "0;4;;"]);
+}
+
+#[test]
+fn a_queue_that_was_deleted_meanwhile_needs_no_upgrade() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    upgrade(&mut server, &keys);
+    assert_eq!(server.command(&["EXISTS", &keys.spell(Key::Meta)]), redis::Value::Int(0));
+}
+
+#[test]
+fn a_queue_of_a_newer_format_stays_as_it_is() {
+    let (mut server, keys) = (Server::start(), queue_keys(0));
+    set(&mut server, &keys, &["format", "3", "limits", "4;0;0"]);
+    assert_eq!(answer(&mut server, &keys), Ok(redis::Value::BulkString(b"format 3".to_vec())));
+    assert_eq!(get(&mut server, &keys, &["format", "limits"]), ["3", "4;0;0"]);
 }

@@ -198,6 +198,18 @@ async fn without_memory_nothing_is_stored_and_workers_can_still_finish() {
 }
 
 #[tokio::test]
+async fn without_memory_a_queue_with_limits_of_an_earlier_format_is_drained() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(new_job("a")).await.unwrap();
+    server.redis_cli(&["HSET", "duly:{orders}:meta", "format", "1", "limits", "2;3;10000000"]);
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let jobs = server.queue("orders").reserve(&ReserveOptions::new()).await.unwrap();
+    jobs[0].ack().await.unwrap();
+    assert_eq!(queue.limits().await.unwrap().concurrency, Some(2));
+}
+
+#[tokio::test]
 async fn without_memory_what_is_due_and_what_was_lost_is_still_handed_out() {
     let server = Server::start();
     let queue = server.queue("orders");
