@@ -47,6 +47,7 @@ impl Desk {
         for job in &reply.jobs {
             let mut claim =
                 Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
+            state.forget_heard(lane, &claim.id);
             if stops {
                 claim.standing = Standing::GivenBack;
                 state.claimed.push(Claimed { lane, claim, is_begun: false });
@@ -72,16 +73,19 @@ impl Desk {
     /// The owner is about to call its hooks. False if it must not: they are another worker's to call.
     pub(in crate::worker) fn begins_hooks(&self, failed: &FailedJob) -> bool {
         let mut state = self.lock();
-        let Some(one) = state.claim_of(failed) else { return false };
-        one.is_begun = one.claim.standing == Standing::Claimed;
-        one.is_begun
+        let Some(one) = state.claim_of(failed, false) else { return false };
+        one.is_begun = true;
+        true
     }
 
     /// The owner has called its hooks.
     pub(in crate::worker) fn heard(&self, failed: &FailedJob) {
         let mut state = self.lock();
-        if let Some(one) = state.claim_of(failed).filter(|one| one.claim.standing == Standing::Claimed) {
+        if let Some(one) = state.claim_of(failed, true) {
             one.claim.standing = Standing::Heard;
+        }
+        if state.claim_of(failed, false).is_some() {
+            state.forget_heard(failed.lane, failed.job.id().as_bytes());
         }
         drop(state);
         self.claim_settled.notify_waiters();
@@ -134,15 +138,116 @@ impl State {
         self.claimed.iter().filter(move |one| one.lane == lane)
     }
 
-    fn claim_of(&mut self, failed: &FailedJob) -> Option<&mut Claimed> {
-        let is_it = |one: &&mut Claimed| one.lane == failed.lane && one.claim.id == failed.job.id().as_bytes();
-        self.claimed.iter_mut().find(is_it)
+    /// The claim whose hooks are to be called, or are called. A job that was requeued and has failed once more while its hooks run has
+    /// two: of these the one that is begun, or not.
+    fn claim_of(&mut self, failed: &FailedJob, is_begun: bool) -> Option<&mut Claimed> {
+        let index = self.claim_at(failed, is_begun)?;
+        self.claimed.get_mut(index)
+    }
+
+    fn claim_at(&self, failed: &FailedJob, is_begun: bool) -> Option<usize> {
+        let is_it = |one: &Claimed| one.is_of(failed.lane, failed.job.id().as_bytes(), Standing::Claimed);
+        let all = self.claimed.iter().enumerate().filter(|(_, one)| is_it(one));
+        all.min_by_key(|(_, one)| one.is_begun != is_begun).map(|(index, _)| index)
+    }
+
+    /// It has failed once more. The server keeps one claim of each job, and that is the new one by now: to say that the first was
+    /// heard of would take it away.
+    fn forget_heard(&mut self, lane: usize, id: &[u8]) {
+        self.claimed.retain(|one| !one.is_of(lane, id, Standing::Heard));
     }
 
     /// Nobody reads this worker's events: another one is to report it.
     pub(super) fn unclaim(&mut self, event: &WorkerEvent) {
-        if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
-            self.claimed.retain(|one| one.lane != failed.lane || one.claim.id != failed.job.id().as_bytes());
+        if let WorkerEvent::Failed { failed: Some(failed), .. } = event
+            && let Some(index) = self.claim_at(failed, false).filter(|&index| !self.claimed[index].is_begun)
+        {
+            self.claimed.remove(index);
         }
+    }
+}
+
+impl Claimed {
+    fn is_of(&self, lane: usize, id: &[u8], standing: Standing) -> bool {
+        self.lane == lane && self.claim.id == id && self.claim.standing == standing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Client;
+    use crate::script::GrantedJob;
+    use crate::worker::WorkerSettings;
+
+    const UNTIL: u64 = 30_000;
+
+    struct Owner {
+        desk: Desk,
+        queue: Part,
+    }
+
+    impl Owner {
+        fn new() -> Self {
+            let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
+            Self { desk: Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)])), queue }
+        }
+
+        /// Says what it has to say, and hears of these jobs.
+        fn hears_of(&self, ids: &[&str]) -> Vec<Arc<FailedJob>> {
+            let said = self.desk.claims(0).0;
+            self.is_answered(&said, ids)
+        }
+
+        fn is_answered(&self, said: &[Claim], ids: &[&str]) -> Vec<Arc<FailedJob>> {
+            let record =
+                |id: &&str| GrantedJob::new(id.as_bytes().to_vec(), b"5;0;0;0;{\"data\":1}".to_vec(), Vec::new());
+            let reply = HearReply { claimed_until: UNTIL, more: 0, jobs: ids.iter().map(record).collect() };
+            self.desk.heard_of(0, said, &self.queue, &reply);
+            let events = std::iter::from_fn(|| self.desk.event_within(std::time::Duration::ZERO));
+            let failed = |event| if let WorkerEvent::Failed { failed, .. } = event { failed } else { None };
+            events.filter_map(failed).collect()
+        }
+
+        fn standings(&self) -> Vec<Standing> {
+            self.desk.claims(0).0.iter().map(|claim| claim.standing).collect()
+        }
+    }
+
+    /// It was requeued meanwhile, and the hooks of its first failure run.
+    #[tokio::test]
+    async fn a_job_that_fails_once_more_while_its_hooks_run_is_heard_of_once_more() {
+        for ends_before_the_answer in [false, true] {
+            let owner = Owner::new();
+            let first = owner.hears_of(&["a"]).remove(0);
+            assert!(owner.desk.begins_hooks(&first));
+            let said = owner.desk.claims(0).0;
+            if ends_before_the_answer {
+                owner.desk.heard(&first);
+            }
+            let second = owner.is_answered(&said, &["a"]).remove(0);
+            if !ends_before_the_answer {
+                owner.desk.heard(&first);
+            }
+            // What the server keeps is the second claim: that the first was heard of must not remove it.
+            assert_eq!(owner.standings(), [Standing::Claimed], "{ends_before_the_answer}");
+            assert!(owner.desk.begins_hooks(&second), "its hooks are called as well");
+            owner.desk.heard(&second);
+            assert_eq!(owner.standings(), [Standing::Heard]);
+            owner.hears_of(&[]);
+            assert!(!owner.desk.has_claims(0));
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_job_that_failed_twice_a_dropped_event_gives_up_one_claim() {
+        let owner = Owner::new();
+        let first = owner.hears_of(&["a"]).remove(0);
+        assert!(owner.desk.begins_hooks(&first));
+        let second = owner.hears_of(&["a"]).remove(0);
+        let job = AboutJob::of(&second.job);
+        owner.desk.lock().unclaim(&WorkerEvent::Failed { job, failed: Some(second) });
+        owner.desk.heard(&first);
+        assert_eq!(owner.standings(), [Standing::Heard]);
     }
 }
