@@ -416,6 +416,21 @@ fn a_missing_record_holds_up_nobody() {
 }
 
 #[test]
+fn a_missing_record_does_not_hold_back_the_large_one_behind_it() {
+    let mut stage = Stage::new();
+    stage.server.set_clock(&stage.keys, START);
+    stage.push("gone", None, Due::Now);
+    stage.push("left", None, Due::Now);
+    stage.server.command(&["HDEL", &stage.key(Key::Jobs), "gone"]);
+    let Command::Reserve(reserve) = stage.reserve(2, 1000, Vec::new()) else { panic!("no reserve") };
+    let Ok(Answer::Reserved(reply)) = stage.send(Command::Reserve(ReserveCall { max_bytes: 3, ..reserve })) else {
+        panic!("no answer")
+    };
+    let granted: Vec<_> = reply.jobs.iter().map(|job| job.id.as_str()).collect();
+    assert_eq!(granted, ["left"]);
+}
+
+#[test]
 fn a_note_and_a_lease_that_duly_did_not_write_hold_up_nobody() {
     let mut stage = Stage::new();
     for (key, value) in [(Key::Returned, "no note"), (Key::Leases, "no token")] {
