@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::support::{Server, eventually};
-use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerReport};
+use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerEvent, WorkerReport};
 use duly::{Client, Envelope, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -397,8 +397,11 @@ async fn a_handler_may_settle_its_job_itself() {
             Err::<(), Failure>("too late".into())
         })
         .middleware(Noted("it", Arc::clone(&order)))
-        .on_event(move |_| {
-            reported.fetch_add(1, Ordering::SeqCst);
+        .on_event(move |event| {
+            // A machine that stands still has trouble with its server, too.
+            if !matches!(event, WorkerEvent::Trouble { .. } | WorkerEvent::Recovered { .. }) {
+                reported.fetch_add(1, Ordering::SeqCst);
+            }
         });
     let report = run_until(worker, &queue, |counts| counts.ready + counts.reserved == 0).await;
     assert_eq!((report.lost, events.load(Ordering::SeqCst)), (0, 0), "no lease was lost");
