@@ -962,12 +962,14 @@ namespace Duly {
          *
          * @param int $status its exit code, or the negative number of the signal that killed it
          * @param bool $isFatal whether every other process would meet the same error
+         * @param bool $wasReady whether it had said that it begins to work
          *
          * @return array{code: ?int, after: float, youngDeaths: int}
          */
         public static function afterExit(
             int $status,
             bool $isFatal,
+            bool $wasReady,
             float $lived,
             int $youngDeaths,
             bool $isStopping,

@@ -317,6 +317,24 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
+    public function testABootstrapThatExitsWithZeroIsStartedAgainAfterPausesThatGrow(): void
+    {
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, '<?php file_put_contents(__FILE__ . ".starts", ".", FILE_APPEND); die("no data");');
+        $program = $this->start([$file]);
+        $line = '/worker \d+ ended before it was ready; another one starts in ([\d.]+) s/';
+        Server::until(fn (): bool => preg_match_all($line, $program->said()) >= 5, 'it is not said');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        preg_match_all($line, $program->said(), $found);
+        foreach (array_map('floatval', $found[1]) as $n => $pause) {
+            // Half of it is drawn.
+            self::assertEqualsWithDelta(0.075 * 2 ** $n, $pause, 0.025 * 2 ** $n + 0.05);
+        }
+        // One may have been started just before the signal.
+        self::assertContains((int) filesize("{$file}.starts") - count($found[1]), [0, 1], $program->said());
+    }
+
     public function testNoExitStatusOfAHandlerStopsAll(): void
     {
         foreach ([121, 2] as $status) {

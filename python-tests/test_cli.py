@@ -196,6 +196,35 @@ def test_processes_go_on_while_the_app_cannot_be_imported_for_another(
     assert supervisor.returncode == 0
 
 
+def test_an_app_that_ends_its_process_is_started_again_after_pauses_that_grow(
+    start: Start, notes: Notes, tmp_path: Path
+) -> None:
+    leaves = """
+        import os, sys
+        if "--supervised" in sys.orig_argv:
+            with open(os.environ["NOTES"], "a") as notes:
+                notes.write(f"{os.getpid()} start\\n")
+            os._exit(0)
+    """
+    (tmp_path / "shop.py").write_text(textwrap.dedent(leaves) + textwrap.dedent(APP))
+    supervisor = start("worker", "shop:app", "-p", "1", "--max-jobs", "1")
+    assert supervisor.stderr is not None
+    pauses: list[float] = []
+    while len(pauses) < 5:
+        said = supervisor.stderr.readline()
+        assert said, "it has ended"
+        if found := re.search(r"ended before it was ready after [\d.]+ s; another starts in ([\d.]+) s", said):
+            pauses.append(float(found[1]))
+    supervisor.send_signal(signal.SIGTERM)
+    _, said = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0, said
+    for n, pause in enumerate(pauses):
+        # Half of it is drawn.
+        assert pause == pytest.approx(0.075 * 2**n, abs=0.025 * 2**n + 0.05)
+    # One may have been started just before the signal.
+    assert len(notes()) - len(pauses) - said.count("ended before it was ready") in (0, 1)
+
+
 SLOW = """
     import os, sys, time
     me = "child" if "--supervised" in sys.orig_argv else "parent"

@@ -21,11 +21,13 @@ impl Supervision {
     pub fn after_exit(
         status: i32,
         isFatal: bool,
+        wasReady: bool,
         lived: f64,
         youngDeaths: u32,
         isStopping: bool,
     ) -> PhpResult<BTreeMap<&'static str, Zval>> {
-        let exit = Exit { status, is_fatal: isFatal, lived: span(lived), young_deaths: youngDeaths };
+        let exit =
+            Exit { status, is_fatal: isFatal, was_ready: wasReady, lived: span(lived), young_deaths: youngDeaths };
         let (code, after, young_deaths) = match process::after_exit(&exit, isStopping) {
             AfterExit::Stop { code } => (Some(code), 0.0, youngDeaths),
             AfterExit::Replace { after, young_deaths } => (None, after.as_secs_f64(), young_deaths),

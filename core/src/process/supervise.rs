@@ -31,6 +31,8 @@ pub struct Exit {
     pub status: i32,
     /// It said that any other process would meet the same error.
     pub is_fatal: bool,
+    /// It had begun to work: it was ready for jobs.
+    pub was_ready: bool,
     /// For how long it lived.
     pub lived: Duration,
     /// How many processes in its place have died young before it, one after the other.
@@ -56,11 +58,11 @@ pub enum AfterExit {
 
 /// What to do about a process that has ended. `chance` is from 0 to 1.
 pub(crate) fn after_exit(exit: &Exit, is_stopping: bool, chance: f64) -> AfterExit {
-    let Exit { status, is_fatal, lived, young_deaths } = *exit;
+    let Exit { status, is_fatal, was_ready, lived, young_deaths } = *exit;
     if is_stopping || is_fatal {
         return AfterExit::Stop { code: code_of(status) };
     }
-    if status == 0 {
+    if status == 0 && was_ready {
         return AfterExit::Replace { after: RECYCLED_AFTER.saturating_sub(lived), young_deaths: 0 };
     }
     if lived >= LONG_LIFE {
@@ -112,7 +114,7 @@ mod tests {
     }
 
     fn exit(status: i32, lived: f64, young_deaths: u32) -> Exit {
-        Exit { status, is_fatal: false, lived: seconds(lived), young_deaths }
+        Exit { status, is_fatal: false, was_ready: true, lived: seconds(lived), young_deaths }
     }
 
     #[test]
@@ -143,6 +145,22 @@ mod tests {
         {
             let then = after_exit(&exit(status, lived, 5), false, 1.0);
             assert_eq!(then, AfterExit::Replace { after: seconds(after), young_deaths: 0 }, "{status} {lived}");
+        }
+    }
+
+    #[test]
+    fn what_ended_well_before_it_was_ready_has_died() {
+        for (lived, before, longest, young_deaths) in
+            [(0.0, 0, 0.1, 1), (0.0, 1, 0.2, 2), (9.9, 7, 10.0, 8), (10.0, 8, 0.0, 0)]
+        {
+            let unready = Exit { was_ready: false, ..exit(0, lived, before) };
+            let after = seconds(longest);
+            assert_eq!(
+                after_exit(&unready, false, 1.0),
+                AfterExit::Replace { after, young_deaths },
+                "{lived} {before}"
+            );
+            assert_eq!(after_exit(&unready, true, 1.0), AfterExit::Stop { code: 0 });
         }
     }
 

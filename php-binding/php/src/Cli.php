@@ -38,8 +38,8 @@ final class Cli
               --version              the version of duly
 
         Options that are not given stay as bootstrap.php has set them. A worker that ends is replaced; if it died within
-        10 s, after a pause that grows to 10 s. A worker with a permanent error, such as a wrong password, stops all
-        workers: another one would fail too.
+        10 s, or ended before it was ready, after a pause that grows to 10 s. A worker with a permanent error, such as a
+        wrong password, stops all workers: another one would fail too.
 
         SIGTERM, SIGINT, SIGQUIT  running jobs may finish within the grace; a second signal ends the grace
         SIGHUP, SIGUSR2           workers finish their job and are replaced one by one, with the new code and new log

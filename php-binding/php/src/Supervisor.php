@@ -252,21 +252,22 @@ final class Supervisor
                 continue;
             }
             $this->hear($pid);
-            $word = $this->children[$pid]['word'];
+            ['word' => $word, 'isReady' => $wasReady] = $this->children[$pid];
             // A signal that comes between reads the lines of all children.
             unset($this->children[$pid]);
             fclose($child['line']);
             $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
-            $this->ended($pid, $child['slot'], $status, $word, microtime(true) - $child['since']);
+            $this->ended($pid, $child['slot'], $status, $word, $wasReady, microtime(true) - $child['since']);
         }
     }
 
     /** @param int $status its exit code, or the negative number of the signal that killed it */
-    private function ended(int $pid, int $slot, int $status, ?string $word, float $lived): void
+    private function ended(int $pid, int $slot, int $status, ?string $word, bool $wasReady, float $lived): void
     {
         // What was wrong the child has said; the others would say the same.
         $isFatal = $word === self::FATAL || ($word === self::REFUSED && !$this->everReady);
-        $then = Supervision::afterExit($status, $isFatal, $lived, $this->youngDeaths[$slot], $this->stops());
+        $youngDeaths = $this->youngDeaths[$slot];
+        $then = Supervision::afterExit($status, $isFatal, $wasReady, $lived, $youngDeaths, $this->stops());
         if ($then['code'] !== null) {
             $this->code = max($this->code, $then['code']);
             if (!$this->stops()) {
@@ -280,10 +281,13 @@ final class Supervisor
         }
         $this->youngDeaths[$slot] = $then['youngDeaths'];
         $this->due[$slot] = microtime(true) + $then['after'];
+        $pause = round($then['after'], 1);
         if ($status !== 0) {
             $code = $status > 0 ? $status : 128 - $status;
-            $pause = round($then['after'], 1);
             ($this->say)("worker {$pid} ended with {$code}; another one starts in {$pause} s");
+        } elseif (!$wasReady) {
+            // Such as a bootstrap that says `die('no database')`.
+            ($this->say)("worker {$pid} ended before it was ready; another one starts in {$pause} s");
         }
     }
 }

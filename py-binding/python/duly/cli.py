@@ -21,7 +21,7 @@ from duly._core import Client, WorkerEngine, __version__
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, STOPS, USAGE, Supervisor
+from duly.supervisor import FAILED, FATAL, STOPS, USAGE, Supervisor, say_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         help="failures: class, line and causes (location, default), or also messages (may hold data) and tracebacks",
     )
     worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
+    worker.add_argument("--supervisor-line", type=int, metavar="FD", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
 
     counts = commands.add_parser("counts", help="show how many jobs of a queue are in each state")
@@ -234,6 +235,8 @@ def _work(given: argparse.Namespace) -> int:
         return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     if given.supervised is not None:
         _end_with_parent(given.supervised)
+    if given.supervisor_line is not None:
+        os.set_inheritable(given.supervisor_line, False)
     app = _import_app(given.app)
     _configure_logging(given)
     log.disabled = False  # `dictConfig` in the app's module switches off what it does not name
@@ -257,6 +260,8 @@ def _work(given: argparse.Namespace) -> int:
     worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
     log_safely(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
+    if given.supervisor_line is not None:
+        say_ready(given.supervisor_line)
     worker.run()
     return worker._ending.status
 

@@ -43,6 +43,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self.ready_line = -1
         self.started = 0.0
         self.start_at = 0.0
         self.reloads_since: float | None = None
@@ -53,9 +54,9 @@ class Supervisor:
     """Keeps a number of worker processes running until it is asked to stop.
 
     A process that dies is replaced: at once, or after a pause that grows to ten seconds when it lived for less than
-    that. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended ten seconds after the grace,
-    or after the second signal, is killed. With `reload`, processes are restarted when a Python file below the current
-    folder changes.
+    that, or ended before it was ready. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended
+    fifteen seconds after the grace, or after the second signal, is killed. With `reload`, processes are restarted when
+    a Python file below the current folder changes.
     """
 
     def __init__(self, command: Sequence[str], processes: int, *, grace: float, reload: bool = False) -> None:
@@ -91,7 +92,7 @@ class Supervisor:
             if child.process is None and now >= child.start_at:
                 child.started = now
                 try:
-                    child.process = _start(self._command)
+                    child.process, child.ready_line = _start(self._command)
                 except OSError as error:
                     child.start_at = now + Supervision.after_no_process()
                     _log(logging.ERROR, "the system gives no process, trying again: %s", error)
@@ -101,6 +102,7 @@ class Supervisor:
             if child.process is None or (status := child.process.poll()) is None:
                 continue
             pid, child.process = child.process.pid, None
+            was_ready = _was_ready(child.ready_line)
             fatal = next((word for word, said in FATAL.items() if said == status), None)
             is_fatal = fatal is not None and self._sources is None
             now = time.monotonic()
@@ -108,6 +110,7 @@ class Supervisor:
             code, after, young_deaths = Supervision.after_exit(
                 status if fatal is None else fatal,
                 is_fatal=is_fatal,
+                was_ready=was_ready,
                 lived=lived,
                 young_deaths=child.young_deaths,
                 is_stopping=bool(self._asked),
@@ -123,13 +126,14 @@ class Supervisor:
                 child.reloads_since, child.young_deaths, child.start_at = None, 0, 0.0
                 continue
             child.young_deaths, child.start_at = young_deaths, now + after
-            if status == 0:
+            if status == 0 and was_ready:
                 _log(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
-            elif self._sources is not None and status > 0 and young_deaths > 0:
+            elif self._sources is not None and status >= 0 and young_deaths > 0:
                 child.start_at = float("inf")
                 _log(logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status)
             else:
                 how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+                how = "ended before it was ready" if status == 0 else how
                 what = "worker process %d %s after %.1f s; another starts in %.1f s"
                 _log(logging.WARNING, what, pid, how, lived, after)
 
@@ -205,14 +209,42 @@ class Supervisor:
             os.close(write)
 
 
-def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a process in which signals that stop it wait until it lets them in: before that Python would raise."""
+def _start(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a process in which signals that stop it wait until it lets them in: before that Python would raise.
+
+    Give it, and a descriptor in which there is something when it has said that it is ready.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    ready_line, says = os.pipe()
     try:
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
-        return subprocess.Popen(command, start_new_session=True)
+        command = [*command, "--supervisor-line", str(says)]
+        process = subprocess.Popen(command, start_new_session=True, pass_fds=[says])
+    except BaseException:
+        os.close(ready_line)
+        raise
     finally:
+        os.close(says)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    # A child of its own may hold the other end.
+    os.set_blocking(ready_line, False)
+    return process, ready_line
+
+
+def say_ready(line: int) -> None:
+    """Tell the supervisor that this process begins to work; a supervisor that is gone needs to know nothing."""
+    with _ignored(OSError):
+        os.write(line, b"!")
+    os.close(line)
+
+
+def _was_ready(line: int) -> bool:
+    try:
+        return os.read(line, 1) != b""
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(line)
 
 
 @contextmanager
