@@ -335,6 +335,23 @@ final class SupervisorTest extends ServerTestCase
         self::assertContains((int) filesize("{$file}.starts") - count($found[1]), [0, 1], $program->said());
     }
 
+    public function testAClockThatIsSetBackHoldsUpNoReplacement(): void
+    {
+        $clock = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        // An hour earlier each time that somebody looks.
+        file_put_contents($clock, '<?php namespace Duly;
+            function microtime(bool $asFloat = false): float { static $looks = 0; return 1e9 - 3600 * $looks++; }
+            function time(): int { return (int) microtime(true); }
+        ');
+        $file = $this->bootstrap('fn () => posix_kill(getmypid(), SIGKILL)');
+        $this->queue->push(1, name: 'n', maxRetries: 0);
+        $program = $this->start([$file], "-dauto_prepend_file={$clock}");
+        $program->hear('ended with 137; another one starts in 0.1 s');
+        Server::until(fn () => count($this->childrenOf($program->pid())) === 1, 'it was not replaced');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     public function testNoExitStatusOfAHandlerStopsAll(): void
     {
         foreach ([121, 2] as $status) {

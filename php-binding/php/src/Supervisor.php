@@ -108,7 +108,7 @@ final class Supervisor
         }
         if ($this->leaving !== null && isset($this->children[$this->leaving[0]])) {
             [$pid, $since] = $this->leaving;
-            if (Supervision::timeLeft($this->grace, microtime(true) - $since, null) === 0.0) {
+            if (Supervision::timeLeft($this->grace, self::now() - $since, null) === 0.0) {
                 ($this->say)("worker {$pid} does not end: it is killed, its job comes back when its lease ends");
                 posix_kill($pid, SIGKILL);
                 $this->leaving = null;
@@ -122,9 +122,15 @@ final class Supervisor
             $this->old = $old;
             return;
         }
-        $this->leaving = [$old[0], microtime(true)];
+        $this->leaving = [$old[0], self::now()];
         $this->old = array_slice($old, 1);
         posix_kill($old[0], SIGTERM);
+    }
+
+    /** In seconds, by a clock that nobody sets. */
+    private static function now(): float
+    {
+        return hrtime(true) / 1e9;
     }
 
     private function stops(): bool
@@ -134,7 +140,7 @@ final class Supervisor
 
     private function onSignal(int $signal): void
     {
-        $this->asked[] = microtime(true);
+        $this->asked[] = self::now();
         $this->listen();
         $this->send($signal);
         if (count($this->asked) === 1) {
@@ -156,14 +162,14 @@ final class Supervisor
         if ($this->asked === [] || $this->isKilled) {
             return false;
         }
-        $ago = array_map(static fn (float $at): float => microtime(true) - $at, $this->asked);
+        $ago = array_map(static fn (float $at): float => self::now() - $at, $this->asked);
         return Supervision::timeLeft($this->grace, $ago[0], $ago[1] ?? null) === 0.0;
     }
 
     private function startDue(): void
     {
         foreach ($this->due as $slot => $at) {
-            if (!$this->stops() && microtime(true) >= $at) {
+            if (!$this->stops() && self::now() >= $at) {
                 unset($this->due[$slot]);
                 $this->start($slot);
             }
@@ -189,12 +195,12 @@ final class Supervisor
         if ($pid > 0) {
             fclose($pair[1]);
             stream_set_blocking($pair[0], false);
-            $since = microtime(true);
+            $since = self::now();
             $child = ['slot' => $slot, 'since' => $since, 'line' => $pair[0], 'isReady' => false, 'word' => null];
             $this->children[$pid] = $child;
         } else {
             ($this->say)('the system gives no process; trying again');
-            $this->due[$slot] = microtime(true) + Supervision::afterNoProcess();
+            $this->due[$slot] = self::now() + Supervision::afterNoProcess();
         }
         pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
     }
@@ -257,7 +263,7 @@ final class Supervisor
             unset($this->children[$pid]);
             fclose($child['line']);
             $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
-            $this->ended($pid, $child['slot'], $status, $word, $wasReady, microtime(true) - $child['since']);
+            $this->ended($pid, $child['slot'], $status, $word, $wasReady, self::now() - $child['since']);
         }
     }
 
@@ -274,13 +280,13 @@ final class Supervisor
                 if ($word === self::FATAL) {
                     ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
                 }
-                $this->asked[] = microtime(true);
+                $this->asked[] = self::now();
                 $this->send(SIGTERM);
             }
             return;
         }
         $this->youngDeaths[$slot] = $then['youngDeaths'];
-        $this->due[$slot] = microtime(true) + $then['after'];
+        $this->due[$slot] = self::now() + $then['after'];
         $pause = round($then['after'], 1);
         if ($status !== 0) {
             $code = $status > 0 ? $status : 128 - $status;
