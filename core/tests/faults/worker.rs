@@ -154,6 +154,8 @@ async fn it_waits_out_a_frozen_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn timeouts_and_the_grace_hold_while_the_server_does_not_answer() {
+    /// A call that is not answered holds up the fetch loop for 15 s and more.
+    const SOON: Duration = Duration::from_secs(8);
     let server = Server::start();
     let (client, queue) = (server.client(), server.queue("orders"));
     let frozen = Arc::new(Notify::new());
@@ -176,17 +178,21 @@ async fn timeouts_and_the_grace_hold_while_the_server_does_not_answer() {
     queue.push(job("endless")).await.unwrap();
     counts(&queue, "all run", |counts| counts.reserved == 3).await;
     server.signal("-STOP");
+    let since = Instant::now();
     // The outcome of this one goes out at once, and is not answered.
     frozen.notify_one();
-    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
     let interrupted = |why: Interruption| {
         let notes = worker.notes.clone();
         move || notes.count(|event| matches!(event, WorkerEvent::Interrupted { why: is, .. } if *is == why))
     };
     let (timed_out, stopped) = (interrupted(Interruption::TimedOut), interrupted(Interruption::Stopped));
     until("the timeout ends a run", async || timed_out() == 1).await;
+    assert!(since.elapsed() < SOON, "the timeout of 2 s ended the run after {:?}", since.elapsed());
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
     worker.stop.notify_one();
+    let since = Instant::now();
     until("the end of the grace ends the other", async || stopped() == 1).await;
+    assert!(since.elapsed() < SOON, "the grace of 0.5 s ended the run after {:?}", since.elapsed());
     server.signal("-CONT");
     let _ = worker.stop().await;
 }
