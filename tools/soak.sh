@@ -13,7 +13,7 @@ seed=${DULY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
 times=${DULY_SOAK_TIMES:-1}
 shape=(--workspace --features duly/opentelemetry) # of every build: see tools/build.sh
 cases=("${shape[@]}" --profile soak --lib)        # what runs very many cases
-export DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed \
+export DULY_SEED=$seed DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_SEED=$seed DULY_SOAK_SEED=$seed \
     DULY_DATA_SEED=$seed
 kills=(pytest --capture=no python-tests/test_random_kills.py)
 
@@ -34,6 +34,8 @@ steps() {
         phpunit --configuration php-tests/phpunit.xml --filter DataTextsTest
     tests 'a job that kills its workers' env DULY_POISON_JOBS=$((20000 * times)) \
         cargo test "${shape[@]}" --test worker -- --nocapture a_job_that_kills_its_workers_fails_alone
+    tests 'forks beside pushing threads' env DULY_FORKS=$((500 * times)) \
+        cargo test "${shape[@]}" --test faults -- --nocapture children_that_are_forked_beside_pushing_threads
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
         cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
