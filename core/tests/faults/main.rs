@@ -7,6 +7,7 @@ mod support;
 
 mod cancelled_reserve;
 mod crash;
+mod dials;
 mod flushed_server;
 mod forks;
 mod long_outage;
