@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::process::Process;
+use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
 use duly::worker::{Context, Ended, Engine, Executor, Failure, Job, Run, Worker, WorkerSettings};
 use duly::{Client, JobView, NewJob, Queue, ReserveOptions, State};
@@ -77,29 +78,60 @@ async fn one_life(server: &Server, concurrency: u32) -> bool {
     }
 }
 
-/// `DULY_POISON_JOBS` says among how many others.
+/// The jobs that the worker that has just died had said of that they start.
+fn marked(server: &Server) -> BTreeSet<String> {
+    let notes = server.redis_cli(&["hgetall", "duly:{orders}:returned"]);
+    let notes: Vec<_> = notes.lines().collect();
+    notes.chunks_exact(2).filter(|note| is_started(note[1])).map(|note| note[0].to_owned()).collect()
+}
+
+/// A zero before the number of failures is the mark.
+fn is_started(note: &str) -> bool {
+    note.split(';').next().is_some_and(|failures| failures.len() > 1 && failures.starts_with('0'))
+}
+
+/// `DULY_POISON_JOBS` says among how many others. Of those without retries some may be about to start where it kills its worker.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_its_workers_fails_alone() {
     let jobs = std::env::var("DULY_POISON_JOBS").map_or(2000, |number| number.parse().unwrap());
     for (concurrency, max_retries) in [(1, 1), (4, 2)] {
         let server = Server::start();
         let queue = server.queue("orders");
-        let innocent = |n: u64| job(&format!("j{n}"), 1);
+        let innocent = |n: u64| job(&format!("j{n}"), [1, 0, 5][usize::try_from(n % 3).unwrap()]);
         let (before, after) = ((0..jobs / 2).map(innocent), (jobs / 2..jobs).map(innocent));
         push(&queue, before.chain([job(POISON, max_retries)]).chain(after)).await;
-        let mut deaths = 0;
+        let (mut deaths, mut started) = (0, BTreeSet::new());
         while one_life(&server, concurrency).await {
+            started.extend(marked(&server));
             deaths += 1;
             assert!(deaths < 20, "it goes on for ever");
         }
         assert_eq!(deaths, max_retries + 2, "with {concurrency} handlers");
-        let failed = found(&queue, POISON).await;
-        assert_eq!((failed.state, failed.envelope.attempts), (State::Failed, max_retries + 1));
-        assert_eq!(queue.counts().await.unwrap().failed, 1, "an innocent job has failed");
-        assert_eq!(total(&queue, "acked").await, jobs);
+        let poison = found(&queue, POISON).await;
+        assert_eq!((poison.state, poison.envelope.attempts), (State::Failed, max_retries + 1));
+        let failed = failed_but(&queue, POISON).await;
+        for job in &failed {
+            assert_eq!((job.envelope.max_attempts, job.envelope.attempts), (0, 1), "{job:?}");
+            assert!(job.envelope.error.contains("worker died, outcome unknown"), "{job:?}");
+            assert!(started.contains(&job.envelope.id), "its worker had not said that it starts: {job:?}");
+        }
+        assert_eq!(total(&queue, "acked").await, jobs - failed.len() as u64);
         println!(
-            "{concurrency} handlers: {deaths} workers died of a job with {max_retries} retries; {jobs} others were acked"
+            "{concurrency} handlers: {deaths} workers died of a job with {max_retries} retries; {} others without retries failed as well",
+            failed.len()
         );
+    }
+}
+
+async fn failed_but(queue: &Queue, id: &str) -> Vec<JobView> {
+    let mut failed = Vec::new();
+    loop {
+        let page = queue.peek(State::Failed, failed.len(), 1000).await.unwrap();
+        if page.is_empty() {
+            failed.retain(|job: &JobView| job.envelope.id != id);
+            return failed;
+        }
+        failed.extend(page);
     }
 }
 
@@ -175,6 +207,49 @@ async fn a_job_without_retries_never_starts_twice() {
     }
     assert!(failed.len() < held.len(), "what was fetched ahead and not to start yet comes back");
     assert_eq!(total(&queue, "acked").await + failed.len() as u64, JOBS as u64);
+}
+
+/// A worker runs the next job, and dies with the ack.
+async fn done_but_not_acked(server: &Server) -> Run {
+    let proxy = Proxy::before(server.port()).await;
+    let dies = engine(&proxy.builder().build().unwrap(), 1);
+    let executor = dies.executor();
+    let run = next(&executor).await;
+    proxy.next(Fault::LoseRequest);
+    executor.finish(&run, Ended::DONE).unwrap();
+    proxy.happened().await;
+    run
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_done_when_its_worker_died_runs_again_and_is_charged_at_most_once_for_that() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, [job("again", 5)]).await;
+    // The server did not know of the first run. Of the others it did.
+    for charged in [0, 0, 1] {
+        let run = done_but_not_acked(&server).await;
+        assert_eq!((run.job.attempt(), run.job.returns), (charged + 1, charged));
+    }
+    let lives = engine(&server.client(), 1);
+    let executor = lives.executor();
+    let run = next(&executor).await;
+    assert_eq!((run.job.attempt(), run.job.returns), (3, 2));
+    executor.finish(&run, Ended::DONE).unwrap();
+    lives.stop();
+    assert_eq!(lives.ended().await.unwrap().acked, 1);
+    assert_eq!((total(&queue, "acked").await, total(&queue, "reclaimed").await), (1, 3));
+
+    push(&queue, [job("once", 0)]).await;
+    done_but_not_acked(&server).await;
+    support::eventually("it has failed", || async {
+        queue.reclaim().await.unwrap();
+        queue.counts().await.unwrap().failed == 1
+    })
+    .await;
+    let once = found(&queue, "once").await;
+    assert_eq!((once.state, once.envelope.attempts), (State::Failed, 1));
+    assert!(once.envelope.error.contains("worker died, outcome unknown"), "{}", once.envelope.error);
 }
 
 #[tokio::test(flavor = "multi_thread")]
