@@ -72,6 +72,16 @@ impl Working {
         support::eventually(what, || async { self.events.lock().unwrap().iter().any(&is_it) }).await;
     }
 
+    /// How many jobs were trimmed, of each time that it said so.
+    fn trimmed(&self) -> Vec<u64> {
+        let events = self.events.lock().unwrap();
+        let jobs = |event: &WorkerEvent| match event {
+            WorkerEvent::Trimmed { jobs, .. } => Some(*jobs),
+            _ => None,
+        };
+        events.iter().filter_map(jobs).collect()
+    }
+
     async fn stop(self) {
         self.stop.notify_one();
         self.running.await.unwrap();
@@ -317,7 +327,11 @@ async fn one_worker_tells_of_trimmed_jobs_once() {
     first.until_event("it is reported", |event| matches!(event, WorkerEvent::Trimmed { jobs: 3, .. })).await;
     let second = Working::start(&server);
     support::eventually("the second is there", || async { queue.workers().await.unwrap().len() == 2 }).await;
-    assert!(!second.events.lock().unwrap().iter().any(|event| matches!(event, WorkerEvent::Trimmed { .. })));
+    let told_first = first.trimmed();
     first.stop().await;
+    // That it is there was told by a call that also asks what was trimmed; what it says of that comes before this.
+    queue.push(job("bad")).await.unwrap();
+    second.until_event("it reports the next", |event| matches!(event, WorkerEvent::Trimmed { .. })).await;
+    assert_eq!((told_first, second.trimmed()), (vec![3], vec![1]));
     second.stop().await;
 }
