@@ -211,10 +211,13 @@ impl Queue {
         block_on(call, || interrupt.check())
     }
 
-    /// The part of that name; this queue if it has that name itself.
+    /// The part of that name; of a queue that is not split itself, if that is its name.
     #[doc(hidden)] // for the skins
     pub fn part(&self, name: &str) -> Option<&Self> {
-        std::iter::once(self).chain(self.parts()).find(|part| part.name() == name)
+        match self.parts() {
+            [] => Some(self).filter(|queue| queue.name() == name),
+            parts => parts.iter().find(|part| part.name() == name),
+        }
     }
 
     /// See [`crate::Queue::push_many`]. The jobs are taken outside the runtime: their iterator may call duly itself, and holds
@@ -333,6 +336,12 @@ impl Job {
     /// The job as the async API gives it: envelope, token, attempt.
     pub fn reserved(&self) -> &AsyncJob {
         &self.job
+    }
+
+    /// The same, to be held without a copy.
+    #[doc(hidden)] // for the skins
+    pub fn shared(&self) -> Arc<AsyncJob> {
+        Arc::clone(&self.job)
     }
 
     /// The queue that it came from.

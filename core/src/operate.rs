@@ -56,6 +56,7 @@ pub enum Requeued {
 impl Queue {
     /// Removes a job in whatever state it is; `None` if there is no such job. O(log n), also in a queue of millions.
     pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
+        name::check_id(id).map_err(self.during("cancel"))?;
         for part in self.parts_by_id(id) {
             if let Some(cancelled) = part.cancel(By::Id, id).await? {
                 return Ok(Some(cancelled));
@@ -66,6 +67,7 @@ impl Queue {
 
     /// Removes the live job that has this business key; `None` if no job has it.
     pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
+        name::check_key(key).map_err(self.during("cancel"))?;
         self.part_of_key(key).cancel(By::Key, key).await
     }
 
@@ -73,6 +75,7 @@ impl Queue {
     ///
     /// Errors: `NotFound` if there is no such job, or if it is reserved or failed (the message says which).
     pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
+        name::check_id(id).map_err(self.during("reschedule"))?;
         for part in self.parts_by_id(id) {
             if let Some(id) = part.reschedule(By::Id, id, when).await? {
                 return Ok(id);
@@ -83,6 +86,7 @@ impl Queue {
 
     /// Like [`Queue::reschedule`], of the live job that holds this business key.
     pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
+        name::check_key(key).map_err(self.during("reschedule"))?;
         let moved = self.part_of_key(key).reschedule(By::Key, key, when).await?;
         moved.ok_or_else(|| self.during("reschedule")(no_such_job(By::Key, key)))
     }
@@ -202,7 +206,6 @@ impl Queue {
 
 impl Part {
     async fn cancel(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
-        let value = self.checked("cancel", by, value)?;
         let mut replies = self.run(Cancel { by }.with([value])).await?;
         let Some(CancelReply(Some((state, id)), is_awaited)) = replies.pop() else { return Ok(None) };
         let was = State::parse(&state).map_err(self.during("cancel"))?;
@@ -214,7 +217,6 @@ impl Part {
 
     /// The id; `None` if there is no such job.
     async fn reschedule(&self, by: By, value: &str, when: When) -> Result<Option<String>, Error> {
-        let value = self.checked("reschedule", by, value)?;
         let too_far = match when {
             When::Now => false,
             When::After(delay) => delay > MAX_DELAY,
@@ -321,14 +323,6 @@ impl Part {
                 return Ok(taken);
             }
         }
-    }
-
-    fn checked<'a>(&self, operation: &'static str, by: By, value: &'a str) -> Result<&'a str, Error> {
-        let checked = match by {
-            By::Id => name::check_id(value),
-            By::Key => name::check_key(value),
-        };
-        checked.map(|()| value).map_err(self.during(operation))
     }
 }
 

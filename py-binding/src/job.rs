@@ -1,6 +1,6 @@
 //! `duly.Job`: a reserved job, and what its holder says became of it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
@@ -17,7 +17,7 @@ use crate::worker::InRun;
 
 pub(crate) enum Held {
     Blocking(blocking::Job),
-    Async(Box<duly::Job>),
+    Async(Arc<duly::Job>),
     /// A worker runs it: what its verbs say is noted, and sent when the handler has ended.
     InRun(InRun),
 }
@@ -41,6 +41,15 @@ impl ReservedJob {
             Held::Blocking(job) => job.reserved(),
             Held::Async(job) => job,
             Held::InRun(run) => run.job().reserved(),
+        }
+    }
+
+    /// The same, to be held without a copy.
+    pub(crate) fn shared(&self) -> Arc<duly::Job> {
+        match &self.held {
+            Held::Blocking(job) => job.shared(),
+            Held::Async(job) => Arc::clone(job),
+            Held::InRun(run) => run.job().shared(),
         }
     }
 

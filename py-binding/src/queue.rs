@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use duly::{AuditOptions, Error, MAX_BATCH, ReserveOptions, State, When, blocking};
+use duly::{AuditOptions, Error, MAX_BATCH, ReserveOptions, Settlement, State, When, blocking};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -163,8 +163,12 @@ macro_rules! verbs {
 
             /// Ack many jobs with few calls; True for each job whose lease was still held.
             fn ack_many(&self, py: Python<'_>, jobs: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-                let jobs: Vec<duly::Job> = reserved_jobs(jobs)?.iter().map(|job| job.get().job().clone()).collect();
-                self.call(py, |queue| async move { queue.ack_all(&jobs).await }, |py, acked| object(py, acked))
+                let jobs: Vec<_> = reserved_jobs(jobs)?.iter().map(|job| job.get().shared()).collect();
+                let ack = |queue: Arc<duly::Queue>| async move {
+                    let done: Vec<_> = jobs.iter().map(|job| Settlement::done(job)).collect();
+                    queue.settle_all(&done).await
+                };
+                self.call(py, ack, |py, acked| object(py, acked))
             }
 
             /// Remove a job by its id or its key, in whatever state it is; return None if there is no such job.

@@ -23,7 +23,8 @@ pub struct Progress {
 }
 
 impl Job {
-    /// Notes how far this run has come, for [`Queue::find`] and [`Queue::peek`]: a fraction from 0 to 1, and a text (cut to 1 KiB).
+    /// Notes how far this run has come, for [`Queue::find`](crate::Queue::find) and [`Queue::peek`](crate::Queue::peek): a
+    /// fraction from 0 to 1, and a text (cut to 1 KiB).
     ///
     /// It is shown while this lease is held, and for an hour at most. Errors: `InvalidArgument` for another number; `LeaseLost`.
     pub async fn progress(&self, fraction: f64, text: &str) -> Result<(), Error> {

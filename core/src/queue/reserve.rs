@@ -10,7 +10,7 @@ use crate::queue::lease::{DEFAULT_LEASE, check_lease};
 use crate::queue::several::{Selection, reserve_from_parts};
 use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
 use crate::queue::waiting::Waiting;
-use crate::queue::{MAX_BATCH, Part, Queue};
+use crate::queue::{MAX_BATCH, Part, Queue, Whole};
 use crate::script::{Declared, GrantedJob, KeepTrying, Key, Outcomes, Reserve, ReserveReply, ReserveStatus, Verb};
 use crate::value::error::Error;
 use crate::value::time::whole_ms;
@@ -107,11 +107,11 @@ impl Queue {
     /// connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(self.during("reserve"))?;
-        match self.each_part() {
-            [part] => part.reserve(options).await,
-            parts => {
-                let parts = parts.iter().map(|part| (part, 1)).collect();
-                Box::pin(reserve_from_parts(parts, Selection::Weighted, options)).await
+        match &self.whole {
+            Whole::One(part) => part.reserve(options).await,
+            Whole::Split(split) => {
+                let queues = [(&*split.parts, 1)];
+                Box::pin(async move { reserve_from_parts(&queues, Selection::Strict, options).await }).await
             }
         }
     }

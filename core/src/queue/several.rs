@@ -56,8 +56,8 @@ pub enum Selection {
 impl Client {
     /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
     ///
-    /// One script call per queue that is looked at; while there is nothing to do, one blocked connection, in a cluster one
-    /// per queue. If a queue cannot be read but another one returns jobs, the call returns the jobs, and the next call
+    /// A split queue is asked part by part, in a new random order each time. One script call per queue or part that is looked
+    /// at; while there is nothing to do, one blocked connection, in a cluster one per queue or part. If a queue cannot be read but another one returns jobs, the call returns the jobs, and the next call
     /// returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
     /// another client's queue.
     ///
@@ -87,18 +87,14 @@ impl Client {
             return refused("all queues of one reserve must come from the client that reserves");
         }
         options.check().map_err(|error| error.during("reserve"))?;
-        let mut parts = Vec::with_capacity(queues.len());
-        for one in queues {
-            parts.extend(one.queue.each_part().iter().map(|part| (part, one.weight)));
-        }
-        reserve_from_parts(parts, selection, options).await
+        let queues: Vec<_> = queues.iter().map(|one| (one.queue.each_part(), one.weight)).collect();
+        reserve_from_parts(&queues, selection, options).await
     }
 }
 
 /// One queue of a reserve under way.
 struct Turn<'a> {
     queue: &'a Part,
-    weight: u32,
     waiting: Waiting,
     /// How long to wait before looking at it again; none when the wait is over.
     pause: Option<Duration>,
@@ -106,27 +102,20 @@ struct Turn<'a> {
     woken: bool,
 }
 
+/// From the parts of these queues with their weights.
 pub(crate) async fn reserve_from_parts(
-    parts: Vec<(&Part, u32)>,
+    queues: &[(&[Part], u32)],
     selection: Selection,
     options: &ReserveOptions,
 ) -> Result<Vec<Job>, Error> {
     let began = Instant::now();
-    let mut turns: Vec<Turn<'_>> = parts
-        .into_iter()
-        .map(|(queue, weight)| Turn {
-            queue,
-            weight,
-            waiting: Waiting::new(began, options.wait_time()),
-            pause: None,
-            woken: false,
-        })
+    let mut turns: Vec<Turn<'_>> = queues
+        .iter()
+        .flat_map(|(parts, _)| *parts)
+        .map(|queue| Turn { queue, waiting: Waiting::new(began, options.wait_time()), pause: None, woken: false })
         .collect();
     loop {
-        let order = match selection {
-            Selection::Strict => (0..turns.len()).collect(),
-            Selection::Weighted => weighted_order(&turns.iter().map(|turn| turn.weight).collect::<Vec<_>>())?,
-        };
+        let order = order_of_turns(queues, selection)?;
         let round = look_at_all(&mut turns, &order, options).await;
         let (jobs, all_undecodable) = match round {
             Ok(round) => round,
@@ -149,6 +138,23 @@ pub(crate) async fn reserve_from_parts(
             return Err(error);
         }
     }
+}
+
+/// The queues as they are selected, and the parts of each in a new random order.
+fn order_of_turns(queues: &[(&[Part], u32)], selection: Selection) -> Result<Vec<usize>, Error> {
+    let by_queue = match selection {
+        Selection::Strict => (0..queues.len()).collect(),
+        Selection::Weighted => weighted_order(&queues.iter().map(|(_, weight)| *weight).collect::<Vec<_>>())?,
+    };
+    let mut order = Vec::new();
+    for at in by_queue {
+        let first: usize = queues[..at].iter().map(|(parts, _)| parts.len()).sum();
+        match queues[at].0.len() {
+            1 => order.push(first),
+            count => order.extend(weighted_order(&vec![1; count])?.into_iter().map(|part| first + part)),
+        }
+    }
+    Ok(order)
 }
 
 /// Asks each queue in turn until there are enough jobs. Whoever is asked once there are some is asked without waiting,

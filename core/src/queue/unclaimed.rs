@@ -120,16 +120,18 @@ impl Job {
     /// had not been reserved.
     #[doc(hidden)] // for the skins
     pub async fn give_back(jobs: &[Self]) -> Result<(), Error> {
+        let mut outcome = Ok(());
         for of_one_part in jobs.chunk_by(are_of_one_part) {
             for batch in of_one_part.chunks(MAX_BATCH) {
                 let mut outcomes = Outcomes::default();
                 for job in batch {
                     release(&mut outcomes, job.id(), job.token());
                 }
-                batch[0].part().settle_outcomes("release", &outcomes).await?;
+                // The others go back, whatever became of these.
+                outcome = batch[0].part().settle_outcomes("release", &outcomes).await.map(drop).and(outcome);
             }
         }
-        Ok(())
+        outcome
     }
 }
 

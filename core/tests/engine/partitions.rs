@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::Server;
 use duly::blocking::{self, Uninterrupted};
-use duly::{AuditOptions, ErrorKind, Limits, NameLimits, NewJob, Requeued, ReserveOptions, State, When};
+use duly::{AuditOptions, ErrorKind, Limits, NameLimits, NewJob, Requeued, ReserveOptions, Selection, State, When};
 
 fn job() -> NewJob {
     NewJob::new(&1).unwrap()
@@ -147,4 +147,17 @@ fn an_iterator_of_a_long_blocking_push_may_call_duly_itself() {
     assert_eq!(plain.push_many(jobs(), |_| (), &mut Uninterrupted).unwrap().created, 1500);
     assert_eq!(parted.push_many(jobs(), |_| (), &mut Uninterrupted).unwrap().created, 1500);
     assert_eq!(other.counts(&mut Uninterrupted).unwrap().ready, 4);
+}
+
+#[test]
+fn a_job_of_a_plain_queue_is_not_taken_for_one_of_a_split_queue_of_its_name() {
+    let server = Server::start();
+    let client = blocking::Client::connect(&server.url()).unwrap();
+    let (split, plain) = (client.partitioned_queue("orders", 3).unwrap(), client.queue("orders").unwrap());
+    plain.push(NewJob::new(&1).unwrap(), &mut Uninterrupted).unwrap();
+    let queues = [(split, 1), (plain, 1)];
+    let options = ReserveOptions::new();
+    let jobs = client.reserve_from(&queues, Selection::Strict, &options, &mut Uninterrupted).unwrap();
+    assert!(jobs[0].queue().parts().is_empty());
+    jobs[0].ack(&mut Uninterrupted).unwrap();
 }

@@ -183,3 +183,28 @@ async fn until_somebody_waits(server: &Server, count: usize) {
     let blocked = format!("blocked_clients:{count}");
     eventually("somebody waits", async || server.redis_cli(&["INFO", "clients"]).contains(&blocked)).await;
 }
+
+#[tokio::test]
+async fn a_split_queue_has_the_weight_of_one_and_its_parts_take_turns() {
+    let server = Server::start();
+    let client = server.client();
+    let (split, plain) = (client.partitioned_queue("split", 4).unwrap(), client.queue("plain").unwrap());
+    for queue in [&split, &plain] {
+        queue.push_many((0..200).map(|_| job()), |_| {}).await.unwrap();
+    }
+    let queues = [QueueWeight::new(split, 1), QueueWeight::new(plain, 1)];
+    let mut names = Vec::new();
+    for selection in [Selection::Weighted, Selection::Strict] {
+        for _ in 0..100 {
+            let jobs = client.reserve_from(&queues, selection, &ReserveOptions::new()).await.unwrap();
+            names.push(jobs[0].queue().name().to_owned());
+        }
+    }
+    // A fair coin gives fewer than 30 of 100 once in 60,000 times; a weight for each part would give 20.
+    let of_plain = names[..100].iter().filter(|name| *name == "plain").count();
+    assert!((30..=70).contains(&of_plain), "{of_plain} of 100");
+    let mut of_parts = names.split_off(100);
+    of_parts.sort();
+    of_parts.dedup();
+    assert_eq!(of_parts, ["split/0", "split/1", "split/2", "split/3"]);
+}

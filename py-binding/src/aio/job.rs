@@ -1,5 +1,7 @@
 //! `duly.aio.Job`.
 
+use std::sync::Arc;
+
 use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
@@ -16,7 +18,7 @@ pub(crate) struct AsyncJob {}
 
 impl AsyncJob {
     pub(super) fn new(py: Python<'_>, job: duly::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        let reserved = ReservedJob::new(Held::Async(Box::new(job)), queue);
+        let reserved = ReservedJob::new(Held::Async(Arc::new(job)), queue);
         Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
     }
 }
