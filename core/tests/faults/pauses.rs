@@ -265,6 +265,8 @@ impl Who {
             }
             Who::Producer => tokio::spawn(async move {
                 says_no.wait_for(|says_no| *says_no).await.unwrap();
+                // The gate may let the first one pass while it shuts.
+                own.push(job()).await?;
                 own.push(job()).await.map(drop)
             }),
             Who::WaitsForAResult => tokio::spawn(async move { own.wait_result(&id, Some(LONG)).await.map(drop) }),
