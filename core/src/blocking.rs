@@ -24,8 +24,8 @@ use crate::operate::{
 };
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
-    ClientBuilder, Job as AsyncJob, MAX_BATCH, NewJob, Part, PushSummary, Pushed, QueueWeight, ReserveOptions,
-    Selection, Settlement, check_queue_or_part, client_closed,
+    ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, ReserveOptions, Selection,
+    Settlement, batches, check_queue_or_part, client_closed,
 };
 use crate::value::data::Data;
 use crate::value::error::Error;
@@ -132,8 +132,8 @@ impl Client {
         }
         let jobs = block_on(client.reserve_from(&weights, selection, options), || interrupt.check())?;
         let with_queue = |job: AsyncJob| {
-            let queue = queues.iter().find_map(|(queue, _)| queue.part(job.part().name()))?.clone();
-            Some(Job { job: job.into(), queue })
+            let (queue, _) = queues.iter().find(|(queue, _)| queue.part(job.part().name()).is_some())?;
+            queue.with_queue(job)
         };
         Ok(jobs.into_iter().filter_map(with_queue).collect())
     }
@@ -229,16 +229,12 @@ impl Queue {
         interrupt: &mut I,
     ) -> Result<PushSummary, I::Error> {
         let mut summary = PushSummary::default();
-        let mut jobs = jobs.into_iter();
-        loop {
-            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
-            if batch.is_empty() {
-                return Ok(summary);
-            }
+        for batch in batches(jobs) {
             let pushed = self.push_some(batch, summary.total(), interrupt)?;
             summary.add(&pushed);
             progress(&pushed);
         }
+        Ok(summary)
     }
 
     /// One batch of a long push, so many jobs of which went before: that is in the error.

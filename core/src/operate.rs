@@ -68,7 +68,7 @@ impl Queue {
     /// Removes the live job that has this business key; `None` if no job has it.
     pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
         name::check_key(key).map_err(self.during("cancel"))?;
-        self.part_of_key(key).cancel(By::Key, key).await
+        self.part_of(key).cancel(By::Key, key).await
     }
 
     /// Changes when a waiting job (delayed or ready) is due, and returns its id.
@@ -87,7 +87,7 @@ impl Queue {
     /// Like [`Queue::reschedule`], of the live job that holds this business key.
     pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
         name::check_key(key).map_err(self.during("reschedule"))?;
-        let moved = self.part_of_key(key).reschedule(By::Key, key, when).await?;
+        let moved = self.part_of(key).reschedule(By::Key, key, when).await?;
         moved.ok_or_else(|| self.during("reschedule")(no_such_job(By::Key, key)))
     }
 
@@ -180,8 +180,7 @@ impl Queue {
     }
 
     /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
-    /// fails, up to 100 of the oldest beyond that are removed. Each part
-    /// of a split queue keeps its share of `max`, rounded up.
+    /// fails, up to 100 of the oldest beyond that are removed. Each part of a split queue keeps its share of `max`, rounded up.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
         let share = max.div_ceil(self.each_part().len() as u64);

@@ -35,6 +35,7 @@ pub(crate) use part::Part;
 pub use partitions::MAX_PARTITIONS;
 pub(crate) use partitions::check_queue_or_part;
 pub use progress::{MAX_PROGRESS_TEXT_BYTES, Progress};
+pub(crate) use push::batches;
 pub use push::{PushSummary, Pushed};
 pub use reserve::ReserveOptions;
 pub(crate) use reserve::{MAX_RESERVE_BYTES, ReserveCall, decode};

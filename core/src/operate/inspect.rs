@@ -152,8 +152,8 @@ impl Queue {
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
     /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
-    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A split queue
-    /// is shown part after part.
+    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A split queue is shown part after
+    /// part.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         if limit == 0 || limit > MAX_BATCH {
             return Err(self.during("peek")(Error::invalid(format!("a page has 1 to {MAX_BATCH} jobs"))));
@@ -192,7 +192,7 @@ impl Queue {
     /// Where the live job that has this business key is; `None` if no job has it.
     pub async fn find_key(&self, key: &str) -> Result<Option<Found>, Error> {
         name::check_key(key).map_err(self.during("find"))?;
-        self.part_of_key(key).find(By::Key, key).await
+        self.part_of(key).find(By::Key, key).await
     }
 }
 

@@ -54,7 +54,7 @@ impl Queue {
                 }
             }
         }
-        Ok(self.likely_part(id))
+        Ok(self.part_of(id))
     }
 }
 

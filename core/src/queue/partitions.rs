@@ -56,18 +56,16 @@ impl Queue {
         (&parts[0], &parts[1..])
     }
 
-    pub(crate) fn part_index(&self, text: &str) -> usize {
-        usize::from(crc16(text.as_bytes())) % self.each_part().len()
+    pub(crate) fn part_index(&self, key_or_id: &str) -> usize {
+        match self.each_part().len() {
+            1 => 0,
+            count => usize::from(crc16(key_or_id.as_bytes())) % count,
+        }
     }
 
-    /// Where the job with this key is.
-    pub(crate) fn part_of_key(&self, key: &str) -> &Part {
-        &self.each_part()[self.part_index(key)]
-    }
-
-    /// Where the job with this id is, unless a key says otherwise.
-    pub(crate) fn likely_part(&self, id: &str) -> &Part {
-        &self.each_part()[self.part_index(id)]
+    /// Where the job with this key is; where the one with this id is, unless it has a key that says otherwise.
+    pub(crate) fn part_of(&self, key_or_id: &str) -> &Part {
+        &self.each_part()[self.part_index(key_or_id)]
     }
 
     /// The likely part of the job with this id, then the others.

@@ -110,16 +110,12 @@ impl Queue {
         I: IntoIterator<Item = NewJob>,
     {
         let mut summary = PushSummary::default();
-        let mut jobs = jobs.into_iter();
-        loop {
-            let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
-            if batch.is_empty() {
-                return Ok(summary);
-            }
+        for batch in batches(jobs) {
             let outcomes = self.push_batch(batch).await.map_err(|error| error.after_jobs(summary.total()))?;
             summary.add(&outcomes);
             progress(&outcomes);
         }
+        Ok(summary)
     }
 }
 
@@ -239,6 +235,15 @@ impl Pushed {
             PushReply::Replaced(replaced) => Self::Replaced { id: id.to_owned(), replaced },
         }
     }
+}
+
+/// So many jobs as one call takes, again and again.
+pub(crate) fn batches(jobs: impl IntoIterator<Item = NewJob>) -> impl Iterator<Item = Vec<NewJob>> {
+    let mut jobs = jobs.into_iter();
+    std::iter::from_fn(move || {
+        let batch: Vec<NewJob> = jobs.by_ref().take(MAX_BATCH).collect();
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// Cuts prepared jobs where a call must end: where duplicates are to be treated in another way, where another durability is

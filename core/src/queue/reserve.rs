@@ -102,9 +102,10 @@ impl Queue {
     /// Leases jobs that are ready, the smallest priority number and then the oldest first; also promotes due jobs and takes
     /// back the jobs of dead workers.
     ///
-    /// The parts of a split queue are asked in a new random order each time. The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
-    /// be decoded goes to `failed` with the reason, and blocks no other job. Errors: `InvalidArgument`, and those of the
-    /// connection; after `Timeout` the jobs that may have been leased come back when their lease ends.
+    /// The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
+    /// be decoded goes to `failed` with the reason, and blocks no other job. The parts of a split queue are asked in a new
+    /// random order each time. Errors: `InvalidArgument`, and those of the connection; after `Timeout` the jobs that may have
+    /// been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(self.during("reserve"))?;
         match &self.whole {

@@ -327,11 +327,11 @@ async fn one_worker_tells_of_trimmed_jobs_once() {
     first.until_event("it is reported", |event| matches!(event, WorkerEvent::Trimmed { jobs: 3, .. })).await;
     let second = Working::start(&server);
     support::eventually("the second is there", || async { queue.workers().await.unwrap().len() == 2 }).await;
-    let told_first = first.trimmed();
+    let of_first = first.trimmed();
     first.stop().await;
-    // That it is there was told by a call that also asks what was trimmed; what it says of that comes before this.
+    // The call that says that it is there also asks what was trimmed: it has reported that by now, or it never will.
     queue.push(job("bad")).await.unwrap();
     second.until_event("it reports the next", |event| matches!(event, WorkerEvent::Trimmed { .. })).await;
-    assert_eq!((told_first, second.trimmed()), (vec![3], vec![1]));
+    assert_eq!((of_first, second.trimmed()), (vec![3], vec![1]));
     second.stop().await;
 }
