@@ -117,12 +117,11 @@ impl Cluster {
         self.owners.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(slot))?.as_ref().map(Arc::clone)
     }
 
-    /// The first of the slots that have the same owner as this one: also when another server has come in the place of that one.
-    pub(super) fn first_beside(&self, slot: u16) -> u16 {
+    /// Have these slots the same owner? Also when another server has come in the place of that one.
+    pub(super) fn are_together(&self, slot: u16, other: u16) -> bool {
         let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Some(owner)) = owners.get(usize::from(slot)) else { return slot };
-        let is_same = |other: &Option<Arc<Server>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, owner));
-        owners.iter().position(is_same).and_then(|first| u16::try_from(first).ok()).unwrap_or(slot)
+        let owner = |slot: u16| owners.get(usize::from(slot)).and_then(Option::as_ref);
+        owner(slot).zip(owner(other)).is_some_and(|(owner, other)| Arc::ptr_eq(owner, other))
     }
 
     /// Asks for the map.
@@ -243,6 +242,8 @@ async fn ask_one(server: &Arc<Server>, dialer: &Dialer, deadline: Instant) -> Re
 
 #[cfg(test)]
 mod tests {
+    use super::super::outages::Outages;
+    use super::super::trouble::Away;
     use super::*;
 
     fn at(port: u16) -> Address {
@@ -292,7 +293,7 @@ mod tests {
     #[test]
     fn the_slots_of_one_server_stay_together_when_another_comes_in_its_place_and_that_is_noted() {
         let cluster = Cluster::new(vec![at(1)]);
-        assert_eq!(cluster.first_beside(7), 7, "nothing is known yet");
+        assert!(!cluster.are_together(7, 8), "nothing is known yet");
         let take_over = |ports: [u16; 2]| {
             let map = Map {
                 ranges: vec![(0, 4, at(ports[0])), (5, 9, at(ports[1])), (10, 14, at(ports[0]))],
@@ -302,13 +303,33 @@ mod tests {
             ports.map(|port| cluster.server_at(at(port)).may_have_been_away())
         };
         assert_eq!(take_over([2, 3]), [false, false]);
-        assert_eq!([0, 4, 5, 9, 14, 15].map(|slot| cluster.first_beside(slot)), [0, 0, 5, 5, 0, 15]);
+        let with = |slot: u16| [0, 4, 5, 9, 14, 15].map(|other| cluster.are_together(slot, other));
+        assert_eq!(with(4), [true, true, false, false, true, false]);
+        assert_eq!(with(5), [false, false, true, true, false, false]);
+        assert_eq!(with(15), [false; 6], "nobody has it");
         assert_eq!(take_over([2, 3]), [false, false]);
         assert_eq!(take_over([2, 4]), [false, true]);
-        assert_eq!(cluster.first_beside(9), 5);
+        assert!(cluster.are_together(5, 9));
         assert_eq!(take_over([2, 4]), [false, false], "that is said once");
         cluster.moved(5, at(6));
         assert!(cluster.server_at(at(6)).may_have_been_away());
+    }
+
+    #[test]
+    fn an_outage_stays_known_when_slots_move_to_a_server_one_by_one() {
+        let (cluster, outages, now) = (Cluster::new(vec![at(1)]), Outages::default(), Instant::now());
+        cluster.take_map(Map { ranges: vec![(0, 9, at(2))], replicas: vec![] });
+        let noted_at = |slot| outages.noted_at(slot, now, |noted| cluster.are_together(noted, slot));
+        let spared = |slot| outages.spares(noted_at(slot), now);
+        cluster.moved(7, at(3));
+        outages.failed(noted_at(7), Away::ForAll, now);
+        assert_eq!([4, 5, 7].map(spared), [false, false, true], "the others have not moved yet");
+        for (slot, known) in [(8, [false, false, true]), (4, [true, false, true])] {
+            cluster.moved(slot, at(3));
+            assert_eq!([4, 5, 7].map(spared), known, "{slot} has moved");
+        }
+        cluster.take_map(Map { ranges: vec![(0, 9, at(4))], replicas: vec![] });
+        assert_eq!([0, 4, 5, 7].map(spared), [true; 4], "all have moved on");
     }
 
     #[test]

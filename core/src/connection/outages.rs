@@ -1,8 +1,10 @@
 //! What a client knows of outages, for the sake of leases: those that end while the server is away are, most of them, of workers
 //! that live and could not say so. For some seconds after an outage a `reserve` spares them: whoever lives settles or renews.
 //!
-//! By the first slot of a server, because in a cluster one may be away while the others are not, and another one may come in its place.
+//! By slot, because in a cluster one server may be away while the others are not, and another one may come in its place. What is noted at
+//! one slot holds for all that are the same server's then.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +53,14 @@ impl Outages {
     /// Is anything known? If not, a call needs neither the clock nor the lock.
     pub(super) fn any(&self) -> bool {
         self.some.load(Ordering::Acquire)
+    }
+
+    /// At which slot is noted what holds for this one: the same server's may be noted at another one, and what is over less matters.
+    pub(super) fn noted_at(&self, slot: u16, now: Instant, is_together: impl Fn(u16) -> bool) -> u16 {
+        let slots = self.lock();
+        let noted = slots.iter().filter(|&(&noted, _)| noted == slot || is_together(noted));
+        let best = noted.max_by_key(|&(&noted, outage)| (outage.spares(now), noted == slot, Reverse(noted)));
+        best.map_or(slot, |(&noted, _)| noted)
     }
 
     /// An attempt got no answer, or the server does nothing for now, or nothing that writes.
@@ -196,6 +206,22 @@ mod tests {
         outages.failed(0, Away::ForAll, start + 3 * SECOND);
         outages.failed(0, Away::ForAll, start + 3600 * SECOND);
         assert!(reserve(&outages, start + 3601 * SECOND));
+    }
+
+    #[test]
+    fn what_is_noted_of_a_server_holds_for_a_slot_with_an_outage_of_its_own_that_is_over() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        let noted_at = |slot, now| outages.noted_at(slot, now, |noted| [7, 8, 9].contains(&noted));
+        assert_eq!(noted_at(8, start), 8);
+        for slot in [7, 9, 1] {
+            outages.failed(slot, Away::ForAll, start);
+            outages.answered(slot, None, false, start);
+        }
+        assert_eq!([7, 8, 9].map(|slot| noted_at(slot, start)), [7, 7, 9]);
+        let later = start + SPARED_FOR;
+        assert_eq!([7, 8, 9].map(|slot| noted_at(slot, later)), [7, 7, 9]);
+        outages.failed(9, Away::ForAll, later);
+        assert_eq!([7, 8, 9].map(|slot| noted_at(slot, later)), [9, 9, 9]);
     }
 
     #[test]

@@ -218,10 +218,10 @@ impl Shared {
         server.shared_link(&self.dialer, deadline).await
     }
 
-    /// What is known of outages is of one server, or in a cluster of the slots that one server has, whichever that is: by the first
-    /// of them.
+    /// What is known of outages is of one server, or in a cluster of the slots that one server has, whichever that is.
     fn outage_slot(&self, slot: u16) -> u16 {
-        self.topology.as_cluster().map_or(0, |cluster| cluster.first_beside(slot))
+        let Some(cluster) = self.topology.as_cluster() else { return 0 };
+        self.outages.noted_at(slot, Instant::now(), |noted| cluster.are_together(noted, slot))
     }
 
     fn patience(&self, silence: Duration, deadline: Instant) -> Patience {
