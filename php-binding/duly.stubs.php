@@ -92,7 +92,7 @@ namespace Duly {
          * @param array<int|string, string|int> $queues a list is a strict order, `['orders', 'mail']`: a later queue
          *     gets a turn only when the earlier ones are empty. Weights (1 to 1,000), `['orders' => 3, 'mail' => 1]`,
          *     share the turns: a queue of weight 3 comes before one of weight 1 three times out of four
-         * @param int $max the most jobs to return, 1 to 1,000. Default: 1
+         * @param int $max the most jobs to return, 1 to 1,000; fewer when their records make up 4 MiB. Default: 1
          * @param int|float|null $wait how many seconds to wait for the first job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
          *     Default: 10
@@ -267,7 +267,7 @@ namespace Duly {
         /**
          * Leases several jobs.
          *
-         * @param int $max the most jobs to return, 1 to 1,000
+         * @param int $max the most jobs to return, 1 to 1,000; fewer when their records make up 4 MiB
          * @param int|float|null $wait how many seconds to wait for the first job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the jobs are yours without `extend`, 0.001 to 86,400.
          *     Default: 10

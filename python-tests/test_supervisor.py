@@ -42,14 +42,34 @@ if name == "works":
     sys.exit(0)
 if name == "fails":
     while len(list(folder.iterdir())) < 3: time.sleep(0.01)
-    os._exit(121)
+    os.write(int(sys.argv[-1]), b"fatal\\n")
+    os._exit(1)
 while not came: time.sleep(0.01)
-os._exit(121)
+os._exit(1)
 """
     status, out, err = program(SUPERVISE + f"    supervise({child!r}, 3, 60)\n").end()
     assert status == 1, err
     assert "asked 1" in out
     assert err.count("all stop") == 1, err
+
+
+def test_no_exit_status_of_a_handler_stops_all(program: Start, tmp_path: Path) -> None:
+    child = f"""
+for status in (1, 2, 121):
+    try:
+        (Path({str(tmp_path)!r}) / str(status)).mkdir()
+        os._exit(status)
+    except FileExistsError:
+        pass
+print('there', flush=True)
+while not came: time.sleep(0.01)
+"""
+    supervised = program(SUPERVISE + f"    supervise({child!r}, 1, 60)\n")
+    assert supervised.line() == "there"
+    supervised.process.send_signal(signal.SIGTERM)
+    status, _, err = supervised.end()
+    assert status == 0, err
+    assert [err.count(f"ended with status {status} ") for status in (1, 2, 121)] == [1, 1, 1], err
 
 
 def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:

@@ -14,9 +14,10 @@ mod partitions;
 mod progress;
 mod push;
 mod reserve;
+mod reserve_call;
+mod reserve_loop;
 mod session;
 mod settle;
-mod several;
 #[cfg(feature = "opentelemetry")]
 mod telemetry;
 mod unclaimed;
@@ -37,14 +38,13 @@ pub(crate) use partitions::check_queue_or_part;
 pub use progress::{MAX_PROGRESS_TEXT_BYTES, Progress};
 pub(crate) use push::batches;
 pub use push::{PushSummary, Pushed};
-pub use reserve::ReserveOptions;
-pub(crate) use reserve::{MAX_RESERVE_BYTES, ReserveCall, decode};
+pub use reserve::{MAX_WEIGHT, QueueWeight, ReserveOptions, Selection};
+pub(crate) use reserve_call::{MAX_RESERVE_BYTES, ReserveCall, decode};
+pub(crate) use reserve_loop::weighted_order;
 #[cfg(test)]
 pub(crate) use session::{CallNumber, Session};
 pub use settle::Settlement;
 pub(crate) use settle::{Decided, NOT_KEPT};
-pub(crate) use several::weighted_order;
-pub use several::{MAX_WEIGHT, QueueWeight, Selection};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use telemetry::parent;
 pub(crate) use unheard::{Claim, Standing};

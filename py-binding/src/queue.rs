@@ -147,7 +147,7 @@ macro_rules! verbs {
             /// Lease several jobs; return an empty list if there are none.
             ///
             /// Args:
-            ///     max: the most jobs to return, 1 to 1,000.
+            ///     max: the most jobs to return, 1 to 1,000; fewer when their records make up 4 MiB.
             ///     wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
             ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
             ///         10 s.

@@ -2,7 +2,7 @@
 //! said so with the job's own verbs. Workers of the queue hear of them.
 
 use crate::queue::Part;
-use crate::queue::reserve::{MAX_RESERVE_BYTES, decode};
+use crate::queue::reserve_call::{MAX_RESERVE_BYTES, decode};
 use crate::script::{Declared, GrantedJob, Hear, HearReply};
 use crate::value::error::Error;
 

@@ -71,6 +71,13 @@ pub(crate) struct ReserveReply {
     pub(crate) awaited: Vec<String>,
 }
 
+impl ReserveReply {
+    /// One call does a bounded amount of work: this one did not reach what is ready.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.status == ReserveStatus::None && self.next_in == Some(Duration::ZERO)
+    }
+}
+
 impl FromReply for ReserveReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let reply = match reply {

@@ -17,6 +17,7 @@ mod queue_handles;
 mod reference_systems;
 mod registry;
 mod release;
+mod reserve;
 mod results;
 mod set_back;
 mod several;

@@ -21,7 +21,7 @@ from duly._core import Client, WorkerEngine, __version__
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, STOPS, USAGE, Supervisor, say_ready
+from duly.supervisor import FAILED, FATAL, READY, STOPS, USAGE, Supervisor, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,23 +63,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     parser = _parser()
     given = parser.parse_args(arguments)
-    # To a supervisor in words that no handler says by chance, such as by `os._exit(1)`.
-    failed, usage = (FAILED, USAGE) if getattr(given, "supervised", None) is None else (FATAL[FAILED], FATAL[USAGE])
     try:
         status: int = given.run(given)
     except AppError as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
-        # Not in words that stop all: the supervisor could import it, and soon another process may (a deployment that
-        # is half-way, a module that asks a database).
+        # Not fatal: the supervisor could import it, and soon another process may (a deployment that is half-way, a
+        # module that asks a database).
         return USAGE
-    except (UsageError, InvalidArgumentError) as error:
+    except (DulyError, UsageError) as error:
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201
-        return usage
-    except DulyError as error:
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
-        return failed
+        if getattr(given, "supervisor_line", None) is not None:
+            say(given.supervisor_line, FATAL)
+        return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED
     except BrokenPipeError:
-        return failed
+        return FAILED
     return status
 
 
@@ -261,7 +258,7 @@ def _work(given: argparse.Namespace) -> int:
     names = ", ".join(app.queues() if queues is None else queues)
     log_safely(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
     if given.supervisor_line is not None:
-        say_ready(given.supervisor_line)
+        say(given.supervisor_line, READY)
     worker.run()
     return worker._ending.status
 

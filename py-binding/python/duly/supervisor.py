@@ -28,8 +28,10 @@ FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
-FATAL = {FAILED: 121, USAGE: 122}
-"""What a supervised process says for these two: a new one would end like it."""
+READY = b"ready\n"
+"""What a supervised process says on its line when it begins to work."""
+FATAL = b"fatal\n"
+"""What it says of an error that a new one would meet too: a handler may end it with any exit status."""
 STOPS = SIGNALS
 """The signals that stop a worker."""
 
@@ -43,7 +45,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.ready_line = -1
+        self.line = -1
         self.started = 0.0
         self.start_at = 0.0
         self.reloads_since: float | None = None
@@ -92,7 +94,7 @@ class Supervisor:
             if child.process is None and now >= child.start_at:
                 child.started = now
                 try:
-                    child.process, child.ready_line = _start(self._command)
+                    child.process, child.line = _start(self._command)
                 except OSError as error:
                     child.start_at = now + Supervision.after_no_process()
                     _log(logging.ERROR, "the system gives no process, trying again: %s", error)
@@ -102,14 +104,13 @@ class Supervisor:
             if child.process is None or (status := child.process.poll()) is None:
                 continue
             pid, child.process = child.process.pid, None
-            was_ready = _was_ready(child.ready_line)
-            fatal = next((word for word, said in FATAL.items() if said == status), None)
-            is_fatal = fatal is not None and self._sources is None
+            said = _heard(child.line)
+            was_ready = READY in said
             now = time.monotonic()
             lived = now - child.started
             code, after, young_deaths = Supervision.after_exit(
-                status if fatal is None else fatal,
-                is_fatal=is_fatal,
+                status,
+                is_fatal=FATAL in said and self._sources is None,
                 was_ready=was_ready,
                 lived=lived,
                 young_deaths=child.young_deaths,
@@ -212,37 +213,37 @@ class Supervisor:
 def _start(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
     """Start a process in which signals that stop it wait until it lets them in: before that Python would raise.
 
-    Give it, and a descriptor in which there is something when it has said that it is ready.
+    Give it, and a descriptor from which `_heard` reads what it has said.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    ready_line, says = os.pipe()
+    line, says = os.pipe()
     try:
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
         command = [*command, "--supervisor-line", str(says)]
         process = subprocess.Popen(command, start_new_session=True, pass_fds=[says])
     except BaseException:
-        os.close(ready_line)
+        os.close(line)
         raise
     finally:
         os.close(says)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     # A child of its own may hold the other end.
-    os.set_blocking(ready_line, False)
-    return process, ready_line
+    os.set_blocking(line, False)
+    return process, line
 
 
-def say_ready(line: int) -> None:
-    """Tell the supervisor that this process begins to work; a supervisor that is gone needs to know nothing."""
+def say(line: int, words: bytes) -> None:
+    """Tell the supervisor, from one of its processes; a supervisor that is gone needs to know nothing."""
     with _ignored(OSError):
-        os.write(line, b"!")
-    os.close(line)
+        os.write(line, words)
 
 
-def _was_ready(line: int) -> bool:
+def _heard(line: int) -> bytes:
+    """Give all that a process which has ended had said."""
     try:
-        return os.read(line, 1) != b""
+        return os.read(line, 4096)
     except BlockingIOError:
-        return False
+        return b""
     finally:
         os.close(line)
 

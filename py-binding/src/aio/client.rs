@@ -87,7 +87,7 @@ impl AsyncClient {
     /// Args:
     ///     queues: a list is a strict order: a later queue gets a turn only when the earlier ones are empty. A dict
     ///         gives weights (1 to 1,000): a queue of weight 3 comes before one of weight 1 three times out of four.
-    ///     max: the most jobs to return, 1 to 1,000. Default: 1.
+    ///     max: the most jobs to return, 1 to 1,000; fewer when their records make up 4 MiB. Default: 1.
     ///     wait: how long to wait for the first job, in seconds or as a timedelta, a year at most. Default: 0.
     ///     lease: how long the jobs are yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
     ///         10 s.

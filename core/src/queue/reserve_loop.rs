@@ -1,100 +1,29 @@
-//! One reserve from several queues.
+//! The loop of a reserve: asks the parts of one queue or of several in turn, and waits for all of them at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::queue::client::Client;
+use crate::connection::{Enough, Woken};
+use crate::queue::Part;
 use crate::queue::job::Job;
-use crate::queue::reserve::{MAX_RESERVE_BYTES, MAX_RESERVED_A_CALL, ReserveOptions, wait_for_wakes};
-use crate::queue::unclaimed::{Granted, Unclaimed};
+use crate::queue::reserve::{ReserveOptions, Selection};
+use crate::queue::reserve_call::{MAX_RESERVE_BYTES, ReserveCall};
+use crate::queue::unclaimed::Unclaimed;
 use crate::queue::waiting::Waiting;
-use crate::queue::{Part, Queue};
-use crate::script::{Outcomes, ReserveStatus};
+use crate::script::{Key, ReserveStatus};
 use crate::value::error::{Error, ErrorKind};
-use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 
 /// How long a caller waits until what it took from others is passed on; the calls go on behind that.
 const PASS_ON: Duration = Duration::from_millis(500);
 
-/// The largest weight of a queue.
-pub const MAX_WEIGHT: u32 = 1000;
-
-/// A queue to reserve from, among others.
-#[derive(Debug, Clone)]
-pub struct QueueWeight {
-    /// The queue.
-    pub queue: Queue,
-    /// How often it comes first under [`Selection::Weighted`], in proportion to the others: 1 to 1,000.
-    pub weight: u32,
-}
-
-impl QueueWeight {
-    /// This queue with this weight.
-    pub fn new(queue: Queue, weight: u32) -> Self {
-        Self { queue, weight }
-    }
-}
-
-/// Which of several queues goes first.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Selection {
-    /// As they are listed: a later queue gets a turn only when the earlier ones are empty.
-    #[default]
-    Strict,
-    /// A new random order each time, in which a queue of weight 3 comes before one of weight 1 three times out of four. None
-    /// starves, and none is left out: the next queues fill up what the first has not.
-    Weighted,
-}
-
-impl Client {
-    /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
-    ///
-    /// A split queue is asked part by part, in a new random order each time. One script call per queue or part that is looked
-    /// at; while there is nothing to do, one blocked connection, in a cluster one per queue or part. If a queue cannot be read but another one returns jobs, the call returns the jobs, and the next call
-    /// returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
-    /// another client's queue.
-    ///
-    /// ```no_run
-    /// use duly::{QueueWeight, ReserveOptions, Selection};
-    ///
-    /// # async fn doc(client: duly::Client) -> Result<(), duly::Error> {
-    /// let queues = [QueueWeight::new(client.queue("mail")?, 3), QueueWeight::new(client.queue("reports")?, 1)];
-    /// let jobs = client.reserve_from(&queues, Selection::Weighted, &ReserveOptions::new().max(10)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn reserve_from(
-        &self,
-        queues: &[QueueWeight],
-        selection: Selection,
-        options: &ReserveOptions,
-    ) -> Result<Vec<Job>, Error> {
-        let refused = |message: &'static str| Err(Error::invalid(message).during("reserve"));
-        if queues.is_empty() {
-            return refused("give at least one queue to reserve from");
-        }
-        if queues.iter().any(|one| one.weight == 0 || one.weight > MAX_WEIGHT) {
-            return refused("the weight of a queue is 1 to 1000");
-        }
-        if queues.iter().any(|one| !Arc::ptr_eq(&one.queue.client().shared, &self.shared)) {
-            return refused("all queues of one reserve must come from the client that reserves");
-        }
-        options.check().map_err(|error| error.during("reserve"))?;
-        let queues: Vec<_> = queues.iter().map(|one| (one.queue.each_part(), one.weight)).collect();
-        reserve_from_parts(&queues, selection, options).await
-    }
-}
-
 /// One queue of a reserve under way.
 struct Turn<'a> {
-    queue: &'a Part,
+    part: &'a Part,
     waiting: Waiting,
     /// How long to wait before looking at it again; none when the wait is over.
     pause: Option<Duration>,
@@ -112,7 +41,7 @@ pub(crate) async fn reserve_from_parts(
     let mut turns: Vec<Turn<'_>> = queues
         .iter()
         .flat_map(|(parts, _)| *parts)
-        .map(|queue| Turn { queue, waiting: Waiting::new(began, options.wait_time()), pause: None, woken: false })
+        .map(|part| Turn { part, waiting: Waiting::new(began, options.wait_time()), pause: None, woken: false })
         .collect();
     loop {
         let order = order_of_turns(queues, selection)?;
@@ -157,8 +86,8 @@ fn order_of_turns(queues: &[(&[Part], u32)], selection: Selection) -> Result<Vec
     Ok(order)
 }
 
-/// Asks each queue in turn until there are enough jobs. Whoever is asked once there are some is asked without waiting,
-/// which also gives up a promise that is open there.
+/// Asks each part in turn until there are enough jobs, or enough bytes. Whoever is asked once there are some is asked without
+/// waiting, which also gives up a promise that is open there. Says, too, whether there was nothing but what cannot be decoded.
 async fn look_at_all(
     turns: &mut [Turn<'_>],
     order: &[usize],
@@ -166,16 +95,19 @@ async fn look_at_all(
 ) -> Result<(Unclaimed, bool), Error> {
     let mut jobs = Unclaimed::default();
     let mut had_entries = false;
+    let mut bytes_left = MAX_RESERVE_BYTES;
     'turns: for &index in order {
         let mut more = true;
         while more {
             let left = options.most() - jobs.len();
-            if left == 0 {
+            if left == 0 || bytes_left == 0 {
                 break 'turns;
             }
-            match look_at(&mut turns[index], &options.clone().max(left), !jobs.is_empty()).await {
+            let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(left)) };
+            match turns[index].look(call, !jobs.is_empty()).await {
                 Ok(look) => {
-                    had_entries |= look.had_entries;
+                    had_entries |= look.bytes > 0;
+                    bytes_left = bytes_left.saturating_sub(look.bytes);
                     more = look.more;
                     jobs.extend(look.jobs);
                 }
@@ -188,56 +120,58 @@ async fn look_at_all(
     Ok((jobs, all_undecodable))
 }
 
-/// What one call to one queue gave.
+/// What one call to one part gave.
 struct Look {
     jobs: Vec<Job>,
-    had_entries: bool,
-    /// The call did not reach all that is ready: it is this queue's turn again.
+    /// Of all records, also of those that cannot be decoded.
+    bytes: usize,
+    /// The call did not reach all that is ready: it is this part's turn again.
     more: bool,
 }
 
-async fn look_at(turn: &mut Turn<'_>, options: &ReserveOptions, some_came: bool) -> Result<Look, Error> {
-    if some_came {
-        turn.waiting = turn.waiting.ended();
+impl Turn<'_> {
+    async fn look(&mut self, mut call: ReserveCall, some_came: bool) -> Result<Look, Error> {
+        if some_came {
+            self.waiting = self.waiting.ended();
+        }
+        (call.wait, call.promise) = (self.waiting.left(), self.waiting.promise());
+        let max_bytes = call.max_bytes;
+        let (reply, granted) = self.part.reserve_alone(call).await?;
+        self.woken = false;
+        self.pause = self.waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused);
+        let has_entries = !granted.jobs.is_empty();
+        if has_entries {
+            // The script has taken back what was promised.
+            self.waiting.forget_promise();
+        }
+        let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
+        let is_cut = self.part.is_cut(&granted.jobs, max_bytes);
+        let jobs = self.part.decode_granted(granted).await?;
+        let more = is_cut || reply.is_unfinished() || (has_entries && jobs.is_empty());
+        Ok(Look { jobs, bytes, more })
     }
-    let (reply, granted) = turn.queue.reserve_round(options, &turn.waiting).await?;
-    turn.woken = false;
-    let (had_entries, cut) = (!granted.jobs.is_empty(), is_cut(turn.queue, &granted));
-    turn.pause = turn.waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused);
-    if had_entries {
-        // The script has taken back what was promised.
-        turn.waiting.forget_promise();
-    }
-    let unreached = reply.status == ReserveStatus::None && reply.next_in == Some(Duration::ZERO);
-    let jobs = turn.queue.decode_granted(granted).await?;
-    let more = cut || unreached || (had_entries && jobs.is_empty());
-    Ok(Look { jobs, had_entries, more })
-}
-
-/// May the script have stopped at one of its limits, and not for want of jobs?
-fn is_cut(queue: &Part, granted: &Granted) -> bool {
-    let bytes: usize = granted.jobs.iter().map(|job| job.record.len()).sum();
-    // The next record may be as large as data, headers and retry policy together, and was then left behind.
-    let largest = queue.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));
-    granted.jobs.len() >= MAX_RESERVED_A_CALL || (bytes > 0 && bytes.saturating_add(largest) > MAX_RESERVE_BYTES)
 }
 
 /// Who got jobs elsewhere, or an error, does not come back in time for what it promised here, and has no use for a wake-up
 /// that it took here: somebody else must have them. If that fails, all waiters still look again every second.
 async fn pass_on(turns: &mut [Turn<'_>]) {
+    if turns.iter().all(|turn| !turn.woken && turn.waiting.promise() == 0) {
+        return;
+    }
     // All at once: a server that does not answer must hold up neither the others nor the caller, whose leases run.
     let mut calls = JoinSet::new();
     for turn in turns {
-        let queue = turn.queue.clone();
+        let part = turn.part.clone();
         let ended = turn.waiting.ended();
         if ended.promise() > 0 {
             calls.spawn(async move {
-                let nothing = ReserveOptions::new().max(0);
-                let _ = queue.reserve_once(&nothing, &ended, &Outcomes::default()).await;
+                let nothing =
+                    ReserveCall { want: 0, promise: ended.promise(), ..ReserveCall::now(&ReserveOptions::new()) };
+                let _ = part.reserve_once(nothing).await;
             });
         } else if turn.woken {
             calls.spawn(async move {
-                let _ = queue.wake_another().await;
+                let _ = part.wake_another().await;
             });
         }
     }
@@ -253,8 +187,8 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     if pause.is_zero() {
         return Ok(());
     }
-    let queues: Vec<&Part> = turns.iter().map(|turn| turn.queue).collect();
-    if turns.len() > 1 && turns[0].queue.client.waits_together() {
+    let queues: Vec<&Part> = turns.iter().map(|turn| turn.part).collect();
+    if turns.len() == 1 || turns[0].part.client.waits_together() {
         // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
         if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {
             if let Some(index) = woken {
@@ -332,4 +266,26 @@ pub(crate) fn weighted_order(weights: &[u32]) -> Result<Vec<usize>, Error> {
         order.push(left.remove(chosen));
     }
     Ok(order)
+}
+
+/// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the
+/// one that took a wake-up.
+pub(crate) async fn wait_for_wakes(
+    queues: &[&Part],
+    pause: Duration,
+    enough: Option<&Enough>,
+) -> Result<Option<usize>, Error> {
+    let Some(first) = queues.first() else { return Ok(None) };
+    let until = tokio::time::Instant::now() + pause;
+    let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
+    let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
+    match first.client.wait_for_wakes(first.shared.keys.slot(), &keys, pause, enough).await {
+        Ok(Woken::Yes(index)) => Ok(Some(index)),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_transient() => {
+            tokio::time::sleep_until(until).await;
+            Ok(None)
+        }
+        Err(error) => Err(error.during("reserve")),
+    }
 }

@@ -1,0 +1,211 @@
+//! One call of the reserve script to one part, and what it grants.
+
+use std::time::Duration;
+
+use crate::format::envelope::{Envelope, cut_error};
+use crate::format::record::{CameBack, Record};
+use crate::queue::Part;
+use crate::queue::job::Job;
+use crate::queue::reserve::ReserveOptions;
+use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
+use crate::script::{Declared, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
+use crate::value::error::Error;
+use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
+use crate::value::time::whole_ms;
+
+/// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
+/// more takes several calls.
+pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
+/// One reserve gives at most this many bytes of records (but always one job).
+pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
+
+/// One call of the reserve script.
+pub(crate) struct ReserveCall {
+    pub(crate) want: usize,
+    pub(crate) lease: Duration,
+    /// How long the caller waits for a job: until then it can promise to come back.
+    pub(crate) wait: Duration,
+    /// The server time at which it promised to come back, 0 for no promise.
+    pub(crate) promise: u64,
+    /// The most bytes of records; one job is given however large it is.
+    pub(crate) max_bytes: usize,
+    /// They are fetched ahead, and start later, if at all; else they have started as soon as the caller has them.
+    pub(crate) ahead: bool,
+}
+
+impl ReserveCall {
+    /// The most jobs that one call leases.
+    pub(crate) const MOST: usize = MAX_RESERVED_A_CALL;
+
+    /// Without waiting.
+    pub(super) fn now(options: &ReserveOptions) -> Self {
+        Self {
+            want: options.most().min(Self::MOST),
+            lease: options.lease_time(),
+            wait: Duration::ZERO,
+            promise: 0,
+            max_bytes: MAX_RESERVE_BYTES,
+            ahead: false,
+        }
+    }
+}
+
+impl Part {
+    /// For a caller that does not wait.
+    pub(super) async fn reserve_what_is_ready(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
+        let mut jobs = Unclaimed::default();
+        while jobs.len() < options.most() {
+            let rest = options.clone().max(options.most() - jobs.len());
+            let call = async {
+                let granted = self.reserve_with_others(rest).await?;
+                Ok::<_, Error>((granted.jobs.len(), self.decode_granted(granted).await?))
+            };
+            let (entries, more) = match call.await {
+                Ok(granted) => granted,
+                // What is leased already must reach the caller, whatever became of the rest.
+                Err(_) if !jobs.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            jobs.extend(more);
+            let may_be_more = entries == ReserveCall::MOST || (entries > 0 && jobs.is_empty());
+            if !may_be_more {
+                break;
+            }
+        }
+        Ok(jobs.claim())
+    }
+
+    /// One call, together with those of other tasks.
+    async fn reserve_with_others(&self, options: ReserveOptions) -> Result<Granted, Error> {
+        let part = self.clone();
+        let send = move |callers: Vec<ReserveOptions>| {
+            let part = part.clone();
+            Outlive::new(async move { part.reserve_for(&callers).await })
+        };
+        self.shared.reserves.call(options, send).await
+    }
+
+    /// One reserve for callers that want the same lease, handed out in the order in which they came.
+    async fn reserve_for(&self, callers: &[ReserveOptions]) -> Result<Vec<Granted>, Error> {
+        let mut granted = Vec::with_capacity(callers.len());
+        let mut rest = callers;
+        while let Some(first) = rest.first() {
+            let mut want = 0;
+            let together = rest.iter().take_while(|caller| {
+                want += caller.most();
+                caller.lease_time() == first.lease_time() && (want <= ReserveCall::MOST || want == caller.most())
+            });
+            let mut now = &rest[..together.count()];
+            let all = first.clone().max(now.iter().map(ReserveOptions::most).sum());
+            let mut reply = self.reserve_once(ReserveCall::now(&all)).await?;
+            while reply.is_unfinished() {
+                reply = self.reserve_once(ReserveCall::now(&all)).await?;
+            }
+            if self.is_cut(&reply.jobs, MAX_RESERVE_BYTES) {
+                // Those for whom nothing is left go with the next call: there may be more.
+                let mut ahead = 0;
+                let served = now.iter().take_while(|caller| {
+                    let is_served = ahead < reply.jobs.len();
+                    ahead += caller.most();
+                    is_served
+                });
+                now = &now[..served.count().max(1)];
+            }
+            rest = &rest[now.len()..];
+            let mut jobs = reply.jobs.into_iter();
+            granted.extend(now.iter().map(|caller| Granted {
+                token: reply.token,
+                jobs: jobs.by_ref().take(caller.most()).collect(),
+                queue: self.clone(),
+            }));
+        }
+        Ok(granted)
+    }
+
+    /// One call for a caller of its own; what it grants is in the second part, not in the reply.
+    pub(super) async fn reserve_alone(&self, call: ReserveCall) -> Result<(ReserveReply, Granted), Error> {
+        let part = self.clone();
+        let round = async move {
+            let mut reply = part.reserve_once(call).await?;
+            let granted = Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), queue: part };
+            Ok((reply, granted))
+        };
+        Outlive::new(round).await
+    }
+
+    pub(super) async fn reserve_once(&self, call: ReserveCall) -> Result<ReserveReply, Error> {
+        self.reserve_call(&call, &Outcomes::default(), &|_| false).await
+    }
+
+    /// One call of the reserve script, made as the same call again, behind a pause, after the errors of which `keep_trying`
+    /// says so.
+    pub(crate) async fn reserve_call(
+        &self,
+        reserve: &ReserveCall,
+        outcomes: &Outcomes,
+        keep_trying: KeepTrying<'_>,
+    ) -> Result<ReserveReply, Error> {
+        let reserve = Reserve {
+            want: reserve.want,
+            lease_ms: whole_ms(reserve.lease),
+            wait_ms: whole_ms(reserve.wait),
+            max_bytes: reserve.max_bytes,
+            promise: reserve.promise,
+            ahead: usize::from(reserve.ahead),
+            ack_count: outcomes.ack_count(),
+            keyed: outcomes.keyed(),
+            result_count: outcomes.result_keys(),
+        };
+        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
+        self.note_limits(reply.limited);
+        if !reply.awaited.is_empty() {
+            // On the heap: rare, and this future is moved about on every call.
+            Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;
+        }
+        Ok(reply)
+    }
+
+    /// May the script have stopped at one of its limits, and not for want of jobs?
+    pub(super) fn is_cut(&self, jobs: &[GrantedJob], max_bytes: usize) -> bool {
+        let bytes: usize = jobs.iter().map(|job| job.record.len()).sum();
+        // The next record may be as large as data, headers and retry policy together, and was then left behind.
+        let largest = self.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));
+        jobs.len() >= ReserveCall::MOST || (bytes > 0 && bytes.saturating_add(largest) > max_bytes)
+    }
+
+    /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.
+    pub(super) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
+        let token = granted.token;
+        let mut jobs = Vec::with_capacity(granted.jobs.len());
+        let mut undecodable = Outcomes::default();
+        for job in &granted.jobs {
+            match job.of_queue(self, token) {
+                Ok(job) => jobs.push(job),
+                Err(reason) => undecodable.other(Verb::Unheard, job.id_bytes(), token, None, 0, &reason, None),
+            }
+        }
+        if undecodable.len() > 0 {
+            self.settle_outcomes("reserve", &undecodable).await?;
+        }
+        granted.jobs.clear(); // nobody's any more but the caller's
+        Ok(jobs)
+    }
+}
+
+impl GrantedJob {
+    /// The job for its worker; if it cannot be decoded, the error text with which it is to fail.
+    pub(crate) fn of_queue(&self, queue: &Part, token: u64) -> Result<Job, String> {
+        if self.foreign_id.is_some() {
+            return Err("undecodable record: its id is not UTF-8".to_owned());
+        }
+        let (envelope, returns) = decode(&self.id, &self.record, &self.came_back)
+            .map_err(|error| cut_error(&format!("undecodable record: {error}")).to_owned())?;
+        Ok(Job::granted(envelope, returns, token, queue, CameBack::is_suspect(&self.came_back)))
+    }
+}
+
+pub(crate) fn decode(id: &str, record: &[u8], came_back: &[u8]) -> Result<(Envelope, u32), Error> {
+    let came_back = if came_back.is_empty() { None } else { Some(CameBack::decode(came_back)?) };
+    let envelope = Record::decode(id, record, came_back.as_ref())?;
+    Ok((envelope, came_back.map_or(0, |came_back| came_back.returns)))
+}
