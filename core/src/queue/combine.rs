@@ -1,6 +1,9 @@
 //! Calls of many tasks at once, sent as one: while a call is on its way, those that come after it gather, and go together
 //! when it is answered. A lone caller never waits for company and pays nothing.
 //!
+//! A task that sends all calls would be simpler, but a lone push or ack then takes 27 % more instructions and four allocations more (by
+//! `make guard`), which is why the first caller sends its own.
+//!
 //! The same idea as a database's group commit. Fifty tasks that push one job each through one client cost the server a few
 //! script calls, not fifty.
 
