@@ -6,7 +6,7 @@
 --          entries that no longer count, `offset` counts jobs as far as 5,000 entries go, and entries behind them.
 local reply = { 0 }
 local left, bytes = limit, 0
--- The job at the next place. Says whether there may be more.
+-- The job at the next index. Says whether there may be more.
 local function add(id, score)
   left = left - 1
   local record = redis.call('HGET', jobs, id)

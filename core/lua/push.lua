@@ -29,7 +29,7 @@ if call_renew ~= '0' then
     return answer('created')
   end
 end
-local place = {}
+local entries = {}
 local at
 if due ~= '' then
   --- include: clock, due, delayed_member
@@ -40,28 +40,28 @@ if due ~= '' then
   if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
   local at_text = string.format('%.0f', at or 0)
   for i = first_item, at and last_item or 0, 2 do
-    place[#place + 1] = at_text
-    place[#place + 1] = delayed_member(ARGV[i], level)
+    entries[#entries + 1] = at_text
+    entries[#entries + 1] = delayed_member(ARGV[i], level)
   end
 end
 if not at then
-  for i = first_item, last_item, 2 do place[#place + 1] = ARGV[i] end
+  for i = first_item, last_item, 2 do entries[#entries + 1] = ARGV[i] end
 end
 
 -- None is new: a late copy, or one whose durability is waited for, of a call whose memory is gone.
 -- with `< 0` for `== 0`: a late copy of a push that the server has forgotten runs a job twice at once
 if redis.call('HSET', jobs, unpack(ARGV, first_item, last_item)) == 0 then return answer('created') end
-local placed
+local added
 if at then
-  placed = redis.pcall('ZADD', delayed, unpack(place))
+  added = redis.pcall('ZADD', delayed, unpack(entries))
 else
-  placed = redis.pcall('RPUSH', ready(level), unpack(place))
+  added = redis.pcall('RPUSH', ready(level), unpack(entries))
 end
-if type(placed) == 'table' then
+if type(added) == 'table' then
   -- A foreign type under our key: nothing is stored by half.
   -- without: a foreign type under a list leaves records that nobody hands out
   for i = first_item, last_item, 2 do redis.call('HDEL', jobs, ARGV[i]) end
-  return placed
+  return added
 end
 --- include: first_use
 if wake then

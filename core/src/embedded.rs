@@ -11,7 +11,7 @@
 //! | `server.lock` | exclusively | the server itself (inherited through exec), and its rewrite children |
 //!
 //! Who finds no server starts one under a guardian process, which waits for the last user to leave and then ends it.
-//! A forked child inherits its parent's place in `users.lock` and keeps the server running until it ends as well.
+//! A forked child inherits its parent's lock of `users.lock` and keeps the server running until it ends as well.
 
 mod folder;
 mod guardian;
@@ -32,7 +32,7 @@ use lock::{FileLock, Mode};
 /// gives a server to end (see `guardian::SERVER_END_S`).
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place among the users of an embedded server. The server runs at least as long as this value lives.
+/// One of the users of an embedded server. The server runs at least as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Attached {
     folder: Folder,

@@ -79,19 +79,19 @@ fn encoded(what: &str, value: &Zval) -> Result<Data, Fault> {
     let encoded = match without_arguments(|| try_json("json_encode", vec![value, &ENCODE, &DEPTH]))? {
         Ok(encoded) => encoded,
         Err(why) => {
-            let place = Search::new(no_json_scalar).place_in(value)?;
-            return Err(Fault::invalid(format!("{} cannot be JSON: {why}", named_place(what, place))));
+            let path = Search::new(no_json_scalar).path_in(value)?;
+            return Err(Fault::invalid(format!("{} cannot be JSON: {why}", named_path(what, path))));
         }
     };
     let json = encoded.zend_str().map(|json| json.as_bytes().to_vec()).unwrap_or_default();
     // PHP makes `{}` of a closure, a connection or an object without public properties, and says nothing: the worker would
     // find nothing of it.
     if json.windows(2).any(|two| two == b"{}")
-        && let Some(place) = Search::of_what_travels(is_no_data).place_in(value)?
+        && let Some(path) = Search::of_what_travels(is_no_data).path_in(value)?
     {
-        let place = named_place(what, Some(place));
+        let path = named_path(what, Some(path));
         return Err(Fault::invalid(format!(
-            "{place} is an object that JSON has nothing of, as a closure or one whose properties are private: \
+            "{path} is an object that JSON has nothing of, as a closure or one whose properties are private: \
              make it JsonSerializable, or push an array"
         )));
     }
@@ -134,14 +134,14 @@ fn is_thrown_here(thrown: &mut ZendObject) -> Result<bool, Fault> {
 }
 
 /// `the data`, or `the data at order.items.0`.
-fn named_place(what: &str, place: Option<String>) -> String {
-    match place {
-        Some(place) if !place.is_empty() => format!("the {what} at '{place}'"),
+fn named_path(what: &str, path: Option<String>) -> String {
+    match path {
+        Some(path) if !path.is_empty() => format!("the {what} at '{path}'"),
         _ => format!("the {what}"),
     }
 }
 
-/// Looks for the place of a value that is not right.
+/// Looks for the path of a value that is not right.
 struct Search<F> {
     is_bad: F,
     /// Whether it asks a `JsonSerializable` once more for what travels of it. That runs PHP code.
@@ -161,7 +161,7 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
     }
 
     /// Names of keys and properties with dots between; empty for the value itself.
-    fn place_in(&mut self, value: &Zval) -> Result<Option<String>, Fault> {
+    fn path_in(&mut self, value: &Zval) -> Result<Option<String>, Fault> {
         let mut path = Vec::new();
         Ok(self.find(value, &mut path, 0)?.then(|| path.join(".")))
     }

@@ -231,7 +231,7 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Pushing {
     pub error: duly::Error,
-    /// The place of that job among all, from 0; of a whole batch that of its first.
+    /// The index of that job among all, from 0; of a whole batch that of its first.
     pub index: i64,
     /// How the batches before it went.
     pub pushed: PushSummary,
@@ -272,7 +272,7 @@ impl From<Fault> for PhpException {
             }
             // What is pending in the engine stays; this one is never seen.
             Fault::Thrown => PhpException::default_pending(),
-            // The frames of the method are still to be left; what is thrown here holds the place until then.
+            // The frames of the method are still to be left; what is thrown here stands for it until then.
             Fault::BailedOut => {
                 method::bail_out_at_the_end();
                 PhpException::default_pending()

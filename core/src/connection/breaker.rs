@@ -194,7 +194,7 @@ mod tests {
 
         drop(breaker.admit(start + 9 * SECOND).unwrap());
         let next = breaker.admit(start + 9 * SECOND).unwrap();
-        assert!(next.is_probe(), "a probe that was given up leaves its place");
+        assert!(next.is_probe(), "a probe that was given up lets another go");
         next.answered(start + 9 * SECOND);
         assert!(!breaker.admit(start + 9 * SECOND).unwrap().is_probe(), "closed");
     }

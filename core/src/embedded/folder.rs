@@ -84,7 +84,7 @@ impl Folder {
         self.0.join("server.log")
     }
 
-    /// Where the server listens: in the folder, or at the place that `socket.path` names when that would be too long.
+    /// Where the server listens: in the folder, or where `socket.path` says when that would be too long.
     pub(super) fn socket_path(&self) -> PathBuf {
         let inside = self.0.join("server.sock");
         if inside.as_os_str().len() <= LONGEST_SOCKET_PATH {

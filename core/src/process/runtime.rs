@@ -71,7 +71,7 @@ impl<T> PerProcess<T> {
             return Ok(value);
         }
         let value = Arc::new(make()?);
-        // Nobody else makes one now, so the place is free.
+        // Nobody else makes one now, so there is none.
         let _ = end.set(Box::new(Made { pid, value: Some(Arc::clone(&value)), forked: OnceBox::new() }));
         Ok(value)
     }

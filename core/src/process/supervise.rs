@@ -51,7 +51,7 @@ pub enum AfterExit {
     Replace {
         /// After this long.
         after: Duration,
-        /// For the next exit in this place.
+        /// For the exit of that process.
         young_deaths: u32,
     },
 }

@@ -30,7 +30,7 @@ pub enum Pushed {
     Replaced {
         /// Its id.
         id: String,
-        /// The id of the job that made place.
+        /// The id of the job that was cancelled.
         replaced: String,
     },
     /// The job is not stored: another job has the id or key ([`OnDuplicate::Refuse`]). Only [`Queue::push_batch`] returns

@@ -154,8 +154,8 @@ impl Part {
         let settle =
             Settle { ack_count: outcomes.ack_count(), keyed: outcomes.keyed(), result_count: outcomes.result_keys() };
         let reply = self.run(settle.with([outcomes]).during(operation)).await?;
-        for place in reply.not_kept {
-            let (queue, id) = (self.name(), outcomes.id_at(place));
+        for index in reply.not_kept {
+            let (queue, id) = (self.name(), outcomes.id_at(index));
             tracing::warn!(queue, id, "settled, but {NOT_KEPT}");
         }
         Ok(reply.settled)

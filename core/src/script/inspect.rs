@@ -176,7 +176,7 @@ pub(crate) struct PeekedReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageReply {
     pub(crate) jobs: Vec<PeekedReply>,
-    /// How many places were looked at, where it ends early.
+    /// How many entries were looked at, where it ends early.
     pub(crate) ends_at: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The Redis keys of a queue: the only place that spells them.
+//! The Redis keys of a queue: only this file spells them.
 //!
 //! All keys of a queue share one hash tag, so that every script is legal in a cluster, and all are passed in `KEYS`.
 

@@ -261,7 +261,7 @@ pub(crate) fn flags(text: &str) -> Result<Vec<bool>, Error> {
     Ok(text.bytes().map(|flag| flag != b'0').collect())
 }
 
-/// The places of those that were settled without their result, or with the record that they had before, because the server is full.
+/// The indexes of those that were settled without their result, or with the record that they had before, because the server is full.
 pub(crate) fn not_kept(text: &str) -> impl Iterator<Item = usize> {
-    text.bytes().enumerate().filter(|(_, flag)| *flag == b'2').map(|(place, _)| place)
+    text.bytes().enumerate().filter(|(_, flag)| *flag == b'2').map(|(index, _)| index)
 }

@@ -90,7 +90,7 @@ impl Data {
 
     /// The data as a value of the caller's type.
     ///
-    /// [`ErrorKind::InvalidArgument`] if the data does not fit the type; the message names the place in the data and
+    /// [`ErrorKind::InvalidArgument`] if the data does not fit the type; the message says where in the data and
     /// never its content.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! A reader of JSON text that finds where values begin and end and changes nothing, so that data stays byte for byte.
 //!
-//! It does not recurse: nesting costs one bit a level, whatever a stranger sends. Its faults name a place, never text.
+//! It does not recurse: nesting costs one bit a level, whatever a stranger sends. Its faults name a position, never text.
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ impl Open {
     }
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,

@@ -44,14 +44,14 @@ final class Failures
     /** The innermost line of the user's own code in this run; null if there is none, as in a handler of a package. */
     private static function ownLine(\Throwable $error): ?string
     {
-        $places = [['file' => $error->getFile(), 'line' => $error->getLine()], ...$error->getTrace()];
-        foreach ($places as $place) {
-            if (($place['class'] ?? '') === Runs::class && in_array($place['function'] ?? '', self::BEGINNINGS, true)) {
+        $frames = [['file' => $error->getFile(), 'line' => $error->getLine()], ...$error->getTrace()];
+        foreach ($frames as $frame) {
+            if (($frame['class'] ?? '') === Runs::class && in_array($frame['function'] ?? '', self::BEGINNINGS, true)) {
                 break; // behind it is the line that runs the worker
             }
-            $file = $place['file'] ?? ''; // none where PHP itself calls, as `array_map` does
+            $file = $frame['file'] ?? ''; // none where PHP itself calls, as `array_map` does
             if ($file !== '' && !str_contains($file, '/vendor/') && !str_starts_with($file, __DIR__ . '/')) {
-                return $file . ':' . ($place['line'] ?? 0);
+                return $file . ':' . ($frame['line'] ?? 0);
             }
         }
         return null;
