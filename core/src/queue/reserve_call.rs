@@ -58,16 +58,17 @@ impl Part {
             let rest = options.clone().max(options.most() - jobs.len());
             let call = async {
                 let granted = self.reserve_with_others(rest).await?;
-                Ok::<_, Error>((granted.jobs.len(), self.decode_granted(granted).await?))
+                let (entries, was_full) = (granted.jobs.len(), granted.was_full);
+                Ok::<_, Error>((entries, was_full, self.decode_granted(granted).await?))
             };
-            let (entries, more) = match call.await {
+            let (entries, was_full, more) = match call.await {
                 Ok(granted) => granted,
                 // What is leased already must reach the caller, whatever became of the rest.
                 Err(_) if !jobs.is_empty() => break,
                 Err(error) => return Err(error),
             };
             jobs.extend(more);
-            let may_be_more = entries == ReserveCall::MOST || (entries > 0 && jobs.is_empty());
+            let may_be_more = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || was_full));
             if !may_be_more {
                 break;
             }
@@ -95,27 +96,19 @@ impl Part {
                 want += caller.most();
                 caller.lease_time() == first.lease_time() && (want <= ReserveCall::MOST || want == caller.most())
             });
-            let mut now = &rest[..together.count()];
+            let (now, later) = rest.split_at(together.count());
+            rest = later;
             let all = first.clone().max(now.iter().map(ReserveOptions::most).sum());
             let mut reply = self.reserve_once(ReserveCall::now(&all)).await?;
             while reply.is_unfinished() {
                 reply = self.reserve_once(ReserveCall::now(&all)).await?;
             }
-            if self.is_cut(&reply.jobs, MAX_RESERVE_BYTES) {
-                // Those for whom nothing is left go with the next call: there may be more.
-                let mut ahead = 0;
-                let served = now.iter().take_while(|caller| {
-                    let is_served = ahead < reply.jobs.len();
-                    ahead += caller.most();
-                    is_served
-                });
-                now = &now[..served.count().max(1)];
-            }
-            rest = &rest[now.len()..];
+            let was_full = self.is_cut(&reply.jobs, MAX_RESERVE_BYTES);
             let mut jobs = reply.jobs.into_iter();
             granted.extend(now.iter().map(|caller| Granted {
                 token: reply.token,
                 jobs: jobs.by_ref().take(caller.most()).collect(),
+                was_full,
                 queue: self.clone(),
             }));
         }
@@ -127,7 +120,8 @@ impl Part {
         let part = self.clone();
         let round = async move {
             let mut reply = part.reserve_once(call).await?;
-            let granted = Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), queue: part };
+            let granted =
+                Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), was_full: false, queue: part };
             Ok((reply, granted))
         };
         Outlive::new(round).await
@@ -165,12 +159,12 @@ impl Part {
         Ok(reply)
     }
 
-    /// May the script have stopped at one of its limits, and not for want of jobs?
+    /// May the script have stopped because the next record was too large, and not for want of jobs?
     pub(super) fn is_cut(&self, jobs: &[GrantedJob], max_bytes: usize) -> bool {
         let bytes: usize = jobs.iter().map(|job| job.record.len()).sum();
         // The next record may be as large as data, headers and retry policy together, and was then left behind.
         let largest = self.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));
-        jobs.len() >= ReserveCall::MOST || (bytes > 0 && bytes.saturating_add(largest) > max_bytes)
+        bytes > 0 && bytes.saturating_add(largest) > max_bytes
     }
 
     /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.

@@ -49,12 +49,12 @@ pub(crate) async fn reserve_from_parts(
         let (jobs, all_undecodable) = match round {
             Ok(round) => round,
             Err(error) => {
-                pass_on(&mut turns).await;
+                pass_on(&mut turns, Some(&error)).await;
                 return Err(error);
             }
         };
         if !jobs.is_empty() {
-            pass_on(&mut turns).await;
+            pass_on(&mut turns, None).await;
             return Ok(jobs.claim());
         }
         if all_undecodable {
@@ -63,7 +63,7 @@ pub(crate) async fn reserve_from_parts(
         // All look again at the same moment, so that a wait rarely ends in the middle of another's.
         let Some(pause) = turns.iter().filter_map(|turn| turn.pause).min() else { return Ok(Vec::new()) };
         if let Err(error) = wait_for_any(&mut turns, pause).await {
-            pass_on(&mut turns).await;
+            pass_on(&mut turns, Some(&error)).await;
             return Err(error);
         }
     }
@@ -96,7 +96,8 @@ async fn look_at_all(
     let mut jobs = Unclaimed::default();
     let mut had_entries = false;
     let mut bytes_left = MAX_RESERVE_BYTES;
-    'turns: for &index in order {
+    'turns: for (at, &index) in order.iter().enumerate() {
+        let is_last = at + 1 == order.len();
         let mut more = true;
         while more {
             let left = options.most() - jobs.len();
@@ -104,7 +105,7 @@ async fn look_at_all(
                 break 'turns;
             }
             let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(left)) };
-            match turns[index].look(call, !jobs.is_empty()).await {
+            match turns[index].look(call, !jobs.is_empty(), is_last).await {
                 Ok(look) => {
                     had_entries |= look.bytes > 0;
                     bytes_left = bytes_left.saturating_sub(look.bytes);
@@ -130,7 +131,8 @@ struct Look {
 }
 
 impl Turn<'_> {
-    async fn look(&mut self, mut call: ReserveCall, some_came: bool) -> Result<Look, Error> {
+    /// `is_last`: no other comes after this one, so jobs that the call has no more room for are passed over by nobody.
+    async fn look(&mut self, mut call: ReserveCall, some_came: bool, is_last: bool) -> Result<Look, Error> {
         if some_came {
             self.waiting = self.waiting.ended();
         }
@@ -145,7 +147,8 @@ impl Turn<'_> {
             self.waiting.forget_promise();
         }
         let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
-        let is_cut = self.part.is_cut(&granted.jobs, max_bytes);
+        let has_most = granted.jobs.len() >= ReserveCall::MOST;
+        let is_cut = has_most || (!is_last && self.part.is_cut(&granted.jobs, max_bytes));
         let jobs = self.part.decode_granted(granted).await?;
         let more = is_cut || reply.is_unfinished() || (has_entries && jobs.is_empty());
         Ok(Look { jobs, bytes, more })
@@ -153,8 +156,8 @@ impl Turn<'_> {
 }
 
 /// Who got jobs elsewhere, or an error, does not come back in time for what it promised here, and has no use for a wake-up
-/// that it took here: somebody else must have them. If that fails, all waiters still look again every second.
-async fn pass_on(turns: &mut [Turn<'_>]) {
+/// that it took here: somebody else must have them. If that fails, all waiters still look again every second. `after`: the error.
+async fn pass_on(turns: &mut [Turn<'_>], after: Option<&Error>) {
     if turns.iter().all(|turn| !turn.woken && turn.waiting.promise() == 0) {
         return;
     }
@@ -176,7 +179,9 @@ async fn pass_on(turns: &mut [Turn<'_>]) {
         }
     }
     let all = async { while calls.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(PASS_ON, all).await;
+    // A server that has just not answered is not waited for again.
+    let patience = if after.is_some_and(Error::is_transient) { Duration::ZERO } else { PASS_ON };
+    let _ = tokio::time::timeout(patience, all).await;
     calls.detach_all();
 }
 
@@ -188,7 +193,12 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
         return Ok(());
     }
     let queues: Vec<&Part> = turns.iter().map(|turn| turn.part).collect();
-    if turns.len() == 1 || turns[0].part.client.waits_together() {
+    if let [turn] = turns {
+        let woken = wait_for_wakes(&queues, pause, None).await.map_err(|error| error.in_queue(turn.part.name()))?;
+        turn.woken = woken.is_some();
+        return Ok(());
+    }
+    if turns[0].part.client.waits_together() {
         // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
         if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {
             if let Some(index) = woken {
@@ -268,8 +278,11 @@ pub(crate) fn weighted_order(weights: &[u32]) -> Result<Vec<usize>, Error> {
     Ok(order)
 }
 
-/// The same for several queues, where [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the
-/// one that took a wake-up.
+/// Waits for a wake-up in one of these queues, and for `pause` at most; in several at once where
+/// [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the one that took a wake-up.
+///
+/// A wake-up is a hint: where waiting for it is not possible just now (a lost connection, a slot on the move), time alone ends the
+/// pause, and the reserve that follows says what is wrong.
 pub(crate) async fn wait_for_wakes(
     queues: &[&Part],
     pause: Duration,

@@ -61,6 +61,8 @@ where
 pub(crate) struct Granted {
     pub(crate) token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
+    /// The call may have had no room for more, so that who got nothing asks again. Who got something must have it at once.
+    pub(crate) was_full: bool,
     pub(crate) queue: Part,
 }
 

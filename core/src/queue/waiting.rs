@@ -36,8 +36,23 @@ impl Trust {
     const FIRST_REST: Duration = Duration::from_millis(50);
     const LONGEST_REST: Duration = Duration::from_secs(1);
 
+    /// How long to wait, `longest` at most, after a reserve that found nothing, and whose next job comes `next_in` from now.
+    pub(crate) fn next_look(
+        &mut self,
+        next_in: Option<Duration>,
+        have_promised: bool,
+        is_paused: bool,
+        longest: Duration,
+    ) -> Duration {
+        match next_in {
+            Some(next_in) if have_promised && !is_paused => next_in.min(longest),
+            Some(next_in) if !is_paused => self.pause(next_in, longest),
+            _ => longest,
+        }
+    }
+
     /// How long to wait, `longest` at most, when somebody else has promised to come back `next_in` from now.
-    pub(crate) fn pause(&mut self, next_in: Duration, longest: Duration) -> Duration {
+    fn pause(&mut self, next_in: Duration, longest: Duration) -> Duration {
         let chance = host::random_fraction();
         let pause = (next_in + Self::MARGIN.mul_f64(1.0 + chance)).max(self.rest.mul_f64(0.75 + chance / 2.0));
         if pause >= longest {
@@ -94,12 +109,7 @@ impl Waiting {
             return Some(Duration::ZERO);
         }
         let look_again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
-        let pause = match next_in {
-            Some(next_in) if promised > 0 && !paused => next_in.min(look_again),
-            Some(next_in) if !paused => self.trust.pause(next_in, look_again),
-            _ => look_again,
-        };
-        Some(pause.min(left))
+        Some(self.trust.next_look(next_in, promised > 0, paused, look_again).min(left))
     }
 }
 

@@ -125,19 +125,11 @@ pub(super) fn next_look(
         return if granted < want { SECOND_LOOK } else { Duration::ZERO };
     }
     let again = latest.saturating_sub(latest.saturating_sub(earliest).mul_f64(host::random_fraction()));
-    if is_unfinished(reply) {
+    if reply.is_unfinished() {
         return Duration::ZERO;
     }
-    match (&reply.status, reply.next_in) {
-        (ReserveStatus::None, Some(next)) if reply.promised > 0 => next.min(again),
-        (ReserveStatus::None, Some(next)) => trust.pause(next, again),
-        _ => again,
-    }
-}
-
-/// Did it do a bounded amount of work, and not reach what is ready?
-pub(super) fn is_unfinished(reply: &ReserveReply) -> bool {
-    matches!((&reply.status, reply.next_in), (ReserveStatus::None, Some(Duration::ZERO)))
+    let is_paused = reply.status == ReserveStatus::Paused;
+    trust.next_look(reply.next_in, reply.promised > 0, is_paused, again)
 }
 
 #[cfg(test)]

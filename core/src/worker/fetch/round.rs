@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinError;
 
-use super::lane::{is_unfinished, next_look};
+use super::lane::next_look;
 use super::{Fetcher, SILENT};
 use crate::queue::{Part, ReserveCall, Selection, weighted_order};
 use crate::script::{self, ReserveReply};
@@ -168,11 +168,11 @@ impl Fetcher {
         let granted = reply.jobs.len();
         if want > 0 {
             lane.has_plenty = granted == want;
-            lane.is_empty = granted == 0 && !is_unfinished(&reply);
+            lane.is_empty = granted == 0 && !reply.is_unfinished();
         }
         // Not if another call, sent at the same time, has made a promise of its own.
         if reply.promised > 0 || promise == lane.promise {
-            if reply.promised > 0 || !is_unfinished(&reply) {
+            if reply.promised > 0 || !reply.is_unfinished() {
                 lane.promise = reply.promised;
             }
             if want > 0 {
