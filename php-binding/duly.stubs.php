@@ -1013,6 +1013,7 @@ namespace Duly {
             int|float $grace,
             int|float $patience,
             ?string $name = null,
+            ?int $maxJobs = null,
         ) {
         }
 
@@ -1029,6 +1030,7 @@ namespace Duly {
             int|float $lease,
             int|float $grace,
             ?string $name = null,
+            ?int $maxJobs = null,
         ): void {
         }
 

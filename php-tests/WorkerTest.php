@@ -455,6 +455,21 @@ final class WorkerTest extends ServerTestCase
         $this->thrownBy($invalid, fn () => (new Worker($this->client, ['q']))->run());
     }
 
+    public function testItReservesNoMoreJobsThanItMayRun(): void
+    {
+        foreach (range(1, 5) as $number) {
+            $this->queue->push($number, name: 'n');
+        }
+        $worker = new Worker($this->client, ['q'], maxJobs: 2);
+        $reserved = [];
+        $worker->on('n', function () use (&$reserved): void {
+            $reserved[] = $this->queue->counts()->reserved;
+        });
+        self::assertSame(2, $worker->run()['acked']);
+        self::assertSame(2, max($reserved), implode(' ', $reserved));
+        self::assertSame(3, $this->queue->counts()->ready);
+    }
+
     public function testItWorksWithoutPcntl(): void
     {
         $this->queue->push(1, name: 'n');

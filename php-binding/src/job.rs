@@ -87,8 +87,7 @@ view! {
         /// When its lease ends, in unix seconds by this host's clock; null in a worker, whose engine renews it.
         #[php(getter)]
         pub fn lease_ends_at(&self) -> Option<f64> {
-            let since = self.lease_ends_at.get()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            Some(since.as_secs_f64())
+            self.end_of_lease()
         }
 
         /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
@@ -106,9 +105,7 @@ view! {
         /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
         #[php(optional = result)]
         pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
-            let result = convert::result(self.job.reserved(), result)?;
-            self.job.ack_with_data(result, &mut Signals)?;
-            Ok(())
+            Ok(self.done(result)?)
         }
 
         /// Failed: gives the wait in seconds until it runs again, or null when it is in `failed` now. The job's policy decides,
@@ -127,43 +124,71 @@ view! {
             maxRetries: Option<i64>,
             raw: Option<&Zval>,
         ) -> PhpResult<Option<f64>> {
-            let (failed, error) = (failure(given(retryAfter), counted, r#final)?, error_text(error)?);
-            let next = match rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))? {
-                Some(mut changed) => {
-                changed.error = error;
-                self.settle_rewritten(failed, changed)?
-            }
-                None => self.settle(failed, &error)?,
-            };
-            Ok(wait_of(next))
+            let changed = rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))?;
+            Ok(self.failed(failure(given(retryAfter), counted, r#final)?, error_text(error)?, changed)?)
         }
 
         /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
         #[php(optional = after)]
         pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
-            let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
-            self.settle(Outcome::Release { after }, "")?;
-            Ok(())
+            Ok(self.given_back(given(after))?)
         }
 
         /// Notes how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
         #[php(optional = text)]
         pub fn progress(&self, fraction: &Zval, text: Option<Text>) -> PhpResult<()> {
-            let text = utf8("text", text)?.unwrap_or_default();
-            Ok(self.job.progress(number("fraction", fraction)?, &text, &mut Signals)?)
+            Ok(self.note_progress(fraction, text)?)
         }
 
         /// Sets the lease to end so many seconds from now.
         #[php(optional = lease)]
         pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
-            let lease = lease_span(lease)?;
-            let asked_at = SystemTime::now();
-            self.job.extend(lease, &mut Signals)?;
-            if self.lease_ends_at.get().is_some() {
-                self.lease_ends_at.set(asked_at.checked_add(lease));
-            }
-            Ok(())
+            Ok(self.extended(lease)?)
         }
+    }
+}
+
+// What the methods do, outside of the macro.
+impl Job {
+    fn end_of_lease(&self) -> Option<f64> {
+        let since = self.lease_ends_at.get()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(since.as_secs_f64())
+    }
+
+    fn done(&self, result: Option<&Zval>) -> Result<(), Fault> {
+        let result = convert::result(self.job.reserved(), result)?;
+        self.job.ack_with_data(result, &mut Signals)
+    }
+
+    fn failed(&self, failed: Outcome, error: String, changed: Option<duly::Envelope>) -> Result<Option<f64>, Fault> {
+        let next = match changed {
+            Some(mut changed) => {
+                changed.error = error;
+                self.settle_rewritten(failed, changed)?
+            }
+            None => self.settle(failed, &error)?,
+        };
+        Ok(wait_of(next))
+    }
+
+    fn given_back(&self, after: Option<&Zval>) -> Result<(), Fault> {
+        let after = after.map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
+        self.settle(Outcome::Release { after }, "").map(drop)
+    }
+
+    fn note_progress(&self, fraction: &Zval, text: Option<Text>) -> Result<(), Fault> {
+        let text = utf8("text", text)?.unwrap_or_default();
+        self.job.progress(number("fraction", fraction)?, &text, &mut Signals)
+    }
+
+    fn extended(&self, lease: Option<&Zval>) -> Result<(), Fault> {
+        let lease = lease_span(lease)?;
+        let asked_at = SystemTime::now();
+        self.job.extend(lease, &mut Signals)?;
+        if self.lease_ends_at.get().is_some() {
+            self.lease_ends_at.set(asked_at.checked_add(lease));
+        }
+        Ok(())
     }
 }
 

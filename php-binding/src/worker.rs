@@ -17,7 +17,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::{self, Text, given, millis, span, utf8};
+use crate::convert::{self, Text, given, millis, span, utf8, whole};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::select;
@@ -95,9 +95,10 @@ impl WorkerEngine {
         grace: &Zval,
         patience: &Zval,
         name: Option<Text>,
+        maxJobs: Option<i64>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let settings = settings(queues, lease, grace, name)?;
+            let settings = settings(queues, lease, grace, name, maxJobs)?;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
             let watchdog = Watchdog::start(&engine, patience)?;
@@ -121,9 +122,10 @@ impl WorkerEngine {
         lease: &Zval,
         grace: &Zval,
         name: Option<Text>,
+        maxJobs: Option<i64>,
     ) -> PhpResult<()> {
         let check = || -> Result<(), Fault> {
-            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name)?)?)
+            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name, maxJobs)?)?)
         };
         Ok(check()?)
     }
@@ -350,13 +352,20 @@ fn is_of(failed: &FailedJob, job: &Job) -> bool {
     failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
 }
 
-fn settings(queues: &ZendHashTable, lease: &Zval, grace: &Zval, name: Option<Text>) -> Result<WorkerSettings, Fault> {
+fn settings(
+    queues: &ZendHashTable,
+    lease: &Zval,
+    grace: &Zval,
+    name: Option<Text>,
+    max_jobs: Option<i64>,
+) -> Result<WorkerSettings, Fault> {
     let (names, selection) = select::names(queues)?;
     let mut settings = WorkerSettings::new(names);
     settings.selection = selection;
     settings.lease = millis("lease", lease)?.to_duration();
     settings.grace = millis("grace", grace)?.to_duration();
     settings.name = utf8("name", name)?;
+    settings.max_jobs = max_jobs.map(|jobs| whole("maxJobs", jobs, i64::MAX)).transpose()?;
     settings.language = "php";
     Ok(settings)
 }

@@ -34,6 +34,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     interpreter::refuse_another(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("_MAX_BATCH", duly::MAX_BATCH)?;
     module.add_class::<client::Client>()?;
     module.add_class::<queue::Queue>()?;
     module.add_class::<push_many::PushSummary>()?;

@@ -249,7 +249,7 @@ final class Worker
         Signals::hold();
         try {
             $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
-            $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name];
+            $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
             $engine = new WorkerEngine($this->client, ...$settings);
             $this->runs->begin($engine);
             self::$running = $this->runs;
@@ -291,20 +291,16 @@ final class Worker
 
     private function check(): void
     {
-        if ($this->maxJobs !== null && $this->maxJobs < 1) {
-            throw new InvalidArgumentException('maxJobs must be 1 or more, or null for no limit');
-        }
         if ($this->memory !== null && $this->memory < 1) {
             throw new InvalidArgumentException('memory must be 1 MiB or more, or null for no limit');
         }
-        WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name);
+        WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name, $this->maxJobs);
     }
 
     private function work(WorkerEngine $engine, Signals $signals, Leftovers $leftovers): void
     {
-        $left = $this->maxJobs ?? PHP_INT_MAX;
         $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
-        while (!$this->stopAsked && $left > 0) {
+        while (!$this->stopAsked) {
             // The wait for the next run, and that, begin as the first did.
             $leftovers->clear();
             $signals->arm();
@@ -321,7 +317,6 @@ final class Worker
                 $engine->release();
                 return;
             }
-            $left--;
             if (!$this->runs->run($engine, $job)) {
                 return;
             }

@@ -10,6 +10,7 @@ from typing_extensions import disjoint_base
 from duly._calls import Call
 
 __version__: str
+_MAX_BATCH: int
 
 _Json: TypeAlias = Any
 _Span: TypeAlias = float | timedelta

@@ -5,16 +5,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from duly._core import AsyncQueue, Queue, _LongPush, _push_all
+from duly._core import _MAX_BATCH, AsyncQueue, Queue, _LongPush, _push_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from duly._calls import Call
     from duly._core import NewJob, PushSummary
-
-_BATCH = 1000
-"""Jobs of one call to the server."""
 
 
 def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:  # noqa: D417 - self is the queue
@@ -30,7 +27,7 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
     """
     push = _LongPush(self, ids=ids, durability=durability)
     jobs = _iterator(jobs)
-    while batch := list(islice(jobs, _BATCH)):
+    while batch := list(islice(jobs, _MAX_BATCH)):
         push.push(batch)
     return push.summary()
 

@@ -71,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # module that asks a database).
         return USAGE
     except (DulyError, UsageError) as error:
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
         if getattr(given, "supervisor_line", None) is not None:
             say(given.supervisor_line, FATAL)
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
         return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED
     except BrokenPipeError:
         return FAILED
