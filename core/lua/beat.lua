@@ -12,7 +12,7 @@ redis.call('HLEN', worker_infos)
 redis.call('ZCARD', unheard)
 local trimmed = redis.pcall('HGET', stats, 'trimmed')
 trimmed = type(trimmed) == 'string' and tonumber(trimmed) or 0
---- include: clock, room_first
+--- include: clock, allow_growing
 -- with `do`: a worker that has stopped is listed
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)

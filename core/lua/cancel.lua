@@ -40,7 +40,7 @@ if removed > 0 then
   end
   --- end
 else
-  --- include: room_first
+  --- include: allow_growing
 end
 -- with `return removed > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy of a cancel removes the job that was pushed since
 return answer(table.concat(lines, '\n'))

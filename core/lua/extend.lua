@@ -7,8 +7,8 @@ local known = redis.call('HMGET', meta, 'format', 'token')
 local format, last_token = tonumber(known[1] or 1), known[2]
 -- without: an old client writes into a queue of a newer format
 if format > 2 then return string.format('format %.0f', format) end
--- with `clock` for `clock, room_first`: a server without memory lets leases end
---- include: clock, room_first
+-- with `clock` for `clock, allow_growing`: a server without memory lets leases end
+--- include: clock, allow_growing
 do
   --- include: set_back
 end

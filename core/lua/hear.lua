@@ -10,7 +10,7 @@ redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)
 redis.call('ZCARD', unheard)
---- include: clock, room_first
+--- include: clock, allow_growing
 
 -- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
 -- twice, or behind the end of the claim: then the entry says another moment, and is another's.

@@ -20,7 +20,7 @@ if limits or first_item < #ARGV then
   redis.call('ZCARD', parked)
   --- include: set_limits
   if not live then
-    --- include: room_first
+    --- include: allow_growing
     return answer('busy')
   end
 end

@@ -10,7 +10,7 @@ local id = ARGV[first_item]
 -- without: who lost the lease notes progress of another's run
 if redis.call('HGET', leases, id) ~= token then return '0' end
 -- A handler must not be held up because the server is full: there is one note a job that runs.
---- include: room_first
+--- include: allow_growing
 local noted = token .. ';' .. fraction .. ';' .. now_text .. ';' .. text
 -- without `, 'PX', 3600000`: progress stays for ever
 redis.call('SET', progress(1, progress_count), noted, 'PX', 3600000)

@@ -107,7 +107,7 @@ else
 end
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
-  --- include: room_first
+  --- include: allow_growing
 end
 -- with `return seen > 0 and answer(reply) or reply`: a late copy of a purge removes the jobs that came since
 return answer(reply)

@@ -25,7 +25,7 @@ if call_renew ~= '0' then
   last_item = kept
   -- with `if false then`: a push that the server has forgotten is refused
   if last_item < first_item then
-    --- include: room_first
+    --- include: allow_growing
     return answer('created')
   end
 end

@@ -88,7 +88,7 @@ for i = first_item, #ARGV, 4 do
 end
 local reply = table.concat(lines, '\n') .. table.concat(awaited)
 if stored == 0 then
-  --- include: room_first
+  --- include: allow_growing
   -- with `return reply`: a late copy stores the job whose caller had the answer that it is refused
   return answer(reply)
 end

@@ -52,7 +52,7 @@ if requeued > 0 then
   end
   --- include: first_use, wake_one
 else
-  --- include: room_first
+  --- include: allow_growing
 end
 -- with `return requeued > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy requeues the job that failed since
 return answer(table.concat(lines, '\n'))

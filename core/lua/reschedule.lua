@@ -16,7 +16,7 @@ for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 if limits then redis.call('ZCARD', parked) end
 --- end
 local function not_touched(reply)
-  --- include: room_first
+  --- include: allow_growing
   -- with `return reply`: a late copy moves the job that was pushed since
   return answer(reply)
 end

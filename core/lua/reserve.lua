@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
---          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`.
+--          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`, `full`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
 -- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
@@ -32,17 +32,25 @@ end
 do
   --- include: set_back
 end
+--- if full
 local flags, next_item, is_full
 if #ARGV >= first_item then
   --- include: settle_acks
 end
 local has_others = flags and next_item <= #ARGV
+--- end
 local reclaim_cap, expired = '100'
 local reply = { 'jobs', '', '', -1, 0, limits and 1 or 0 }
 -- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then
   --- include: find_expired
 end
+--- if usual
+-- Nothing of what takes most of the text has been done: that text does it, under the same number.
+-- without: a job whose worker died is never taken back
+if expired and #expired > 0 then return 'full' end
+local settled = ''
+--- else
 local some_ended = expired and #expired > 0
 if has_others or some_ended then
   --- include: coming_back
@@ -61,6 +69,7 @@ if has_others or some_ended then
 end
 local settled = flags and table.concat(flags) or ''
 reply[2] = settled
+--- end
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
 -- with `= 100000` for `= 4 * want + 100`: a million jobs due at once stall the server
 local promote_cap = 4 * want + 100
@@ -72,7 +81,7 @@ end
 
 local paused = noted_paused == '1'
 --- if limited
---- include: room
+--- include: within_limits
 --- else
 local asked = want
 --- end
@@ -92,7 +101,7 @@ if left_behind then
   -- without: a worker sleeps while a job is ready behind cancelled ones
   reply[4] = 0
   if is_kept then
-    --- include: room_first
+    --- include: allow_growing
     answer(settled .. '  ')
   end
   return reply

@@ -16,7 +16,7 @@ if next_item <= #ARGV then
 end
 flags = table.concat(flags)
 if not string.find(flags, '[12]') then
-  --- include: room_first
+  --- include: allow_growing
 --- if limited
 else
   -- without: a place that is given back stays empty for a second

@@ -8,7 +8,7 @@ use redis::{Connection, Value};
 
 use crate::script::{
     Alive, Awaited, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend,
-    Find, FromReply, Hear, JobKeys, Key, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
+    Extent, Find, FromReply, Hear, JobKeys, Key, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
     PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, SetLimits, Settle, Variant, Verb, WakeWaiters,
 };
 use crate::value::data::Data;
@@ -79,7 +79,12 @@ impl Server {
 
     /// What the real script answers, read as the engine reads it.
     pub(super) fn answer(&mut self, keys: &QueueKeys, sent: &Sent) -> Result<Answer, String> {
-        let reply = self.run(&real_call(keys, sent)).map_err(|error| error.to_string())?;
+        let mut run = |extent| self.run(&real_call(keys, sent, extent)).map_err(|error| error.to_string());
+        let reply = match run(Extent::Usual)? {
+            // As the engine does.
+            Value::BulkString(text) if text == b"full" => run(Extent::Full)?,
+            reply => reply,
+        };
         let read = |error: crate::Error| format!("{error:?}");
         Ok(match (&sent.command, reply) {
             (_, Value::BulkString(text)) => Answer::Text(String::from_utf8(text).map_err(|error| error.to_string())?),
@@ -145,9 +150,9 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
 
 /// The command as the engine would send it.
 #[allow(clippy::too_many_lines)] // one arm a script
-fn real_call<'a>(keys: &QueueKeys, sent: &Sent) -> Call<'a> {
+fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
     let numbering = sent.command.call().map(CallId::numbering);
-    let variant = Variant { clock: Clock::Manual, shape: sent.passed.shape };
+    let variant = Variant { clock: Clock::Manual, shape: sent.passed.shape, extent };
     macro_rules! call {
         ($request:expr) => {
             $request.call(variant, QUEUE, keys, sent.passed.levels, numbering.as_ref())

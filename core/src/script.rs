@@ -32,7 +32,7 @@ pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, Wh
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
-pub(crate) use declare::{Clock, Declared, Shape, Variant};
+pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };

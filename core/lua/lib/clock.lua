@@ -1,4 +1,5 @@
 -- The server's clock, read once a call: the only clock that decides anything.
+-- Gives: `now_us`, `now`, `from`, `now_text`.
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now = math.floor(now_us / 1000)

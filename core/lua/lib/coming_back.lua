@@ -1,4 +1,5 @@
 -- What is done with jobs that come back from a worker: because it says so, or because its lease is over.
+-- Needs: what `meta` gives. Gives: `routing`, and what is done with such jobs.
 --- include: routing, came_back, failed_set, note_unheard, to_head
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 -- without: a foreign type under `jobs` loses the jobs that came back

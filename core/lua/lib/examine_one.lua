@@ -2,6 +2,7 @@
 -- it is in `reserved`, the token, when it failed, what is kept beside it, who holds its key, its counts of stale entries; of
 -- the given member of `delayed` the due time, of the given key the holder; `1` if it is parked, `2` where nobody looks, the
 -- number of the place it has, and the number of its name if that has a limit.
+-- Needs: `routing`, `delayed_member`. Gives: `examine_one`.
 local some_stale = redis.call('HLEN', stale) > 0
 local limited
 local limits = redis.call('HGET', meta, 'limits')

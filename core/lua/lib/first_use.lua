@@ -1,4 +1,5 @@
 -- Writes down the format, and the levels that the caller is going to use.
+-- Needs: what `meta` gives.
 
 -- with `if not noted_format then`: a level that came into use is not written down
 -- with `if levels ~= passed_levels then`: a queue without a format

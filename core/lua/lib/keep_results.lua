@@ -2,6 +2,7 @@
 -- fails for good, and only those who wait for its result are to be woken. Who lost the lease leaves none. `done` is a list so that
 -- waiters can block on it; they leave its element where it is, and it ends by itself: who comes later finds the result. Where it is
 -- not kept because the server has no memory, an empty one says so, which takes less than the job that goes.
+-- Needs: `flags`, `next_item`, `is_full`. Gives: `next_item`, behind the results.
 for i = 1, result_count do
   local at = next_item + 3 * i - 3
   local index = tonumber(ARGV[at])

@@ -1,6 +1,7 @@
 -- What the queue says of itself, and whether this call must not go on (`refused`). Another format than ours refuses every call
--- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of the priority levels that it knows to be in use; if there are
--- others, the reply names them and it calls again.
+-- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of
+-- the priority levels that it knows to be in use; if there are others, the reply names them and it calls again.
+-- Gives: what `meta` says, as `noted_...`; `levels` in use, `limits`, `last_token`; `refused`.
 local FORMAT = '2'
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943

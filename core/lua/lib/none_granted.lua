@@ -62,7 +62,7 @@ end
 --- end
 if is_kept then
   -- without: a server without memory fails the reserve of a worker that lost its leases
-  --- include: room_first
+  --- include: allow_growing
   -- without: outcomes that were handed along are refused when sent again
   answer(settled .. '  ')
 end

@@ -2,6 +2,7 @@
 -- the slot keeps the number and the answer of its last call. The same number again gets the same answer; a lower number
 -- is a late copy of a call that its client has given up or has already had answered, and does nothing.
 -- Borrowed from NFSv4.1 sessions (RFC 8881, 2.10.6: slot, sequence and reply cache).
+-- Gives: `earlier`, the answer of the same call, 'superseded', or nothing; `answer`, which the script ends with.
 local earlier
 local last_call = redis.call('HGET', call, call_slot)
 if last_call then

@@ -1,5 +1,6 @@
 -- A job has let its place go, and no other was taken in this call.
+-- Needs: what `meta` gives.
 if limits then
   local limited
-  --- include: clock, limits, rooms, wake_for_place
+  --- include: clock, limits, left_by_limits, wake_for_place
 end

@@ -3,6 +3,7 @@
 -- the clock was behind that token when somebody looked, to the second, so that a further step back is seen; `set_back_token` is the
 -- token of then. A call does 10,000 leases; where there are more, `set_back_rest` says `<ms earlier>;<first end that is left>`, and
 -- the reply asks for another call (`again`) before anything else happens: what is ahead of that end is done, what is not is not.
+-- Needs: `clock`, `last_token`.
 local ahead = tonumber(last_token or 0) - now_us
 if ahead > 0 then
   local noted = redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest')
@@ -18,7 +19,7 @@ if ahead > 0 then
   end
   if by then
     redis.call('ZCARD', reserved)
-    --- include: room_first
+    --- include: allow_growing
     local is_done = false
     for _ = 1, 10 do
       local ends = redis.call('ZRANGEBYSCORE', reserved, first, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
@@ -44,7 +45,7 @@ if ahead > 0 then
     if noted[1] then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
   -- without `ahead < seen - 1000000 or`: a second, smaller step back of the clock is not noticed
   elseif ahead < seen - 1000000 or last_token - token_then > 500000 then
-    --- include: room_first
+    --- include: allow_growing
     redis.call('HSET', meta, 'set_back', string.format('%.0f', ahead), 'set_back_token', last_token)
   end
 end

@@ -1,10 +1,12 @@
 -- Settles the outcomes behind the acks, each when its lease is still the granted one.
--- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. retry: counts a failure, due again after the
--- delay; again: the same without counting; release: to the head of its ready list, or due after the delay, not counted;
--- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run; failed: counts a failure and
--- retries no more, and the delay says which of `result_count` jobs it is, 0 if none of them; start: stays reserved, and its run
--- is about to start; unheard: as failed, and no hook of a worker was called.
--- Needs: what `settle_acks` gives, `clock`, `coming_back`.
+-- The others: (verb, id, token, key, delay in ms, error, '' or `<failures before>;<new record>`) each. The verbs:
+-- retry: counts a failure, due again after the delay; again: the same without counting
+-- release: to the head of its ready list, or due after the delay, not counted
+-- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run
+-- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
+-- unheard: as failed, and no hook of a worker was called
+-- start: stays reserved, and its run is about to start
+-- Needs: what `settle_acks` gives, `clock`, `coming_back`. Gives: more of `flags`.
 --- include: wake, delayed_member, start
 -- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)

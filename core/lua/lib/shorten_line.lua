@@ -1,5 +1,6 @@
 -- Jobs have left `failed`, as many as `left`: what waits of them at the head of the line of unheard jobs goes as well. Each call
 -- looks at some more than have left, so that the line ends when `failed` does.
+-- Needs: `left`.
 --- include: unheard_line
 local fields = {}
 for number = heard_to + 1, math.min(last, heard_to + 2 * left + 100) do

@@ -6,7 +6,7 @@ local function note_start(id)
   local note = read_note(id)
   note.has_started = true
   -- without: a server without memory starts no suspect
-  --- include: room_first
+  --- include: allow_growing
   write_note(id, note)
   return true
 end

@@ -12,8 +12,8 @@ use crate::queue::reserve::ReserveOptions;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
 use crate::script::{
-    self, Call, Command, Declared, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade, Variant,
-    Wanted, found_type, key_type, wake,
+    self, Call, Command, Declared, Extent, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade,
+    Variant, Wanted, found_type, key_type, wake,
 };
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
@@ -96,20 +96,21 @@ impl Part {
     /// Does what a script wants before it is called again.
     async fn meet(&self, operation: &'static str, wanted: Wanted) -> Result<(), Error> {
         match wanted {
-            Wanted::Again => {}
+            Wanted::Again | Wanted::Full => {}
             Wanted::Levels(levels) => self.note_levels(levels),
             Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
             Wanted::Upgrade => {
                 let upgrade = Upgrade {}.with([]);
-                let call = upgrade.call(self.variant(), self.name(), &self.shared.keys, self.levels(), None);
+                let call =
+                    upgrade.call(self.variant(Extent::Usual), self.name(), &self.shared.keys, self.levels(), None);
                 upgrade.decode(self.client.run(operation, &call, Durability::None).await?)?;
             }
         }
         Ok(())
     }
 
-    fn variant(&self) -> Variant {
-        Variant { clock: self.client.shared.clock, shape: self.shape() }
+    fn variant(&self, extent: Extent) -> Variant {
+        Variant { clock: self.client.shared.clock, shape: self.shape(), extent }
     }
 
     /// Runs a script and gives its reply; numbers the call if it is to be executed once.
@@ -123,8 +124,10 @@ impl Part {
             let client = &self.client.shared;
             let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
             let numbering = number.as_ref().map(|number| number.numbering());
-            let call =
-                || request.call(self.variant(), self.name(), &self.shared.keys, self.levels(), numbering.as_ref());
+            let call = |extent| {
+                let (variant, keys) = (self.variant(extent), &self.shared.keys);
+                request.call(variant, self.name(), keys, self.levels(), numbering.as_ref())
+            };
             let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
             if let (Some(number), Ok(reply)) = (&number, &reply)
                 && !script::is_refusal(reply)
@@ -142,12 +145,12 @@ impl Part {
         operation: &'static str,
         durability: Durability,
         keep_trying: KeepTrying<'_>,
-        call: &(dyn Fn() -> Call<'c> + Sync),
+        call: &(dyn Fn(Extent) -> Call<'c> + Sync),
     ) -> Result<Reply, Error> {
-        let mut is_again = false;
+        let (mut is_again, mut extent) = (false, Extent::Usual);
         let mut backoff = Backoff::default();
         loop {
-            let mut call = call();
+            let mut call = call(extent);
             call.is_again = is_again;
             let reply = match self.client.run(operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
@@ -164,6 +167,9 @@ impl Part {
                 Some(wanted) => {
                     // An attempt without an answer may have gone before this one, and must find one.
                     is_again = true;
+                    if wanted == Wanted::Full {
+                        extent = Extent::Full;
+                    }
                     let met = async {
                         match self.meet(operation, wanted).await {
                             Err(error) if keep_trying(&error) => backoff.rest().await,
@@ -188,7 +194,7 @@ impl Part {
         self.client.command(operation, self.shared.keys.slot(), command).await
     }
 
-    /// Passes on a wake-up, or the promise to come back, that this waiter has no use for.
+    /// Passes on a wake-up that this waiter has no use for.
     pub(crate) async fn wake_another(&self) -> Result<(), Error> {
         self.command("reserve", wake(&self.shared.keys)).await.map(|_| ())
     }

@@ -29,18 +29,28 @@ pub(crate) enum Shape {
     Limited,
 }
 
+/// How much of a script is in its text. What it does seldom can be most of it: the usual text then answers `full` before it has written
+/// anything of the kind, and the same call is made with the full one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Extent {
+    #[default]
+    Usual,
+    Full,
+}
+
 /// In what a script's text differs from itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Variant {
     pub(crate) clock: Clock,
     pub(crate) shape: Shape,
+    pub(crate) extent: Extent,
 }
 
 impl Variant {
-    pub(crate) const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 8;
 
     pub(crate) fn index(self) -> usize {
-        2 * (self.clock as usize) + self.shape as usize
+        4 * (self.clock as usize) + 2 * (self.shape as usize) + self.extent as usize
     }
 }
 
@@ -62,6 +72,8 @@ pub(crate) struct Declaration {
     pub(crate) kind: Kind,
     /// Is it there in every shape? Others serve them all with one text.
     pub(crate) is_shaped: bool,
+    /// Has it a usual and a full text?
+    pub(crate) has_extents: bool,
     pub(crate) body: &'static str,
     pub(crate) keys: &'static [Key],
     /// Its own ones, behind those of a numbered call: name, and whether it is a number.
@@ -84,7 +96,8 @@ impl Declaration {
     pub(crate) fn assemble(&self, variant: Variant) -> Script {
         let mut text = self.header(variant.shape);
         let is_plain = self.is_shaped && variant.shape == Shape::Plain;
-        library::Parts { clock: variant.clock, is_plain }.append(self.name, self.body, &mut text);
+        let is_usual = self.has_extents && variant.extent == Extent::Usual;
+        library::Parts { clock: variant.clock, is_plain, is_usual }.append(self.name, self.body, &mut text);
         Script::new(text)
     }
 
@@ -144,14 +157,14 @@ pub(crate) trait Declared: Sized {
     }
 }
 
-/// Declares the scripts of a file. Of each: its Lua file, how it is called (`in shapes` if it is there in every shape), its keys (`Ready` last, and behind it only what
-/// each job has of its own), its arguments (those that number a call come by themselves), the columns of its items, and what
-/// its reply is read into.
+/// Declares the scripts of a file. Of each: its Lua file, how it is called (`in shapes` if it is there in every shape, `and extents` if
+/// also in every extent), its keys (`Ready` last, and behind it only what each job has of its own), its arguments (those that number a
+/// call come by themselves), the columns of its items, and what its reply is read into.
 macro_rules! scripts {
     ($(
         $(#[$doc:meta])*
         $name:ident = $file:literal,
-        kind: $kind:ident $(in $shapes:ident)?,
+        kind: $kind:ident $(in $shapes:ident $(and $extents:ident)?)?,
         keys: [$($key:ident),* $(,)?],
         $(arguments: { $($argument:ident: $type:ty),* $(,)? },)?
         $(items: ($($column:ident: $item:ty),* $(,)?),)?
@@ -174,6 +187,10 @@ macro_rules! scripts {
                     is_shaped: {
                         let shapes: &[&str] = &[$(stringify!($shapes))?];
                         !shapes.is_empty()
+                    },
+                    has_extents: {
+                        let extents: &[&str] = &[$($(stringify!($extents))?)?];
+                        !extents.is_empty()
                     },
                     body: include_str!(concat!("../../lua/", $file, ".lua")),
                     keys: &[$($crate::script::keys::Key::$key),*],
@@ -245,19 +262,30 @@ pub(super) mod tests {
     }
 
     pub(in crate::script) fn variants() -> impl Iterator<Item = Variant> {
-        let shapes = [Shape::Plain, Shape::Limited];
-        [Clock::Server, Clock::Manual].into_iter().flat_map(move |clock| shapes.map(|shape| Variant { clock, shape }))
+        let shapes = |clock| [Shape::Plain, Shape::Limited].map(|shape| (clock, shape));
+        let both = [Clock::Server, Clock::Manual].into_iter().flat_map(shapes);
+        both.flat_map(|(clock, shape)| [Extent::Usual, Extent::Full].map(|extent| Variant { clock, shape, extent }))
     }
+
+    /// All that a script can do.
+    const WHOLE: Variant = Variant { clock: Clock::Server, shape: Shape::Limited, extent: Extent::Full };
 
     #[test]
     fn bodies_use_names_and_no_data_parser() {
         for script in all() {
-            let body = script.assemble(Variant { shape: Shape::Limited, ..Variant::default() }).text;
+            let body = script.assemble(WHOLE).text;
             for forbidden in ["cjson", "cmsgpack", "SCAN", "'KEYS'", "redis.log"] {
                 assert!(!body.contains(forbidden), "{} uses {forbidden}", script.name);
             }
             assert!(!script.body.contains("KEYS["), "{} spells a key by its number", script.name);
         }
+    }
+
+    #[test]
+    fn a_plain_queues_reserve_is_a_short_text() {
+        // The first one that was measured had 961 lines without its header.
+        let lines = crate::script::Reserve::DECLARATION.assemble(Variant::default()).text.lines().count();
+        assert!(lines <= 480, "{lines} lines: what is rare belongs between `--- if full` and `--- end`");
     }
 
     #[test]
@@ -271,7 +299,7 @@ pub(super) mod tests {
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
         for script in all() {
-            let text = script.assemble(Variant { shape: Shape::Limited, ..Variant::default() }).text;
+            let text = script.assemble(WHOLE).text;
             for call in text.split("call('").skip(1) {
                 let command = call.split('\'').next().unwrap_or_default();
                 assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);

@@ -15,12 +15,12 @@ macro_rules! library {
 }
 
 library! {
-    ahead, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due, examine_one, failed_set,
-    find_expired, find_full, find_stale, first_use, fitting, grant, granted_again, hand_over, keep_results, keeps_result, lease_ended,
-    leave_waiting, limits, live_limits, meta, next_token, none_granted, note_unheard, once, parked, place_freed,
-    promote_due, rate, reclaim_expired, remove, resolve, room, room_first, rooms, routing, set_back, set_limits,
-    settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places, to_head,
-    unheard_line, usage, waiters, wake, wake_for_place, wake_one
+    ahead, allow_growing, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due,
+    examine_one, failed_set, find_expired, find_full, find_stale, first_use, fitting, grant, granted_again, hand_over,
+    keep_results, keeps_result, lease_ended, leave_waiting, left_by_limits, limits, live_limits, meta, next_token,
+    none_granted, note_unheard, once, parked, place_freed, promote_due, rate, reclaim_expired, remove, resolve,
+    routing, set_back, set_limits, settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take,
+    take_places, to_head, unheard_line, usage, waiters, wake, wake_for_place, wake_one, within_limits
 }
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
 
@@ -94,19 +94,22 @@ fn library(name: &str, clock: Clock) -> &'static str {
 pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) is_plain: bool,
+    pub(super) is_usual: bool,
 }
 
 impl Parts {
     /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
     /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
     /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
-    /// and what is behind `--- else` in the other.
+    /// and what is behind `--- else` in the other; the same with `usual` and `full`.
     pub(super) fn append(self, file: &str, code: &str, text: &mut String) {
         let mut is_part = true;
         for line in altered(file, code).lines().map(str::trim) {
             match line {
                 "--- if plain" => is_part = self.is_plain,
                 "--- if limited" => is_part = !self.is_plain,
+                "--- if usual" => is_part = self.is_usual,
+                "--- if full" => is_part = !self.is_usual,
                 "--- else" => is_part = !is_part,
                 "--- end" => is_part = true,
                 _ if !is_part => {}

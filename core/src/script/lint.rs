@@ -1,7 +1,9 @@
 //! The scripts as the server gets them, looked at by the tools of Lua: no global, and nothing that luacheck finds.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use super::declare::tests::{all, files, variants};
@@ -112,6 +114,26 @@ fn what_only_reads_is_declared_so_and_includes_nothing_that_writes() {
         assert_eq!(script.kind == Kind::Reads, writes.is_empty(), "{} may call {writes:?}", script.name);
     }
     assert_eq!(commands("x = redis.call('GET', a) redis.pcall('DEL', a)"), ["DEL", "GET"].into());
+}
+
+/// A line of a part that does something where it is included, and is not only a function or a constant.
+fn acts(line: &str) -> bool {
+    let is_constant = line.strip_prefix("local ").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
+    let begins = [" ", "--", "local function", "end"];
+    !line.is_empty() && !is_constant && !begins.iter().any(|begin| line.starts_with(begin))
+}
+
+#[test]
+fn every_part_that_acts_says_what_it_needs_and_gives() {
+    for name in files("lib") {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua/lib").join(&name).with_extension("lua");
+        let code = fs::read_to_string(path).unwrap();
+        let head: String = code.lines().take_while(|line| line.starts_with("--")).collect();
+        let says = head.contains("Needs: ") || head.contains("Gives: ");
+        assert!(says || !code.lines().any(acts), "{name}.lua says neither what it needs nor what it gives");
+    }
+    assert!(acts("redis.call('HLEN', jobs)") && acts("for k = 1, 2 do") && acts("local found"));
+    assert!(["local function f()", "  x()", "end", "local MOST = 3", "-- why", ""].iter().all(|line| !acts(line)));
 }
 
 #[test]

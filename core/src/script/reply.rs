@@ -8,6 +8,7 @@ use crate::value::error::{Error, ErrorKind};
 
 /// A script's answer when it was called for nothing but a part of what must be done first.
 const AGAIN: &[u8] = b"again";
+const FULL: &[u8] = b"full";
 
 /// What a script's reply is read into.
 pub(crate) trait FromReply: Sized {
@@ -59,6 +60,8 @@ const FORMAT: u64 = 2;
 pub(crate) enum Wanted {
     /// Nothing else: more had to be done before than one call may.
     Again,
+    /// The full text, for this call.
+    Full,
     /// The ready lists of these levels.
     Levels(Levels),
     /// The text for this shape of queue.
@@ -73,6 +76,9 @@ pub(crate) fn wanted(reply: &Value) -> Option<Wanted> {
     if bytes == AGAIN {
         return Some(Wanted::Again);
     }
+    if bytes == FULL {
+        return Some(Wanted::Full);
+    }
     match std::str::from_utf8(bytes).ok()?.split_once(' ')? {
         ("levels", levels) => Levels::parse(levels).map(Wanted::Levels),
         ("shape", "limits") => Some(Wanted::Shape(Shape::Limited)),
@@ -86,7 +92,7 @@ pub(crate) fn wanted(reply: &Value) -> Option<Wanted> {
 pub(crate) fn is_refusal(reply: &Value) -> bool {
     let Value::BulkString(text) = reply else { return false };
     let starts = [&b"format "[..], b"levels ", b"shape "];
-    text == b"superseded" || text == AGAIN || starts.iter().any(|start| text.starts_with(start))
+    text == b"superseded" || text == AGAIN || text == FULL || starts.iter().any(|start| text.starts_with(start))
 }
 
 /// `superseded` and `format <n>`, as errors.
@@ -172,7 +178,7 @@ mod tests {
             assert!(!is_refusal(&text(kept)), "{kept}");
         }
         assert!(!is_refusal(&Value::Array(vec![text("none"), text("")])));
-        for refused in ["superseded", "format 3", "levels 01", "shape limits", "again"] {
+        for refused in ["superseded", "format 3", "levels 01", "shape limits", "again", "full"] {
             assert!(is_refusal(&text(refused)), "{refused}");
         }
     }
@@ -181,6 +187,7 @@ mod tests {
     fn a_refusal_says_what_the_next_call_needs() {
         let text = |text: &str| wanted(&Value::BulkString(text.into()));
         assert_eq!(text("again"), Some(Wanted::Again));
+        assert_eq!(text("full"), Some(Wanted::Full));
         assert_eq!(text("levels 05"), Some(Wanted::Levels(Levels::one(0).with(Levels::one(5)))));
         assert_eq!(text("shape limits"), Some(Wanted::Shape(Shape::Limited)));
         assert_eq!(text("format 1"), Some(Wanted::Upgrade));

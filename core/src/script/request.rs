@@ -2,7 +2,7 @@
 
 use super::argument::{Argument, Numbering};
 use super::call::{ByteStrings, Call};
-use super::declare::{Declared, Kind, Variant};
+use super::declare::{Declared, Extent, Kind, Variant};
 use super::keys::{Levels, QueueKeys};
 use super::reply::{FromReply, unexpected};
 use crate::value::durability::Durability;
@@ -82,6 +82,16 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         D::DECLARATION.kind == Kind::Numbered
     }
 
+    /// Only a full text takes items.
+    fn extent(&self, asked: Extent) -> Extent {
+        match asked {
+            Extent::Usual if D::DECLARATION.has_extents && self.items.clone().any(|item| item.jobs() > 0) => {
+                Extent::Full
+            }
+            asked => asked,
+        }
+    }
+
     /// The call on this queue. `levels`: whose ready lists are passed, where there is a choice.
     pub(crate) fn call<'q>(
         &self,
@@ -92,6 +102,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         number: Option<&Numbering<'_>>,
     ) -> Call<'q> {
         debug_assert_eq!(number.is_some(), Self::is_numbered());
+        let variant = Variant { extent: self.extent(variant.extent), ..variant };
         let levels = if D::DECLARATION.kind == Kind::Reads { Levels::ALL } else { levels };
         let mut spelled = ByteStrings::default();
         let client = number.map_or("", |number| number.client);

@@ -13,7 +13,7 @@ use crate::value::error::Error;
 scripts! {
     /// Leases up to `want` jobs.
     Reserve = "reserve",
-    kind: Numbered in shapes,
+    kind: Numbered in shapes and extents,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result, Done],
     arguments: {
         want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ahead: usize, ack_count: usize, keyed: usize, result_count: JobKeys

@@ -13,7 +13,7 @@ if limits then
     if limits ~= noted_limits then write_limits(limits) end
   end
   if limits then
-    --- include: limits, rooms
+    --- include: limits, left_by_limits
     -- without: the end of a slower rate of a name moves on with the clock
     limited.note_late()
     queue_limit = limited.by_number[0]
