@@ -375,6 +375,17 @@ fn a_key_that_another_job_holds_is_not_freed() {
 }
 
 #[test]
+fn a_late_ack_beside_another_one_frees_no_key() {
+    let mut stage = Stage::new();
+    let (held, _) = stage.fill();
+    let ack = |id, token, key| Outcome { became: Became::Done(None), ..outcome(id, token, Some(key), Verb::Retry) };
+    let outcomes = vec![ack("ready", held, "r"), ack("held", held, "h")];
+    let call = stage.call();
+    assert_eq!(stage.send(Command::Settle { call, outcomes }), Ok(Answer::Text("01".to_owned())));
+    assert_eq!((stage.holder("r").as_deref(), stage.holder("h")), (Some("ready"), None));
+}
+
+#[test]
 fn a_key_whose_job_is_gone_blocks_nobody() {
     let mut stage = Stage::new();
     stage.fill();

@@ -118,7 +118,8 @@ fn what_only_reads_is_declared_so_and_includes_nothing_that_writes() {
 
 /// A line of a part that does something where it is included, and is not only a function or a constant.
 fn acts(line: &str) -> bool {
-    let is_constant = line.strip_prefix("local ").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
+    let is_constant =
+        line.strip_prefix("local ").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
     let begins = [" ", "--", "local function", "end"];
     !line.is_empty() && !is_constant && !begins.iter().any(|begin| line.starts_with(begin))
 }
