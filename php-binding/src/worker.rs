@@ -17,7 +17,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::{self, Text, given, millis, span, utf8, whole};
+use crate::convert::{self, Text, given, millis, span, utf8};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::select;
@@ -365,7 +365,10 @@ fn settings(
     settings.lease = millis("lease", lease)?.to_duration();
     settings.grace = millis("grace", grace)?.to_duration();
     settings.name = utf8("name", name)?;
-    settings.max_jobs = max_jobs.map(|jobs| whole("maxJobs", jobs, i64::MAX)).transpose()?;
+    settings.max_jobs = max_jobs.map(|jobs| u64::try_from(jobs).unwrap_or(0));
+    if settings.max_jobs == Some(0) {
+        return Err(Fault::invalid("maxJobs must be 1 or more, or null for no limit"));
+    }
     settings.language = "php";
     Ok(settings)
 }

@@ -8,7 +8,7 @@ use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::ReserveOptions;
 use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
-use crate::script::{Declared, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
+use crate::script::{Declared, Extent, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
 use crate::value::error::Error;
 use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::value::time::whole_ms;
@@ -58,17 +58,17 @@ impl Part {
             let rest = options.clone().max(options.most() - jobs.len());
             let call = async {
                 let granted = self.reserve_with_others(rest).await?;
-                let (entries, was_full) = (granted.jobs.len(), granted.was_full);
-                Ok::<_, Error>((entries, was_full, self.decode_granted(granted).await?))
+                let (entries, asks_again) = (granted.jobs.len(), granted.asks_again);
+                Ok::<_, Error>((entries, asks_again, self.decode_granted(granted).await?))
             };
-            let (entries, was_full, more) = match call.await {
+            let (entries, asks_again, more) = match call.await {
                 Ok(granted) => granted,
                 // What is leased already must reach the caller, whatever became of the rest.
                 Err(_) if !jobs.is_empty() => break,
                 Err(error) => return Err(error),
             };
             jobs.extend(more);
-            let may_be_more = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || was_full));
+            let may_be_more = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || asks_again));
             if !may_be_more {
                 break;
             }
@@ -86,33 +86,29 @@ impl Part {
         self.shared.reserves.call(options, send).await
     }
 
-    /// One reserve for callers that want the same lease, handed out in the order in which they came.
+    /// One call for the first of these callers that want the same lease, handed out in the order in which they came.
     async fn reserve_for(&self, callers: &[ReserveOptions]) -> Result<Vec<Granted>, Error> {
-        let mut granted = Vec::with_capacity(callers.len());
-        let mut rest = callers;
-        while let Some(first) = rest.first() {
-            let mut want = 0;
-            let together = rest.iter().take_while(|caller| {
-                want += caller.most();
-                caller.lease_time() == first.lease_time() && (want <= ReserveCall::MOST || want == caller.most())
-            });
-            let (now, later) = rest.split_at(together.count());
-            rest = later;
-            let all = first.clone().max(now.iter().map(ReserveOptions::most).sum());
-            let mut reply = self.reserve_once(ReserveCall::now(&all)).await?;
-            while reply.is_unfinished() {
-                reply = self.reserve_once(ReserveCall::now(&all)).await?;
-            }
-            let was_full = self.is_cut(&reply.jobs, MAX_RESERVE_BYTES);
-            let mut jobs = reply.jobs.into_iter();
-            granted.extend(now.iter().map(|caller| Granted {
-                token: reply.token,
-                jobs: jobs.by_ref().take(caller.most()).collect(),
-                was_full,
-                queue: self.clone(),
-            }));
+        let Some(first) = callers.first() else { return Ok(Vec::new()) };
+        let mut want = 0;
+        let together = callers.iter().take_while(|caller| {
+            want += caller.most();
+            caller.lease_time() == first.lease_time() && (want <= ReserveCall::MOST || want == caller.most())
+        });
+        let together = together.count();
+        let all = first.clone().max(callers[..together].iter().map(ReserveOptions::most).sum());
+        let mut reply = self.reserve_once(ReserveCall::now(&all)).await?;
+        while reply.is_unfinished() {
+            reply = self.reserve_once(ReserveCall::now(&all)).await?;
         }
-        Ok(granted)
+        let was_full = self.is_cut(&reply.jobs, MAX_RESERVE_BYTES);
+        let mut jobs = reply.jobs.into_iter();
+        let granted = callers.iter().enumerate().map(|(index, caller)| Granted {
+            token: reply.token,
+            jobs: jobs.by_ref().take(if index < together { caller.most() } else { 0 }).collect(),
+            asks_again: was_full || index >= together,
+            queue: self.clone(),
+        });
+        Ok(granted.collect())
     }
 
     /// One call for a caller of its own; what it grants is in the second part, not in the reply.
@@ -121,7 +117,7 @@ impl Part {
         let round = async move {
             let mut reply = part.reserve_once(call).await?;
             let granted =
-                Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), was_full: false, queue: part };
+                Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), asks_again: false, queue: part };
             Ok((reply, granted))
         };
         Outlive::new(round).await
@@ -139,6 +135,8 @@ impl Part {
         outcomes: &Outcomes,
         keep_trying: KeepTrying<'_>,
     ) -> Result<ReserveReply, Error> {
+        // A worker's next calls have outcomes, which may be large: by then the server must know the text that takes them.
+        let text = if reserve.ahead { Extent::Full } else { Extent::Usual };
         let reserve = Reserve {
             want: reserve.want,
             lease_ms: whole_ms(reserve.lease),
@@ -150,7 +148,7 @@ impl Part {
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),
         };
-        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
+        let reply = self.run(reserve.with([outcomes]).with_text(text).keep_trying(keep_trying)).await?;
         self.note_limits(reply.limited);
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.

@@ -158,7 +158,9 @@ impl Turn<'_> {
 /// Who got jobs elsewhere, or an error, does not come back in time for what it promised here, and has no use for a wake-up
 /// that it took here: somebody else must have them. If that fails, all waiters still look again every second. `after`: the error.
 async fn pass_on(turns: &mut [Turn<'_>], after: Option<&Error>) {
-    if turns.iter().all(|turn| !turn.woken && turn.waiting.promise() == 0) {
+    // A server that has just not answered is not asked for more: the promise ends by itself.
+    let is_away = after.is_some_and(|error| matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout));
+    if turns.iter().all(|turn| !turn.woken && turn.waiting.promise() == 0) || (is_away && turns.len() == 1) {
         return;
     }
     // All at once: a server that does not answer must hold up neither the others nor the caller, whose leases run.
@@ -179,9 +181,7 @@ async fn pass_on(turns: &mut [Turn<'_>], after: Option<&Error>) {
         }
     }
     let all = async { while calls.join_next().await.is_some() {} };
-    // A server that has just not answered is not waited for again.
-    let patience = if after.is_some_and(Error::is_transient) { Duration::ZERO } else { PASS_ON };
-    let _ = tokio::time::timeout(patience, all).await;
+    let _ = tokio::time::timeout(PASS_ON, all).await;
     calls.detach_all();
 }
 

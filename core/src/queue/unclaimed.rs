@@ -61,8 +61,9 @@ where
 pub(crate) struct Granted {
     pub(crate) token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
-    /// The call may have had no room for more, so that who got nothing asks again. Who got something must have it at once.
-    pub(crate) was_full: bool,
+    /// This caller was not reached: the call was for others, or had no room for more. Who got something must have it at once, so who got
+    /// nothing asks again by himself.
+    pub(crate) asks_again: bool,
     pub(crate) queue: Part,
 }
 

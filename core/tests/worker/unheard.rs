@@ -115,6 +115,36 @@ async fn a_failure_with_a_change_that_is_refused_is_heard_of_once() {
     worker.stop().await;
 }
 
+/// A fleet of workers with one run each would hear of nothing, if a worker heard of nothing during its last run.
+#[tokio::test]
+async fn a_worker_hears_of_failures_during_its_last_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(job("waits")).await.unwrap();
+    let (reported, last_runs) = (Reports::default(), Arc::new(Notify::new()));
+    let (runs, heard) = (Arc::clone(&last_runs), Arc::clone(&reported));
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .max_jobs(1)
+        .middleware(Reporting(Arc::clone(&reported)))
+        .handler("waits", move |_: Job<Value>, _: Context| {
+            let (runs, heard) = (Arc::clone(&runs), Arc::clone(&heard));
+            async move {
+                runs.notify_one();
+                support::eventually("the hook is called", || async { !heard.lock().unwrap().is_empty() }).await;
+                Ok::<_, Failure>(())
+            }
+        })
+        .build()
+        .unwrap();
+    let worker = tokio::spawn(async move { worker.run().await.unwrap() });
+    last_runs.notified().await;
+    let id = queue.push(job("by hand")).await.unwrap().id().to_owned();
+    queue.reserve(&ReserveOptions::new()).await.unwrap()[0].fail("by hand").await.unwrap();
+    assert_eq!(worker.await.unwrap().acked, 1);
+    assert_eq!(reported.lock().unwrap().iter().map(|(of, ..)| of.clone()).collect::<Vec<_>>(), [id]);
+}
+
 #[tokio::test]
 async fn each_way_into_failed_is_heard_of_once() {
     let server = Server::start();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Desk, Phase, State};
 use crate::queue::{Claim, Part, Standing};
 use crate::script::{BeatReply, HearReply};
+use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// So many of a queue are its owner's to hear of at once.
@@ -23,7 +24,7 @@ impl Desk {
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
         let claims: Vec<_> = state.claimed_of(lane).map(|one| one.claim.clone()).collect();
-        let most = if state.phase == Phase::Working { MOST_CLAIMED.saturating_sub(claims.len()) } else { 0 };
+        let most = if state.hears() { MOST_CLAIMED.saturating_sub(claims.len()) } else { 0 };
         (claims, most)
     }
 
@@ -43,7 +44,7 @@ impl Desk {
         for one in state.claimed.iter_mut().filter(|one| one.lane == lane) {
             one.claim.until = reply.claimed_until;
         }
-        let stops = state.phase != Phase::Working;
+        let stops = !state.hears();
         for job in &reply.jobs {
             let mut claim =
                 Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
@@ -134,6 +135,16 @@ impl Desk {
 }
 
 impl State {
+    /// May it claim jobs? Also while the last of its `max_jobs` runs, as long as nobody has asked it to stop: a fleet of workers with
+    /// few runs each would else never hear of any.
+    fn hears(&self) -> bool {
+        match self.phase {
+            Phase::Working => true,
+            Phase::Stopping { since, until } => self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT,
+            _ => false,
+        }
+    }
+
     fn claimed_of(&self, lane: usize) -> impl Iterator<Item = &Claimed> {
         self.claimed.iter().filter(move |one| one.lane == lane)
     }
