@@ -127,8 +127,8 @@ impl Client {
     /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
     ///
     /// A split queue is asked part by part, in a new random order each time. One script call per queue or part that is looked
-    /// at; while there is nothing to do, one blocked connection, in a cluster one per queue or part. If a queue cannot be read but another one returns jobs, the call returns the jobs, and the next call
-    /// returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
+    /// at; while there is nothing to do, one blocked connection, in a cluster one per queue or part. If a queue cannot be read
+    /// but another one returns jobs, the call returns the jobs, and the next call returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
     /// another client's queue.
     ///
     /// ```no_run
