@@ -1055,8 +1055,8 @@ namespace Duly {
         {
         }
 
-        /** Keeps the handler's result, if the producer asked for it. */
-        public function keep(#[\SensitiveParameter] mixed $result): void
+        /** Keeps the handler's result, if the producer asked for it; false in a process that the handler has forked. */
+        public function keep(#[\SensitiveParameter] mixed $result): bool
         {
         }
 
@@ -1180,6 +1180,11 @@ namespace Duly {
          * @return bool whether PHP has a handler for each of them
          */
         public static function listen(array $signals): bool
+        {
+        }
+
+        /** Clears an alarm that `pcntl_alarm` may have set since the last call of this. */
+        public static function clearAlarm(): void
         {
         }
 

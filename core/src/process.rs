@@ -2,5 +2,6 @@
 
 pub(crate) mod alarm;
 pub(crate) mod host;
+pub(crate) mod id;
 pub mod runtime;
 pub(crate) mod supervise;

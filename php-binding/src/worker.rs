@@ -1,5 +1,6 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
+pub mod pcntl;
 mod watchdog;
 
 use std::cell::RefCell;
@@ -46,7 +47,7 @@ struct Inner {
 
 impl Drop for WorkerEngine {
     fn drop(&mut self) {
-        if self.pid == std::process::id() {
+        if self.pid == process::id() {
             self.inner.watchdog.end();
             // The thread beside it may keep the engine for a moment: nothing is to start, and what it holds is to go back.
             self.inner.engine.stop();
@@ -60,7 +61,7 @@ impl Drop for WorkerEngine {
 impl WorkerEngine {
     /// Nothing in a process that was forked from the engine's.
     fn inner(&self) -> Option<&Inner> {
-        (self.pid == std::process::id()).then_some(&*self.inner)
+        (self.pid == process::id()).then_some(&*self.inner)
     }
 }
 
@@ -110,7 +111,7 @@ impl WorkerEngine {
                 current: RefCell::default(),
                 failed: RefCell::default(),
             });
-            Ok(Self { pid: std::process::id(), inner })
+            Ok(Self { pid: process::id(), inner })
         };
         Ok(start()?)
     }
@@ -146,7 +147,9 @@ impl WorkerEngine {
         let Some(inner) = self.inner() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
-            inner.watchdog.let_signals_through(); // also while there is nothing to run
+            if pcntl::SIGPROCMASK.was_called() {
+                inner.watchdog.let_signals_through(); // also while there is nothing to run
+            }
             if inner.watchdog.has_events() {
                 return Ok(None);
             }
@@ -163,19 +166,23 @@ impl WorkerEngine {
         }
     }
 
-    /// Keeps what the handler gave, if the producer wants it.
-    pub fn keep(&self, result: &Zval) -> PhpResult<()> {
-        let Some(inner) = self.inner().filter(|inner| inner.keeps_result()) else { return Ok(()) };
-        let Some(job) = inner.job() else { return Ok(()) };
+    /// The handler gave this, which is kept if the producer wants it. False in a process that the handler has forked: the job
+    /// is its parent's.
+    pub fn keep(&self, result: &Zval) -> PhpResult<bool> {
+        let Some(inner) = self.inner() else { return Ok(false) };
+        if !inner.keeps_result() {
+            return Ok(true);
+        }
+        let Some(job) = inner.job() else { return Ok(true) };
         if job.reserved().is_settled() {
-            return Ok(());
+            return Ok(true);
         }
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
         if let Some(run) = inner.current.borrow().as_ref().filter(|run| is_run_of(run, &job)) {
             inner.executor.keep(run, result);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The run has ended: sends what was noted, or that it is done; nothing when it has ended before.
@@ -281,6 +288,14 @@ impl WorkerEngine {
     /// Will there be no more jobs? Always so in a process that was forked from the engine's.
     pub fn is_over(&self) -> bool {
         self.inner().is_none_or(|inner| inner.engine.is_stopping())
+    }
+
+    /// Takes an alarm back that `pcntl_alarm` may have set since the last call of this.
+    pub fn clear_alarm() {
+        if pcntl::ALARM.was_called() {
+            // SAFETY: touches no memory.
+            unsafe { libc::alarm(0) };
+        }
     }
 
     /// Waits until the engine has sent all that it had to send; false when it has not within the wait.

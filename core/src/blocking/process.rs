@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Engine, Uninterrupted};
 use crate::process::host;
+pub use crate::process::id::id;
 pub use crate::process::runtime::without_signals;
 use crate::process::supervise::{self, STUCK};
 pub use crate::process::supervise::{AfterExit, Exit, after_no_process, time_left};
@@ -80,12 +81,12 @@ pub struct StopOnSignal {
 impl StopOnSignal {
     /// For the signals behind the first so many.
     pub fn since(came: u64) -> Self {
-        Self { pid: std::process::id(), handled: Mutex::new(came) }
+        Self { pid: id(), handled: Mutex::new(came) }
     }
 
     /// To be called often.
     pub fn check(&self, engine: &Engine) {
-        if self.pid != std::process::id() {
+        if self.pid != id() {
             return;
         }
         let mut handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::id::id;
 use crate::value::error::{Error, ErrorKind};
 
 /// How often a waiting call looks whether it was interrupted.
@@ -41,7 +42,7 @@ struct Made<T> {
 impl<T> Drop for Made<T> {
     fn drop(&mut self) {
         // Dropping a parent's value would close sockets that it still uses.
-        if self.pid != std::process::id() {
+        if self.pid != id() {
             std::mem::forget(self.value.take());
         }
     }
@@ -61,7 +62,7 @@ impl<T> PerProcess<T> {
 
     /// The value of this process, made now if there is none yet. One thread makes it, the others wait.
     pub fn get(&self, make: impl FnOnce() -> Result<T, Error>) -> Result<Arc<T>, Error> {
-        let pid = std::process::id();
+        let pid = id();
         if let Some(value) = self.made_in(pid).0 {
             return Ok(value);
         }
@@ -78,7 +79,7 @@ impl<T> PerProcess<T> {
 
     /// The value of this process, if it was made.
     pub fn known(&self) -> Option<Arc<T>> {
-        self.made_in(std::process::id()).0
+        self.made_in(id()).0
     }
 
     /// What this process made; and where the next process puts what it makes.

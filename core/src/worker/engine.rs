@@ -14,6 +14,7 @@ use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
 use super::{WorkerReport, WorkerSettings, renew, timer};
+use crate::process::id::id;
 use crate::process::runtime::without_signals;
 use crate::queue::Client;
 use crate::value::error::{Error, ErrorKind};
@@ -84,7 +85,7 @@ impl Engine {
         Ok(Self {
             desk,
             settings,
-            pid: std::process::id(),
+            pid: id(),
             next_executor: AtomicU64::new(0),
             stop_requested: AtomicBool::new(false),
             thread: Mutex::new(Thread::Running(thread)),
@@ -100,7 +101,7 @@ impl Engine {
     /// Starts nothing more, gives back what waits, and lets what runs end within the settings' grace; a second call ends the
     /// grace now. Returns at once.
     pub fn stop(&self) {
-        if self.pid != std::process::id() {
+        if self.pid != id() {
             return; // its locks may be held for ever
         }
         let again = self.stop_requested.swap(true, Ordering::Relaxed);
@@ -200,7 +201,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.pid != std::process::id() {
+        if self.pid != id() {
             // The thread was the parent's.
             let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::replace(thread, Thread::Ended(Ok(()))));

@@ -45,7 +45,7 @@ final class Leftovers
             @ini_set('memory_limit', $this->memoryLimit);
         }
         if ($this->clearsAlarms) {
-            pcntl_alarm(0);
+            WorkerEngine::clearAlarm();
             if (pcntl_signal_get_handler(SIGALRM) !== SIG_DFL) {
                 pcntl_signal(SIGALRM, SIG_DFL);
             }

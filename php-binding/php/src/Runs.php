@@ -145,7 +145,7 @@ final class Runs
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
                 $result = $handler($job->data(), $job);
-                $engine->keep(Misuse::refuseUnrun('the handler', $result));
+                $isOurs = $engine->keep(Misuse::refuseUnrun('the handler', $result));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();
@@ -156,8 +156,8 @@ final class Runs
             $this->letGo($thrown, $job);
             return $goesOn;
         }
-        if ($this->isForked()) {
-            return false;
+        if (!$isOurs) {
+            return false; // a process that the handler has forked: the job is its parent's
         }
         $this->isDone = true;
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {

@@ -1,6 +1,7 @@
 //! Reserved jobs on their way to the event loop.
 
 use duly::Job;
+use duly::blocking::process;
 use duly::runtime::background;
 
 /// Jobs that nobody has yet: if the asyncio future was cancelled meanwhile, or its loop is gone, they are given back.
@@ -12,7 +13,7 @@ pub(super) struct Reserved {
 
 impl Reserved {
     pub(super) fn new(jobs: Vec<Job>) -> Self {
-        Self { jobs, of_process: std::process::id() }
+        Self { jobs, of_process: process::id() }
     }
 
     pub(super) fn claim(mut self) -> Vec<Job> {
@@ -23,7 +24,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         let jobs = std::mem::take(&mut self.jobs);
-        if jobs.is_empty() || self.of_process != std::process::id() {
+        if jobs.is_empty() || self.of_process != process::id() {
             return;
         }
         // If this fails, the end of their leases gives them back.

@@ -6,7 +6,7 @@ use std::ffi::c_ulong;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duly::blocking::{self, NextRun, Uninterrupted};
+use duly::blocking::{self, NextRun, Uninterrupted, process};
 use duly::worker::{Ended, Interruption};
 use duly::{Error, Next};
 use pyo3::exceptions::PyBaseException;
@@ -170,11 +170,11 @@ impl Executor {
 
 impl Executor {
     pub(super) fn new(executor: blocking::Executor, queues: Queues) -> Self {
-        Self { to_engine: Arc::new(executor), queues, pid: std::process::id(), current: Mutex::default() }
+        Self { to_engine: Arc::new(executor), queues, pid: process::id(), current: Mutex::default() }
     }
 
     fn is_parents(&self) -> bool {
-        self.pid != std::process::id()
+        self.pid != process::id()
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
