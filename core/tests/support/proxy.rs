@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use duly::{Client, ClientBuilder};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -113,7 +114,8 @@ impl Proxy {
     /// Sends what was held back, and waits until the server has answered it (to nobody).
     pub async fn deliver(&self) {
         self.shared.deliver.send_replace(true);
-        self.shared.delivered.notified().await;
+        let delivered = tokio::time::timeout(Duration::from_secs(60), self.shared.delivered.notified()).await;
+        delivered.expect("the server has not answered what was held back, or nothing was");
     }
 
     /// From now on, so many of a thousand chunks with script calls lose their request or their reply.
