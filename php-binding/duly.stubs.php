@@ -12,7 +12,7 @@ namespace Duly {
     /**
      * A client of the server that holds the queues. Safe to use after a fork.
      *
-     * The first call connects; to create a client sends nothing. Clients with the same arguments share their
+     * The first call connects; creating a client sends nothing. Clients with the same arguments share their
      * connections, also from one php-fpm request to the next. The connections of 16 unused clients are kept.
      */
     final class Client
@@ -1044,6 +1044,15 @@ namespace Duly {
         }
 
         /**
+         * Throws if no job can wait so many seconds.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public static function checkAfter(int|float $after): void
+        {
+        }
+
+        /**
          * Waits up to so many seconds for the next job. The previous run is done then, unless it was ended otherwise.
          *
          * Unblocks SIGTERM, SIGINT, SIGQUIT and SIGURG if the previous job has blocked them, unless `patience` is 0.
@@ -1083,11 +1092,6 @@ namespace Duly {
             ?int $maxRetries = null,
             #[\SensitiveParameter] ?string $raw = null,
         ): ?float {
-        }
-
-        /** Returns whether the current run was interrupted, and its job has no retries left. */
-        public function wasLast(): bool
-        {
         }
 
         /**

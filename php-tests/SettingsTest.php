@@ -51,6 +51,9 @@ final class SettingsTest extends ServerTestCase
         self::assertStringContainsString("duly.prefix => shop: => shop:\n", $said);
         self::assertStringContainsString("duly.deadline => no value => no value\n", $said);
         self::assertStringNotContainsString('s3cr3t', $said);
+        // The host was forgotten.
+        $said = $this->said('phpinfo(INFO_MODULES);', ['duly.url="redis://user:s3cr3t"']);
+        self::assertStringContainsString("duly.url => redis://*** => redis://***\n", $said);
     }
 
     public function testAWrongDeadlineIsRefused(): void

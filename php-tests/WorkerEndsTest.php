@@ -277,4 +277,91 @@ final class WorkerEndsTest extends ServerTestCase
             $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
             ' . $code, ...$options);
     }
+
+    public function testWhatADestructorThrowsBehindARunHarmsNoJob(): void
+    {
+        foreach (['result', 'garbage'] as $kind) {
+            $this->queue->push(1, id: 'a', name: $kind, maxRetries: 1);
+            $this->queue->push(1, name: 'n');
+            $program = $this->worker('
+                class Throws
+                {
+                    public ?object $self = null;
+                    public function __destruct()
+                    {
+                        throw new LogicException("late");
+                    }
+                }
+                $worker->on("result", fn () => new Throws());
+                $worker->on("garbage", function () {
+                    $object = new Throws();
+                    $object->self = $object;
+                    ini_set("memory_limit", "900M");
+                });
+                $worker->on("n", fn () => null);
+                say(json_encode($worker->run()));
+            ', 'maxJobs: 2', '-dmemory_limit=500M');
+            self::assertSame(0, $program->end(), $program->said());
+            self::assertStringContainsString('{"acked":2,"failed":0,"lost":0,"released":0}', $program->said());
+            self::assertStringContainsString('threw LogicException at ', $program->said());
+        }
+    }
+
+    public function testAnExceptionThatEndsTheWorkerBehindARunHarmsNoJob(): void
+    {
+        foreach ([true, false] as $works) {
+            $id = $this->queue->push(1, name: 'n', maxRetries: 0);
+            $log = new RecordingLogger();
+            $engine = new \Duly\WorkerEngine($this->client, ['q'], 10, 30, 5);
+            $runs = new \Duly\Runs(new \Duly\Log($log->line(...), null), null, new \Duly\RestartOn(), false);
+            $thrown = new \LogicException('from anywhere');
+            $runs->handle('n', static function () use ($works, $runs, $thrown): void {
+                $works || $runs->endsBy($thrown);
+            });
+            $runs->begin($engine);
+            $job = $engine->next(5);
+            self::assertNotNull($job);
+            $runs->run($engine, $job);
+            $works && $runs->endsBy($thrown);
+            self::assertSame($works ? null : 'failed', $this->queue->find($id)?->state);
+            $works || self::assertStringContainsString("job '{$id}' (n, attempt 1)", $log->lines[0]);
+        }
+    }
+
+    public function testAnAlarmThatWasBlockedIsOfOneRun(): void
+    {
+        $this->queue->push(1, name: 'blocks');
+        $this->queue->push(1, name: 'unblocks');
+        $program = $this->worker('
+            $worker->on("blocks", function () {
+                pcntl_sigprocmask(SIG_BLOCK, [SIGALRM]);
+                posix_kill(getmypid(), SIGALRM);
+            });
+            $worker->on("unblocks", function () {
+                pcntl_sigprocmask(SIG_BLOCK, [SIGUSR1], $before);
+                pcntl_sigprocmask(SIG_SETMASK, []);
+                say(in_array(SIGALRM, $before, true) ? "blocked" : "free");
+            });
+            $worker->run();
+        ', 'maxJobs: 2');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertSame("free\n", $program->said());
+    }
+
+    public function testAProcessThatAHookHasForkedLeavesTheJobToItsParent(): void
+    {
+        $this->queue->push(1, name: 'n', maxRetries: 3, retry: \Duly\RetryPolicy::fixed(60));
+        $program = $this->worker('
+            $worker->onFailure(function () {
+                $child = pcntl_fork();
+                $child === 0 || pcntl_waitpid($child, $status);
+            });
+            $worker->onFailed(fn () => say("onFailed"));
+            $worker->on("n", fn () => throw new DomainException())->run();
+        ', 'maxJobs: 1');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringNotContainsString('onFailed', $program->said());
+        self::assertStringNotContainsString('failed for good', $program->said());
+        self::assertSame(1, substr_count($program->said(), 'failed; it runs again in 60 s'));
+    }
 }

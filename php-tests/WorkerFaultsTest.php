@@ -123,9 +123,10 @@ final class WorkerFaultsTest extends ServerTestCase
         $this->queue->cancel('a');
         self::assertSame(0, $program->end());
         self::assertSame(
-            "begin\njob a (n, attempt 1) of queue q is interrupted: "
+            "begin\njob 'a' (n, attempt 1) of queue 'q' was interrupted at PROGRAM:13\n"
+            . 'job a (n, attempt 1) of queue q is interrupted: '
             . "its lease was lost: it was cancelled, or another worker may run it\n",
-            $program->said(),
+            (string) preg_replace('~/\S+\.php~', 'PROGRAM', $program->said()),
         );
     }
 
@@ -191,10 +192,34 @@ final class WorkerFaultsTest extends ServerTestCase
                 say("heard of {$job->id} at attempt {$job->attempt}: {$thrown->getMessage()}");
             });
             $worker->on("n", fn () => sleep(30))->run();
-        ', 'maxJobs: 2');
-        self::assertSame(0, $program->end());
+        ');
+        $program->hear('heard of a at attempt 2: ran longer than its timeout');
+        $program->signal(SIGTERM);
+        $program->end();
         self::assertSame(1, substr_count($program->said(), 'heard of'));
-        self::assertStringContainsString("heard of a at attempt 2: job 'a' of queue 'q' ran longer", $program->said());
+    }
+
+    public function testAJobThatWasRequeuedAndFailsOnceMoreIsHeardOfOnceMore(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $program = $this->worker('
+            $runs = 0;
+            $worker->onFailed(function (Duly\Job $job, Throwable $thrown) {
+                say("heard of: {$thrown->getMessage()}");
+                $job->queue->requeue($job->id);
+            });
+            $worker->on("n", function (mixed $data, Duly\Job $job) use (&$runs) {
+                match (++$runs) {
+                    1 => sleep(30),
+                    2 => $job->fail("the second", final: true),
+                    3 => say("done"),
+                };
+            })->run();
+        ');
+        $program->hear('done');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        self::assertSame(2, substr_count($program->said(), 'heard of'), $program->said());
     }
 
     public function testARunThatTimesOutInAHookIsLoggedOnce(): void

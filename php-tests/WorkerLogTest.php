@@ -234,31 +234,47 @@ final class WorkerLogTest extends ServerTestCase
         $context = ['attempt' => 1, 'id' => 'a', 'name' => 'long', 'queue' => 'q'];
         // That it is in `failed` is reported once, by whichever worker hears of it first: this one, or one after it.
         $until = microtime(true) + 20;
-        for ($rounds = 0; count($logger->records) < 2 && microtime(true) < $until || $rounds < 3; $rounds++) {
+        for ($rounds = 0; count($logger->records) < 3 && microtime(true) < $until || $rounds < 3; $rounds++) {
             $this->queue->push(1, name: 'short');
             (new Worker($this->client, ['q'], maxJobs: 1, logger: $logger))->on('short', static fn () => null)->run();
             usleep(20_000);
         }
-        self::assertCount(2, $logger->records);
+        self::assertCount(3, $logger->records);
+        [$level, $text, $about] = array_shift($logger->records);
+        self::assertStringStartsWith("job 'a' (long, attempt 1) of queue 'q' was interrupted at ", $text);
+        self::assertStringContainsString(__FILE__, $text);
+        self::assertSame(['warning', 'a'], [$level, $about['id']]);
         self::assertSame(['warning', $reported, $context], $logger->records[0]);
         [$level, $text, $about] = $logger->records[1];
         self::assertSame(['error', $context], [$level, $about]);
         self::assertStringContainsString('failed for good', $text);
     }
 
-    public function testALoggerThatThrowsEndsTheWorkerAndNoJobIsHeldLonger(): void
+    public function testALoggerThatThrowsChangesNothingAndItsLineIsOnStandardError(): void
     {
-        $this->queue->pushMany(array_fill(0, 5, ['data' => 1, 'name' => 'n', 'retry' => RetryPolicy::fixed(60)]));
-        $runs = 0;
-        $log = static fn () => throw new \OverflowException('the disk is full');
-        $worker = new Worker($this->client, ['q'], log: $log);
-        $worker->on('n', static function () use (&$runs): void {
-            if (++$runs === 3) {
-                throw new \DomainException('broken');
-            }
-        });
-        $this->thrownBy(\OverflowException::class, fn () => $worker->run());
+        foreach (['fails', 'works', 'works'] as $name) {
+            $this->queue->push(1, name: $name, retry: RetryPolicy::fixed(60));
+        }
+        $program = $this->program('
+            $full = new class {
+                public function log(): void
+                {
+                    throw new OverflowException("the disk is full");
+                }
+            };
+            $worker = new Duly\Worker($client, ["q"], logger: $full, logDone: true, maxJobs: 3);
+            $worker->after(fn () => throw new LogicException());
+            $worker->on("works", fn () => say("works"))->on("fails", fn () => throw new DomainException());
+            say(json_encode($worker->run()));
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('{"acked":2,"failed":1,"lost":0,"released":0}', $program->said());
+        self::assertMatchesRegularExpression(
+            "~ duly\\[\\d+\\] warning: job '\\S+' \\(fails, attempt 1\\) of queue 'q' failed; it runs again in 60 s: "
+            . "DomainException at /\\S+ \\(the logger threw OverflowException at /~",
+            $program->said(),
+        );
         $counts = $this->queue->counts();
-        self::assertSame([2, 1, 0], [$counts->ready, $counts->delayed, $counts->reserved]);
+        self::assertSame([0, 1, 0], [$counts->ready, $counts->delayed, $counts->reserved]);
     }
 }

@@ -6,6 +6,8 @@ namespace Duly\Tests;
 
 use Duly\Exception\InvalidArgumentException;
 use Duly\Job;
+use Duly\Release;
+use Duly\Retry;
 use Duly\Worker;
 
 /** Mistakes in a program that would stay silent, and do harm later. */
@@ -201,5 +203,83 @@ final class WorkerMisuseTest extends ServerTestCase
             $lines[] = $line;
         };
         return new Worker($this->client, ['q'], maxJobs: $maxJobs, log: $log);
+    }
+
+    public function testAParameterByReferenceChangesNothingOfTheWorkers(): void
+    {
+        $lines = [];
+        $worker = $this->worker(2, $lines)->on('works', static function (mixed &$data, ?Job &$job): void {
+            $data = $job = null;
+        })->on('fails', static function (mixed &$data, ?Job &$job): void {
+            $data = $job = null;
+            throw new \DomainException();
+        });
+        $called = [];
+        foreach (['before', 'after', 'onFailure', 'onFailed'] as $hook) {
+            $worker->{$hook}(static function (mixed &$job, mixed &$thrown = null) use (&$called, $hook): void {
+                $called[] = "{$hook} " . ($job instanceof Job ? $job->name : 'none');
+                $job = $thrown = null;
+            });
+            $worker->{$hook}(static function (mixed &$job) use (&$called, $hook): void {
+                $called[] = "{$hook} " . ($job instanceof Job ? $job->name : 'none');
+            });
+        }
+        $this->queue->push([1], name: 'works');
+        $this->queue->push([1], id: 'a', name: 'fails', maxRetries: 0);
+        $report = $worker->run();
+        self::assertSame([1, 1], [$report['acked'], $report['failed']]);
+        $twice = static fn (string $what): array => [$what, $what];
+        self::assertSame([
+            ...$twice('before works'), ...$twice('after works'),
+            ...$twice('before fails'), ...$twice('onFailure fails'), ...$twice('onFailed fails'),
+        ], $called);
+        self::assertStringContainsString("job 'a' (fails, attempt 1) of queue 'q' failed for good: Domain", $lines[0]);
+    }
+
+    public function testAWorkerIsNotRunInAHandlerOfItsOwn(): void
+    {
+        $lines = [];
+        $worker = $this->worker(2, $lines);
+        $other = $this->worker(1)->on('inner', static fn () => null);
+        $worker->on('same', static fn () => $worker->run())->on('other', fn () => $other->run());
+        $this->queue->push(1, name: 'same', maxRetries: 0);
+        $this->queue->push(1, name: 'other');
+        $this->queue->push(1, name: 'inner', delay: 0.001);
+        $report = $worker->run();
+        self::assertSame([1, 1], [$report['acked'], $report['failed']]);
+        self::assertStringContainsString('failed for good: Duly\Exception\InvalidArgumentException at ', $lines[0]);
+        self::assertSame(0, $this->queue->counts()->ready);
+    }
+
+    public function testATimeThatIsNoneIsRefusedWhereItIsWritten(): void
+    {
+        foreach ([-1, NAN, INF, 4e9] as $after) {
+            foreach ([Release::class, Retry::class] as $class) {
+                $error = $this->thrownBy(InvalidArgumentException::class, static fn () => new $class($after));
+                self::assertStringStartsWith('after: seconds must be', $error->getMessage());
+            }
+        }
+        $lines = [];
+        $failures = 0;
+        $worker = $this->worker(1, $lines)->on('n', static fn () => throw new Release(-5));
+        $worker->onFailure(static function () use (&$failures): void {
+            $failures++;
+        });
+        $this->queue->push(1, name: 'n', maxRetries: 0);
+        $worker->run();
+        self::assertSame(1, $failures);
+        self::assertStringContainsString(' at ' . __FILE__ . ':' . (__LINE__ - 7), $lines[0]);
+    }
+
+    public function testADateWithAFormatOfItsOwnIsNamed(): void
+    {
+        $date = new class extends \DateTimeImmutable {
+            public function format(string $format): string
+            {
+                return 'tomorrow';
+            }
+        };
+        $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, at: $date));
+        self::assertStringContainsString("has a format() of its own, which must know 'U.u'", $error->getMessage());
     }
 }

@@ -235,12 +235,22 @@ final class WorkerTest extends ServerTestCase
 
     public function testAWorkerThatEndedByASignalAndAnExceptionMayRunAgain(): void
     {
-        $this->queue->push('first', name: 'n', maxRetries: 0);
+        $this->queue->push('first', id: 'a', name: 'n', maxRetries: 0);
         $program = $this->worker('
-            $log = fn (string $line) => throw new LogicException("the log");
-            $worker = new Duly\Worker($client, ["q"], log: $log, maxJobs: 1);
-            $worker->on("n", function (string $data) {
+            $isTooNew = function () use ($client): bool {
+                usleep(1000);
+                try {
+                    $client->queue("q")->cancel("none");
+                    return false;
+                } catch (Duly\Exception\FormatTooNewException) {
+                    return true;
+                }
+            };
+            $worker = new Duly\Worker($client, ["q"], log: fn () => null, maxJobs: 1);
+            $worker->on("n", function (string $data) use ($isTooNew) {
                 if ($data === "first") {
+                    say("begin");
+                    while (!$isTooNew());
                     posix_kill(getmypid(), SIGTERM);
                     throw new DomainException();
                 }
@@ -248,15 +258,22 @@ final class WorkerTest extends ServerTestCase
             });
             try {
                 $worker->run();
-            } catch (LogicException $error) {
-                say("ended by {$error->getMessage()}");
+            } catch (Duly\Exception\FormatTooNewException) {
+                say("ended by the format");
             }
+            while ($isTooNew());
+            $client->queue("q")->cancel("a");
             $client->queue("q")->push("second", name: "n");
             $worker->run();
             say("ended");
         ');
+        $program->hear('begin');
+        $format = $this->server->command('HGET', "{$this->prefix}{q}:meta", 'format');
+        $this->server->command('HSET', "{$this->prefix}{q}:meta", 'format', '99');
+        $program->hear('ended by the format');
+        $this->server->command('HSET', "{$this->prefix}{q}:meta", 'format', $format);
         self::assertSame(0, $program->end(), $program->said());
-        self::assertSame("ended by the log\nran second\nended\n", $program->said());
+        self::assertSame("begin\nended by the format\nran second\nended\n", $program->said());
     }
 
     public function testAHandlerMaySetSignalHandlersOfItsOwnForATime(): void
@@ -279,36 +296,6 @@ final class WorkerTest extends ServerTestCase
         $program->signal(SIGTERM);
         self::assertSame(142, $program->end());
         self::assertSame(1, $this->queue->counts()->ready);
-    }
-
-    public function testAnInterruptedRunLeavesNothingToTheNext(): void
-    {
-        $this->queue->push('first', name: 'n');
-        $program = $this->worker('
-            $log = fn (string $line) => throw new LogicException("the log");
-            $worker = new Duly\Worker($client, ["q"], log: $log, maxJobs: 1, grace: 0.1);
-            $isFirst = true;
-            $worker->on("n", function () use (&$isFirst) {
-                if (!$isFirst) {
-                    say("ran");
-                    return;
-                }
-                $isFirst = false;
-                posix_kill(getmypid(), SIGTERM);
-                while (true) {
-                    usleep(1000);
-                }
-            });
-            try {
-                $worker->run();
-            } catch (LogicException $error) {
-                say("ended by {$error->getMessage()}");
-            }
-            $worker->run();
-            say("ended");
-        ');
-        self::assertSame(0, $program->end(), $program->said());
-        self::assertSame("ended by the log\nran\nended\n", $program->said());
     }
 
     public function testALostServerIsSaidOnceAndSurvived(): void

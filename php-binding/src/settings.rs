@@ -106,11 +106,18 @@ unsafe extern "C" fn display_url(entry: *mut ext_php_rs::ffi::_zend_ini_entry, w
     unsafe { php_printf(c"%s".as_ptr(), shown.as_ptr()) };
 }
 
+fn has_no_port(rest: &str) -> bool {
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']') && port.parse::<u16>().is_err())
+}
+
 /// `redis://user:***@host/0`. Nothing of what may be a password is left where the form is another.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let shown = match rest.rsplit_once('@') {
         Some((_, host)) => format!("***@{host}"),
+        // A URL whose host was forgotten: `user:password`.
+        None if has_no_port(rest) => "***".to_owned(),
         None => rest.to_owned(),
     };
     // Also in the options: `?password=`.

@@ -23,6 +23,7 @@ use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::select;
 use crate::waiting::Signals;
+use pcntl::Since;
 use watchdog::Watchdog;
 
 /// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
@@ -140,6 +141,12 @@ impl WorkerEngine {
         Ok(check()?)
     }
 
+    /// Refuses seconds that no job can wait.
+    pub fn check_after(after: &Zval) -> PhpResult<()> {
+        millis("after", after)?;
+        Ok(())
+    }
+
     /// The next job, waited for so many seconds. What ran before is done with that, unless it was ended otherwise.
     ///
     /// Null when there is none, when something happened (see `events`), and when there will be none (see `isOver`).
@@ -147,7 +154,7 @@ impl WorkerEngine {
         let Some(inner) = self.inner() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
-            if pcntl::SIGPROCMASK.was_called() {
+            if pcntl::SIGPROCMASK.was_called(Since::Next) {
                 inner.watchdog.let_signals_through(); // also while there is nothing to run
             }
             if inner.watchdog.has_events() {
@@ -218,12 +225,6 @@ impl WorkerEngine {
         Ok(wait_of(inner.executor.note(run, outcome, error, changed).map_err(Fault::from)?))
     }
 
-    /// Was the run interrupted, and has its job no retries left?
-    pub fn was_last(&self) -> bool {
-        let was_last = |inner: &Inner| inner.current.borrow().as_ref().is_some_and(|run| inner.executor.was_last(run));
-        self.inner().is_some_and(was_last)
-    }
-
     /// The run has ended, and its job is given back, not counted, to run again after so many seconds.
     #[php(optional = after)]
     pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
@@ -290,11 +291,11 @@ impl WorkerEngine {
         self.inner().is_none_or(|inner| inner.engine.is_stopping())
     }
 
-    /// Takes an alarm back that `pcntl_alarm` may have set since the last call of this.
+    /// Takes back what a handler may have done to its alarm since the last call of this; PHP has no handler for SIGALRM then.
     pub fn clear_alarm() {
-        if pcntl::ALARM.was_called() {
-            // SAFETY: touches no memory.
-            unsafe { libc::alarm(0) };
+        // Both are asked: each notes that.
+        if pcntl::ALARM.was_called(Since::ClearAlarm) | pcntl::SIGPROCMASK.was_called(Since::ClearAlarm) {
+            watchdog::clear_alarm();
         }
     }
 

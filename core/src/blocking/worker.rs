@@ -122,6 +122,11 @@ impl Engine {
         self.engine.heard(failed);
     }
 
+    /// See [`worker::Engine::leave_unread`].
+    pub fn leave_unread(&self, event: &WorkerEvent) {
+        self.engine.leave_unread(event);
+    }
+
     /// A job that [`WorkerEvent::Failed`] reported, with the verbs of a thread.
     pub fn failed_job(&self, failed: &FailedJob) -> Option<Job> {
         let queue = self.queues.iter().find(|queue| queue.name() == failed.job.queue().name())?;
@@ -221,11 +226,6 @@ impl Executor {
     /// Was this run interrupted?
     pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
         self.executor.was_interrupted(&run.of_engine)
-    }
-
-    /// See [`worker::Executor::was_last`].
-    pub fn was_last(&self, run: &Run) -> bool {
-        self.executor.was_last(&run.of_engine)
     }
 
     /// By which events name it.

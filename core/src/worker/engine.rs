@@ -186,6 +186,11 @@ impl Engine {
         self.desk.heard(failed);
     }
 
+    /// Nobody will read this event, which was taken: if it reported a failed job, another worker is to call the hooks.
+    pub fn leave_unread(&self, event: &WorkerEvent) {
+        self.desk.leave_unread(event);
+    }
+
     fn join(&self) -> Result<WorkerReport, Error> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match std::mem::replace(&mut *thread, Thread::Ended(Ok(()))) {

@@ -193,7 +193,8 @@ impl fmt::Display for WorkerEvent {
             Self::LeaseLost { job } => {
                 write!(
                     f,
-                    "the lease of {job} ended before its outcome was stored: the job may run again in another worker"
+                    "the lease of {job} ended before its outcome was stored: unless it was cancelled, it may run again in \
+                     another worker"
                 )
             }
             Self::NotKept { job } => write!(f, "{job} is settled, but {NOT_KEPT}"),
@@ -235,9 +236,10 @@ impl fmt::Display for WorkerEvent {
                 write!(f, "{job} is interrupted: {why}")
             }
             Self::GivenBack { queue, jobs } => {
+                let jobs_word = if *jobs == 1 { "job" } else { "jobs" };
                 write!(
                     f,
-                    "{jobs} waiting jobs of queue {queue} are given back to other workers: all executors here are busy"
+                    "{jobs} prefetched {jobs_word} of queue {queue} went back, for other workers: all handlers here are busy"
                 )
             }
             Self::Stopping { running, grace } => {

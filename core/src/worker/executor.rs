@@ -76,19 +76,19 @@ impl ExecutorShared {
         Self { tag, interrupted: AtomicU64::new(0), interruption: Notify::new() }
     }
 
-    pub(super) fn interrupt(&self, run: u64, why: Interruption, is_last: bool) {
+    pub(super) fn interrupt(&self, run: u64, why: Interruption) {
         let why = match why {
             Interruption::TimedOut => 1,
             Interruption::LeaseLost => 2,
             Interruption::Stopped => 3,
         };
-        self.interrupted.store(run << 3 | u64::from(is_last) << 2 | why, Ordering::Release);
+        self.interrupted.store(run << 2 | why, Ordering::Release);
         self.interruption.notify_one();
     }
 
     fn interrupted(&self, run: u64) -> Option<Interruption> {
         let packed = self.interrupted.load(Ordering::Acquire);
-        if packed >> 3 != run {
+        if packed >> 2 != run {
             return None;
         }
         match packed & 3 {
@@ -97,11 +97,6 @@ impl ExecutorShared {
             3 => Some(Interruption::Stopped),
             _ => None,
         }
-    }
-
-    fn was_last(&self, run: u64) -> bool {
-        let packed = self.interrupted.load(Ordering::Acquire);
-        packed >> 3 == run && packed & 4 != 0
     }
 }
 
@@ -145,11 +140,6 @@ impl Executor {
     pub fn was_interrupted(&self, run: &Run) -> Option<Interruption> {
         let found_lost = || run.job.is_lost().then_some(Interruption::LeaseLost);
         self.shared.interrupted(run.number).or_else(found_lost)
-    }
-
-    /// Was it interrupted, and has its job no retries left? Then it goes to `failed`.
-    pub fn was_last(&self, run: &Run) -> bool {
-        self.shared.was_last(run.number)
     }
 
     /// Ready when the run must end.

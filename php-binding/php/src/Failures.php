@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly;
 
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\JobInterruptedException;
 use Duly\Exception\TooLargeException;
 
 /**
@@ -32,6 +33,13 @@ final class Failures
             $text .= '; caused by ' . self::named($error);
         }
         return self::utf8($text);
+    }
+
+    /** Where an interrupted handler was, or by what else it ended. */
+    public static function interruption(\Throwable $thrown): string
+    {
+        $own = $thrown instanceof JobInterruptedException ? self::ownLine($thrown) : null;
+        return $own === null ? 'was interrupted, then threw ' . self::location($thrown) : "was interrupted at {$own}";
     }
 
     private static function named(\Throwable $error): string

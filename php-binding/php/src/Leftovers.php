@@ -18,7 +18,7 @@ final class Leftovers
     private bool $clearsAlarms = false;
 
     /** Notes what holds before the first run. */
-    public function __construct()
+    public function __construct(private Log $log)
     {
         if (function_exists('ini_get') && function_exists('ini_set')) {
             $this->timeLimit = (string) ini_get('max_execution_time');
@@ -39,10 +39,15 @@ final class Leftovers
             ini_set('max_execution_time', $this->timeLimit);
         }
         if ($this->memoryLimit !== null && ini_get('memory_limit') !== $this->memoryLimit) {
-            gc_collect_cycles();
-            gc_mem_caches();
-            // Refused while more than that is used, and tried again after the next run.
-            @ini_set('memory_limit', $this->memoryLimit);
+            try {
+                gc_collect_cycles();
+                gc_mem_caches();
+                // Refused while more than that is used, and tried again after the next run.
+                @ini_set('memory_limit', $this->memoryLimit);
+            } catch (\Throwable $error) {
+                // A destructor, or an error handler that throws also at what is silenced.
+                ($this->log)('error', 'what the last job left behind threw ' . Failures::location($error));
+            }
         }
         if ($this->clearsAlarms) {
             WorkerEngine::clearAlarm();

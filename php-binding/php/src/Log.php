@@ -7,6 +7,9 @@ namespace Duly;
 /**
  * Where a worker says what happens: a PSR-3 logger, a callable that gets lines, or stderr. Never a job's data.
  *
+ * What these throw, on a full disk for example, is written to stderr with the line that they did not take: no job and
+ * no worker depends on a log.
+ *
  * @internal
  */
 final class Log
@@ -25,9 +28,14 @@ final class Log
     /** @param array<string, mixed> $context of the PSR-3 logger; the message says what matters by itself */
     public function __invoke(string $level, string $message, array $context = []): void
     {
-        $this->logger?->log($level, $message, $context);
-        if ($level !== 'debug') {
-            ($this->line)($message, $level);
+        try {
+            $this->logger?->log($level, $message, $context);
+            if ($level !== 'debug') {
+                ($this->line)($message, $level);
+            }
+        } catch (\Throwable $error) {
+            $thrown = Failures::location($error);
+            $level === 'debug' || self::toStderr("{$message} (the logger threw {$thrown})", $level);
         }
     }
 

@@ -10,9 +10,14 @@ namespace Duly;
  */
 final class Release extends \RuntimeException
 {
-    /** @param int|float $after seconds until it may run again, 0 to 100 years. Default: 0, at once */
+    /**
+     * @param int|float $after seconds until it may run again, 0 to 100 years. Default: 0, at once
+     *
+     * @throws Exception\InvalidArgumentException `after` is no such time
+     */
     public function __construct(public readonly int|float $after = 0)
     {
+        WorkerEngine::checkAfter($after);
         parent::__construct('the handler gave the job back');
     }
 }

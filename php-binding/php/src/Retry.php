@@ -11,12 +11,17 @@ namespace Duly;
  */
 final class Retry extends \RuntimeException
 {
-    /** @param int|float|null $after seconds until the retry, 0 to 100 years. Default: the job's policy decides */
+    /**
+     * @param int|float|null $after seconds until the retry, 0 to 100 years. Default: the job's policy decides
+     *
+     * @throws Exception\InvalidArgumentException `after` is no such time
+     */
     public function __construct(
         public readonly int|float|null $after = null,
         string $message = 'the handler asked for another run',
         ?\Throwable $previous = null,
     ) {
+        $after === null || WorkerEngine::checkAfter($after);
         parent::__construct($message, 0, $previous);
     }
 }

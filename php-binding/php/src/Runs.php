@@ -19,7 +19,6 @@ final class Runs
 {
     /** What may be used to say that all memory was used up. */
     private const LAST_BYTES = 16 << 20;
-    private const MOST_HEARD = 100;
     private const HANDLER = 'handler';
     /** How long the last words of a process that ends in a handler may take. */
     private const FAREWELL_S = 2.0;
@@ -35,8 +34,6 @@ final class Runs
     private array $onFailure = [];
     /** @var list<callable> */
     private array $onFailed = [];
-    /** @var array<string, true> queue and id of jobs whose hooks were called before the server reported them */
-    private array $heard = [];
     private ?Job $job = null;
     /** What of the program runs: the handler, or one of the hooks by its name. */
     private string $phase = self::HANDLER;
@@ -101,6 +98,14 @@ final class Runs
         }
     }
 
+    /** Refuses a second run of the same worker, in a handler of the first. */
+    public function refuseRunning(): void
+    {
+        if ($this->engine !== null && !$this->isForked()) {
+            throw new InvalidArgumentException('this worker runs already: make another one to run jobs in a handler');
+        }
+    }
+
     /** Begins: until `end`, these are the runs of an engine in this process. */
     public function begin(WorkerEngine $engine): void
     {
@@ -122,9 +127,6 @@ final class Runs
         $this->decided = null;
         $this->isReported = false;
         $this->job = $job;
-        if (\count($this->heard) > self::MOST_HEARD) {
-            $this->heard = []; // another worker has reported these
-        }
         $goesOn = $this->callHandler($engine, $job);
         $this->job = null;
         return $goesOn;
@@ -139,12 +141,16 @@ final class Runs
                 $scope = Telemetry::continue($job);
                 $this->phase = 'before';
                 foreach ($this->before as $hook) {
-                    Misuse::refuseUnrun('the before hook', $hook($job));
+                    $given = $job; // which a parameter by reference may change
+                    Misuse::refuseUnrun('the before hook', $hook($given));
                 }
                 $this->phase = self::HANDLER;
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $result = $handler($job->data(), $job);
+                $data = $job->data();
+                $given = $job;
+                $result = $handler($data, $given);
+                unset($data, $given);
                 $isOurs = $engine->keep(Misuse::refuseUnrun('the handler', $result));
             } finally {
                 $this->interruptible = false;
@@ -153,13 +159,14 @@ final class Runs
         } catch (\Throwable $thrown) {
             $goesOn = $this->isForked() ? $this->endForked($job, $thrown) : $this->onThrown($engine, $job, $thrown);
             $this->failure = null;
-            $this->letGo($thrown, $job);
+            $this->letGo($thrown, $job, 'an exception');
             return $goesOn;
         }
         if (!$isOurs) {
             return false; // a process that the handler has forked: the job is its parent's
         }
         $this->isDone = true;
+        $result === null || $this->letGo($result, $job, 'the result');
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->callHooks('after', $this->after, $job);
         }
@@ -182,16 +189,17 @@ final class Runs
         exit(255); // as PHP does when nobody catches an exception
     }
 
-    /** Gives up an exception where what its destructors throw is caught: it is no reason for a worker to end. */
-    private function letGo(?\Throwable &$thrown, Job $job): void
+    /** Gives up a value where what its destructors throw is caught: it is no reason for a worker to end. */
+    private function letGo(mixed &$value, Job $job, string $what): void
     {
-        while ($thrown !== null) {
+        while ($value !== null) {
             try {
-                $thrown = null;
-            } catch (\Throwable $thrown) {
-                $text = 'a destructor of an exception for ' . Failures::job($job);
-                $text .= ' threw ' . Failures::location($thrown);
-                $this->log('error', $text, $job, $thrown);
+                $value = null;
+            } catch (\Throwable $value) {
+                $text = "a destructor of {$what} for " . Failures::job($job);
+                $text .= ' threw ' . Failures::location($value);
+                $what = 'an exception';
+                $this->log('error', $text, $job, $value);
             }
         }
     }
@@ -205,11 +213,8 @@ final class Runs
     private function onThrown(WorkerEngine $engine, Job $job, \Throwable $thrown): bool
     {
         if ($engine->interruption() !== null) {
-            // It is settled, and the engine's event says so.
-            if ($engine->wasLast() && !$job->settled) {
-                $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
-                $this->heard["{$job->queue->name} {$job->id}"] = true;
-            }
+            // It is settled, and the engine's event says so; but not where the handler was.
+            $this->log('warning', Failures::job($job) . ' ' . Failures::interruption($thrown), $job, $thrown);
             $engine->done();
             return true;
         }
@@ -253,14 +258,15 @@ final class Runs
         foreach ($this->onFailure as $hook) {
             try {
                 $this->phase = 'onFailure';
-                $changed = (Misuse::refuseUnrun('the onFailure hook', $hook($job, $thrown)) ?? []) + $changed;
+                [$given, $cause] = [$job, $thrown];
+                $changed = (Misuse::refuseUnrun('the onFailure hook', $hook($given, $cause)) ?? []) + $changed;
             } catch (\Throwable $error) {
                 // The job has failed all the same.
                 $this->logHook('onFailure', $job, $error);
-                $this->letGo($error, $job);
+                $this->letGo($error, $job, 'an exception');
             }
-            if ($job->settled) {
-                return;
+            if ($job->settled || $this->isForked()) {
+                return; // a process that the hook has forked leaves the job to its parent
             }
         }
         try {
@@ -269,7 +275,7 @@ final class Runs
             $named = Failures::job($job);
             $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
             $this->log('error', "{$what} what fail does not take: " . Failures::location($error), $job, $error);
-            $this->letGo($error, $job);
+            $this->letGo($error, $job, 'an exception');
             $this->settle($engine, $job, $thrown, ['error' => $thrown]);
         }
     }
@@ -288,7 +294,7 @@ final class Runs
             $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
         }
         $engine->done();
-        if ($job->settled) {
+        if ($job->settled || $this->isForked()) {
             return;
         }
         $this->isReported = true;
@@ -307,10 +313,11 @@ final class Runs
         foreach ($hooks as $hook) {
             try {
                 $this->phase = $kind;
-                Misuse::refuseUnrun($kind === 'report' ? $kind : "the {$kind} hook", $hook($job, ...$arguments));
+                $given = [$job, ...$arguments];
+                Misuse::refuseUnrun($kind === 'report' ? $kind : "the {$kind} hook", $hook(...$given));
             } catch (\Throwable $error) {
                 $this->logHook($kind, $job, $error);
-                $this->letGo($error, $job);
+                $this->letGo($error, $job, 'an exception');
             }
         }
     }
@@ -358,14 +365,10 @@ final class Runs
             $left = ['level' => 0, 'text' => 0, 'failed' => 0, 'error' => 0];
             ($this->log)($event['level'], $event['text'], array_diff_key($event, $left));
             if ($job instanceof Job) {
-                $named = "{$job->queue->name} {$job->id}";
-                if (!isset($this->heard[$named])) {
-                    $this->failedElsewhere = $job;
-                    $error = new JobFailedException((string) ($event['error'] ?? ''));
-                    $this->callHooks('onFailed', $this->onFailed, $job, $error);
-                    $this->failedElsewhere = null;
-                }
-                unset($this->heard[$named]);
+                $this->failedElsewhere = $job;
+                $error = new JobFailedException((string) ($event['error'] ?? ''));
+                $this->callHooks('onFailed', $this->onFailed, $job, $error);
+                $this->failedElsewhere = null;
                 $engine->heard($job);
             }
         }
@@ -396,6 +399,20 @@ final class Runs
             $thrown = new \RuntimeException('exit was called');
             $why = "{$culprit} ended the process by exit";
         }
+        $this->breakOff($engine, $thrown, $why);
+    }
+
+    /** The worker ends by an exception that none of its runs has caught, such as that of a destructor. */
+    public function endsBy(\Throwable $thrown): void
+    {
+        if ($this->engine !== null && !$this->isForked()) {
+            $this->breakOff($this->engine, $thrown, 'the worker ended: ' . Failures::location($thrown));
+        }
+    }
+
+    /** Settles what runs, says so, and gives back what was fetched. */
+    private function breakOff(WorkerEngine $engine, \Throwable $thrown, string $why): void
+    {
         $say = null;
         try {
             if ($this->job !== null) {
@@ -404,16 +421,14 @@ final class Runs
                 $job = $this->failedElsewhere;
                 $engine->heard($job); // as one whose hook threw: the next worker would end by it, too
                 $say = fn () => $this->log('error', Failures::job($job) . " failed for good before {$why}", $job);
+            } elseif ($this->isDone) {
+                $engine->done(); // left to the next call of the engine, of which there is none
             }
         } catch (\Throwable) {
             // The engine has ended before, and nobody is left to hear why.
         }
         $this->leave($engine);
-        try {
-            $say === null || $say();
-        } catch (\Throwable) {
-            // A logger that throws, and nobody is left to hear it.
-        }
+        $say === null || $say();
     }
 
     /**
@@ -456,7 +471,7 @@ final class Runs
     }
 
     /** Gives back what was fetched, as far as that is possible at once. */
-    public function leave(WorkerEngine $engine): void
+    private function leave(WorkerEngine $engine): void
     {
         try {
             $engine->stop();

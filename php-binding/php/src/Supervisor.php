@@ -278,7 +278,8 @@ final class Supervisor
             $this->code = max($this->code, $then['code']);
             if (!$this->stops()) {
                 if ($word === self::FATAL) {
-                    ($this->say)("worker {$pid} met an error that no other worker would be spared: all stop");
+                    $why = 'met a permanent error, which the other workers would meet too';
+                    ($this->say)("worker {$pid} {$why}: all stop");
                 }
                 $this->asked[] = self::now();
                 $this->send(SIGTERM);

@@ -62,6 +62,7 @@ final class Worker
     /** How long an interrupted handler may take to clean up. */
     private const PATIENCE_S = 5.0;
 
+    private Log $log;
     private RestartOn $restartOn;
     private Runs $runs;
     private bool $stopAsked = false;
@@ -104,7 +105,8 @@ final class Worker
         $log === null || Misuse::refuseGenerator('log', $log);
         $report === null || Misuse::refuseGenerator('report', $report);
         $this->restartOn = new RestartOn();
-        $this->runs = new Runs(new Log($log, $logger), $report, $this->restartOn, $logDone);
+        $this->log = new Log($log, $logger);
+        $this->runs = new Runs($this->log, $report, $this->restartOn, $logDone);
     }
 
     /** A copy has the handlers and hooks that the worker had, and does not run. */
@@ -237,12 +239,13 @@ final class Worker
      *
      * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
      *
-     * @throws ExceptionInterface a permanent error, such as a wrong password at the start
+     * @throws ExceptionInterface a permanent error, such as a wrong password at the start, or it runs already
      */
     public function run(): array
     {
         $this->runs->refuseNoHandlers();
-        $leftovers = new Leftovers();
+        $this->runs->refuseRunning();
+        $leftovers = new Leftovers($this->log);
         $outer = self::$running;
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
@@ -273,8 +276,8 @@ final class Worker
             } while (!$ended);
             $this->runs->reportEvents($engine);
         } catch (\Throwable $error) {
-            // A logger that throws, or the engine's own end.
-            $this->runs->leave($engine);
+            // A destructor that throws, or the engine's own end.
+            $this->runs->endsBy($error);
             throw $error;
         } finally {
             $this->runs->end();

@@ -44,7 +44,9 @@ fn unix_seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
     };
     let object = value.object().filter(|object| is_time(object)).ok_or_else(refused)?;
     let formatted = call::method(object, "format", vec![&"U.u"])?;
-    formatted.and_then(|text| text.string()).and_then(|text| text.parse().ok()).ok_or_else(refused)
+    formatted.and_then(|text| text.string()).and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Fault::invalid(format!("{name}: {} has a format() of its own, which must know 'U.u'", type_name(value)))
+    })
 }
 
 /// An argument that is neither left out nor null.

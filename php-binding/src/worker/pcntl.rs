@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use ext_php_rs::ffi::{ext_php_rs_compiler_globals, zend_function};
 use ext_php_rs::types::Zval;
@@ -14,23 +14,33 @@ type Handler = unsafe extern "C" fn(*mut ExecuteData, *mut Zval);
 pub static ALARM: Function = Function::new("pcntl_alarm");
 pub static SIGPROCMASK: Function = Function::new("pcntl_sigprocmask");
 
+/// Who asks whether a function was called.
+#[derive(Clone, Copy)]
+pub enum Since {
+    Next = 1,
+    ClearAlarm = 2,
+}
+
 /// A function of pcntl, before which a note stands that it was called.
 pub struct Function {
     name: &'static str,
-    was_called: AtomicBool,
+    /// For which of those who ask it was called.
+    called: AtomicU8,
     /// What PHP called before; null where PHP has no such function, or had none yet when duly was loaded.
     run: AtomicPtr<c_void>,
 }
 
 impl Function {
     const fn new(name: &'static str) -> Self {
-        Self { name, was_called: AtomicBool::new(true), run: AtomicPtr::new(ptr::null_mut()) }
+        Self { name, called: AtomicU8::new(u8::MAX), run: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Was it called since this was last asked? Always true the first time, and where nobody can know.
-    pub fn was_called(&self) -> bool {
+    /// Was it called since the same last asked? Always true the first time, and where nobody can know.
+    pub fn was_called(&self, since: Since) -> bool {
+        let bit = since as u8;
         self.run.load(Ordering::Relaxed).is_null()
-            || self.was_called.load(Ordering::Relaxed) && self.was_called.swap(false, Ordering::Relaxed)
+            || self.called.load(Ordering::Relaxed) & bit != 0
+                && self.called.fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
     fn watch(&self, noted: Handler) {
@@ -48,7 +58,7 @@ impl Function {
     }
 
     fn run(&self, call: *mut ExecuteData, answer: *mut Zval) {
-        self.was_called.store(true, Ordering::Relaxed);
+        self.called.store(u8::MAX, Ordering::Relaxed);
         // SAFETY: `watch` has put it there, and it is called as PHP would have called it.
         unsafe { std::mem::transmute::<*mut c_void, Handler>(self.run.load(Ordering::Relaxed))(call, answer) }
     }

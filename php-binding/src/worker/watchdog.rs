@@ -129,20 +129,22 @@ impl Watchdog {
                 WorkerEvent::Interrupted { run, .. } => Some(*run),
                 _ => None,
             };
-            self.keep(event);
+            self.keep(event, &engine);
             if let Some(run) = run {
                 self.interrupt(run, &engine);
             }
         }
     }
 
-    fn keep(&self, event: WorkerEvent) {
+    fn keep(&self, event: WorkerEvent, engine: &Engine) {
         if matches!(event, WorkerEvent::Stopping { .. }) {
             return; // PHP would say it when its only job has ended
         }
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        if events.len() == MOST_EVENTS {
-            events.pop_front();
+        if events.len() == MOST_EVENTS
+            && let Some(event) = events.pop_front()
+        {
+            engine.leave_unread(&event);
         }
         events.push_back(event);
         self.has_events.store(true, Ordering::Release);
@@ -174,6 +176,21 @@ impl Interrupt for SignalCheck<'_> {
     fn check(&mut self) -> Result<(), duly::Error> {
         self.on_signal.check(self.engine);
         Ok(())
+    }
+}
+
+/// No alarm is set, none waits, and the next one gets through.
+pub fn clear_alarm() {
+    // SAFETY: the calls touch nothing but the set, which lives until they return.
+    unsafe {
+        libc::alarm(0);
+        // To ignore a signal takes one back that waits.
+        libc::signal(libc::SIGALRM, libc::SIG_IGN);
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGALRM);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());
     }
 }
 

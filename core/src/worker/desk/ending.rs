@@ -255,7 +255,7 @@ impl State {
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
-        executor.interrupt(number, why, is_last);
+        executor.interrupt(number, why);
         let (job, executor) = (AboutJob::of(&job), executor.tag);
         self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
     }

@@ -93,6 +93,11 @@ impl Desk {
         self.note_news(failed.lane);
     }
 
+    /// See [`State::unclaim`], of an event that was read.
+    pub(in crate::worker) fn leave_unread(&self, event: &WorkerEvent) {
+        self.lock().unclaim(event);
+    }
+
     /// Ready when the owner has called the hooks of all that are claimed.
     pub(in crate::worker) async fn all_heard(&self, lane: usize) {
         loop {
@@ -260,5 +265,13 @@ mod tests {
         owner.desk.lock().unclaim(&WorkerEvent::Failed { job, failed: Some(second) });
         owner.desk.heard(&first);
         assert_eq!(owner.standings(), [Standing::Heard]);
+    }
+    #[tokio::test]
+    async fn a_read_event_that_nobody_handles_gives_up_its_claim() {
+        let owner = Owner::new();
+        let failed = owner.hears_of(&["a"]).remove(0);
+        let job = AboutJob::of(&failed.job);
+        owner.desk.leave_unread(&WorkerEvent::Failed { job, failed: Some(failed) });
+        assert!(!owner.desk.has_claims(0));
     }
 }
