@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pickle
 import time
+import traceback
 from datetime import timedelta
+from typing import Any
 
 import duly
 import pytest
@@ -94,6 +96,21 @@ def test_a_password_is_never_shown() -> None:
     with pytest.raises(duly.DulyError) as caught:
         client.ping()
     assert "secret" not in repr(caught.value) + repr(caught.value.__cause__) + repr(client)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"dead_line": 2}, {"deadline": "soon"}, {"queue": "a queue"}, {"middleware": [5]}, {"url": "redis://:secret@"}],
+)
+def test_a_report_with_local_variables_does_not_show_the_password_of_an_app(wrong: dict[str, Any]) -> None:
+    with pytest.raises((duly.InvalidArgumentError, TypeError)) as caught:
+        duly.App(**{"url": "redis://shop:secret@127.0.0.1", "password": "secret", **wrong})
+    assert caught.value.__traceback__ is not None
+    own = caught.value.__traceback__.tb_next  # the frame of this test has the password, of course
+    report = traceback.TracebackException(caught.type, caught.value, own, capture_locals=True)
+    text = "".join(report.format())
+    assert "self = <duly.App with the tasks (none)>" in text
+    assert "secret" not in text
 
 
 @pytest.mark.parametrize("arguments", [{}, {"id": "a", "key": "b"}])

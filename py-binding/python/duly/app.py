@@ -275,11 +275,16 @@ class App:
 
         Nothing is sent.
         """
-        self.client = Client(url, **settings)
-        self.async_client = AsyncClient(url, **settings)
-        self.tasks: dict[str, Task[Any, Any]] = {}
-        self._queue = self.client.queue(queue).name
-        self._middleware = tuple(_middleware.check(middleware))
+        self.tasks: dict[str, Task[Any, Any]] = {}  # first: a half-made app is printed, too
+        try:
+            self.client = Client(url, **settings)
+            self.async_client = AsyncClient(url, **settings)
+            self._queue = self.client.queue(queue).name
+            self._middleware = tuple(_middleware.check(middleware))
+        except BaseException:
+            # A report that shows the variables of every frame (pytest, Sentry) must not show a password.
+            del url, settings
+            raise
         self._notice: Callable[..., None] = _notice_nothing
 
     @overload
