@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import logging.config
 import re
 import sys
 import textwrap
@@ -163,3 +164,15 @@ def test_a_config_that_switches_off_other_loggers_does_not_silence_a_worker(
     logging.getLogger("duly.worker").disabled = True
     job_id, _ = fail_with(raise_in_a_library, client)
     assert line_of(caplog, job_id)
+
+
+def test_a_job_that_configures_logging_does_not_silence_its_worker(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def configure(_job: duly.Job) -> None:
+        logging.config.dictConfig({"version": 1})  # as `django.setup()` does
+        assert logging.getLogger("duly.worker").disabled
+        raise ValueError("it has failed, too")
+
+    job_id, _ = fail_with(configure, client)
+    assert "ValueError at " in line_of(caplog, job_id)

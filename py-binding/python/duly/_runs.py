@@ -39,6 +39,8 @@ def log_safely(
     level: int, what: str, *args: Any, fields: dict[str, Any] | None = None, logger: logging.Logger = log
 ) -> None:
     """Log it; what the program's own logging raises must end neither a run nor a thread of the worker."""
+    # `logging.config.dictConfig`, at the start or in a job, switches off the loggers that are there already.
+    logger.disabled = False
     try:
         try:
             logger.log(level, what, *args, extra=fields, stacklevel=2)
@@ -89,8 +91,7 @@ class Runs:
     def __init__(self, middleware: Sequence[Middleware], *, log_errors: str = "location") -> None:
         """Take the hooks in their order; the log has the texts of exceptions (`full`) or only their locations."""
         self._is_full = log_errors == "full"
-        # `logging.config.dictConfig` switches off all loggers that are there already, unless it is told otherwise.
-        log.disabled = False
+        log.disabled = False  # see `log_safely`; `is_bare` asks it
         self._before: list[Callable[[Job], Any]] = _overridden(middleware, "before")
         self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
         self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]

@@ -26,7 +26,6 @@ from duly.supervisor import FAILED, FATAL, READY, STOPS, USAGE, Supervisor, say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-log = logging.getLogger("duly.worker")
 
 _STATUS = """\
 signals:
@@ -236,7 +235,6 @@ def _work(given: argparse.Namespace) -> int:
         os.set_inheritable(given.supervisor_line, False)
     app = _import_app(given.app)
     _configure_logging(given)
-    log.disabled = False  # `dictConfig` in the app's module switches off what it does not name
     queues = _queues(given.queues)
     for name in queues or ():
         # Of a partitioned queue the parts are served: orders/0, orders/1.

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
-log = logging.getLogger("duly.supervisor")
-_log = partial(log_safely, logger=log)
+_log = partial(log_safely, logger=logging.getLogger("duly.supervisor"))
 
 FAILED = 1
 """Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
@@ -73,7 +72,6 @@ class Supervisor:
 
     def run(self) -> int:
         """Give the exit status: the largest of those with which the processes ended after a stop."""
-        log.disabled = False  # see `Runs`
         with self._wakeups() as wakeup:
             while True:
                 self._handle_signals()
