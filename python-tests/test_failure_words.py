@@ -7,12 +7,13 @@ import logging.config
 import re
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import duly
 import pytest
-from support import running, until
+from support import Program, running, until
 
 
 def fail_with(
@@ -53,6 +54,36 @@ def test_the_users_own_line_is_named_before_that_of_a_library(
     assert re.search(r"in raise_in_a_library \(raised at .*textwrap\.py:\d+ in _wrap_chunks\)$", line)
     assert "invalid width" not in line
     assert error.startswith("ValueError: invalid width")
+
+
+@pytest.mark.parametrize("package", ["shop", "dulyshop"])
+@pytest.mark.parametrize("kind", ["handler", "task"])
+def test_the_own_line_of_an_app_that_pip_installed_beside_duly_is_named(
+    package: str, kind: str, program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-packages"
+    (site / package).mkdir(parents=True)
+    (site / "duly").symlink_to(Path(duly.__file__).parent)
+    jobs = site / package / "jobs.py"
+    jobs.write_text("import json\ndef close(text): json.loads(text)\ndef handle(job): close(job.data)\n")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    worker = program(f"""
+        import functools
+        from {package} import jobs
+        app = duly.App(URL, prefix=PREFIX, queue="q")
+        close = app.task("close", max_retries=0)(jobs.close)
+        worker = app.worker(max_jobs=1)
+        if "{kind}" == "handler":
+            worker = duly.Worker(app.client, ["q"], max_jobs=1)
+            worker.on("close", functools.partial(jobs.handle))
+            app.queue().push("bad", name="close", max_retries=0)
+        else:
+            close.push("bad")
+        worker.run()
+    """)
+    status, _, err = worker.end()
+    assert status == 0, err
+    assert re.search(rf"failed for good: JSONDecodeError at {jobs}:2 in close \(raised at .*decoder\.py:", err), err
 
 
 def load() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import sysconfig
 import traceback
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from duly.errors import DulyError, JobFailedError
 from duly.outcomes import Fail, Retry
@@ -15,16 +17,28 @@ from duly.outcomes import Fail, Retry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent) + os.sep
 _NOT_THE_USERS = tuple(
-    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     | {str(Path(prefix) / "lib" / f"python{sys.version_info[0]}") for prefix in (sys.prefix, sys.base_prefix)}
 )
+_SITE_PACKAGES = f"{os.sep}site-packages{os.sep}"
+_OWN: set[str] = set()
+"""The packages of handlers: the user's own code, also where pip has installed it."""
 _MOST_PLACES = 20
 """Of each exception that is kept with a job; of a recursion the rest says nothing new."""
 _MOST_CAUSES = 8
 _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 """What a message has that names keys of what a user pushed or gave."""
+
+
+def count_as_own(function: Any) -> None:
+    """Take the package of a handler for the user's own code."""
+    while isinstance(function, partial):
+        function = function.func
+    module = getattr(function, "__module__", None)
+    if isinstance(module, str):
+        _OWN.add(module.partition(".")[0])
 
 
 def describe(error: BaseException) -> str:
@@ -75,12 +89,23 @@ def _named(error: BaseException) -> str:
         name = f"{name} of {'; '.join(_named(member) for member in members[:_MOST_CAUSES])}"
         if len(members) > _MOST_CAUSES:
             name = f"{name}; and {len(members) - _MOST_CAUSES} more"
-    frames = _frames(error)
-    own = next((frame for frame in frames if not _is_library(frame.filename)), None)
-    if own is None:
-        return f"{name} at {_location(frames[0])}" if frames else name
-    inner = f" (raised at {_location(frames[0])})" if own is not frames[0] else ""
-    return f"{name} at {_location(own)}{inner}"
+    where = _where(error)
+    return f"{name} at {where}" if where else name
+
+
+def _where(error: BaseException) -> str:
+    """Give the innermost line of the user's own code, and where it was raised if that is another."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _line in traceback.walk_tb(error.__traceback__)]
+    frames = traceback.extract_tb(error.__traceback__)
+    inner = own = ""
+    for module, frame in reversed([*zip(modules, frames, strict=False)]):  # `sys.tracebacklimit` shortens one of them
+        if _is_dulys(frame):
+            continue
+        inner = inner or _location(frame)
+        if module.partition(".")[0] in _OWN or not _is_library(frame.filename):
+            own = _location(frame)
+            break
+    return f"{own} (raised at {inner})" if own not in ("", inner) else inner
 
 
 def _of_duly(error: DulyError) -> str:
@@ -160,11 +185,15 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Where it was raised, and what called that, without the lines of the worker that called the handler."""
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in reversed(frames) if not frame.filename.startswith(_HERE)]
+    return [frame for frame in reversed(frames) if not _is_dulys(frame)]
+
+
+def _is_dulys(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_HERE)
 
 
 def _is_library(filename: str) -> bool:
-    return filename.startswith((*_NOT_THE_USERS, "<frozen")) or "site-packages" in filename
+    return filename.startswith((*_NOT_THE_USERS, "<frozen")) or _SITE_PACKAGES in filename
 
 
 def _location(frame: traceback.FrameSummary) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, T
 
 from duly import middleware as _middleware
 from duly._core import AsyncClient, Client, NewJob
+from duly._failures import count_as_own
 from duly._misuse import check_function, is_coroutine_function
 from duly._runs import BadCall, running
 from duly.errors import InvalidArgumentError
@@ -317,6 +318,7 @@ class App:
             NewJob(name=full_name).check()
             task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
             self.tasks[full_name] = task
+            count_as_own(function)
             return task
 
         return register

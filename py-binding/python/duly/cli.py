@@ -43,8 +43,8 @@ With --processes 2 or more, --max-jobs or --reload, a process that ends is repla
 those with which processes ended after the signal.
 """
 
-_HERE = str(Path(__file__).parent)
-_IMPORT = str(Path(importlib.__file__).parent)
+_HERE = str(Path(__file__).parent) + os.sep
+_IMPORT = str(Path(importlib.__file__).parent) + os.sep
 _LEVELS = ("debug", "info", "warning", "error")
 _PATIENCE_S = 5.0
 """A handler that goes on for so long after it was interrupted ends its process."""

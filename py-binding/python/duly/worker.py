@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 
 from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
-from duly._failures import brief
+from duly._failures import brief, count_as_own
 from duly._misuse import check_function, is_coroutine_function
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
@@ -178,6 +178,7 @@ class Worker:
             if self._handlers.get(name, handler) is not handler:
                 raise InvalidArgumentError(f"there is a handler for {name!r} already: a name has one handler")
             self._handlers[name] = handler
+            count_as_own(handler)
             return handler
 
         return register if handler is None else register(handler)
