@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 import duly
 import pytest
@@ -183,6 +184,49 @@ def test_outcomes_that_a_handler_raises(client: duly.Client, queue: duly.Queue) 
     assert [(view.data, view.error, view.attempts) for view in failed] == [("fail", "pointless", 1)]
     report = reports[0]
     assert (report.acked, report.failed, report.released) == (0, 4, 1)
+
+
+class Later(duly.Release):
+    after = -5
+
+    def __init__(self) -> None:
+        """Does not call `Release.__init__`, which would refuse it."""
+
+
+SENSELESS: list[Callable[[], BaseException]] = [
+    lambda: duly.Release(after=-5),
+    lambda: duly.Release(float("nan")),
+    lambda: duly.Retry(after="soon"),  # type: ignore[arg-type]
+    lambda: duly.Retry(counted="no"),  # type: ignore[arg-type]
+    lambda: Later(),
+]
+
+
+@pytest.mark.parametrize("outcome", SENSELESS)
+def test_an_outcome_that_makes_no_sense_is_a_plain_failure_of_the_handler(
+    outcome: Callable[[], BaseException], client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[str] = []
+
+    class Hooks(duly.Middleware):
+        def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:  # noqa: ARG002
+            called.append(type(failure.raised).__name__)
+
+        def on_failed(self, job: duly.Job, error: str) -> None:  # noqa: ARG002
+            called.append("on_failed")
+
+    def handle(_job: duly.Job) -> None:
+        raise outcome()
+
+    worker = duly.Worker(client, ["q"], middleware=[Hooks()])
+    worker.on(None, handle)
+    pushed = queue.push(1, max_retries=0)
+    with running(worker):
+        until(lambda: queue.counts().failed == 1, "it did not fail")
+    assert called == ["InvalidArgumentError", "on_failed"]
+    (record,) = caplog.records
+    assert f"job {pushed} (no name, attempt 1) of queue q failed for good: InvalidArgumentError (" in record.message
+    assert f" at {__file__}:" in record.message
 
 
 def test_what_a_handler_says_is_told_when_it_has_ended(client: duly.Client, queue: duly.Queue) -> None:

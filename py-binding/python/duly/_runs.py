@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief, describe
 from duly._misuse import UnrunError, refuse_unrun
-from duly.errors import DulyError, LeaseLostError, TooLargeError
+from duly.errors import LeaseLostError, TooLargeError
 from duly.middleware import Failure, Middleware
 from duly.outcomes import Release, Retry
 
@@ -155,8 +155,10 @@ class Runs:
             return self._why(raised)
         try:
             if isinstance(raised, Release):
-                job.release(raised.after)
-                return ""
+                refused = _release(job, raised)
+                if refused is None:
+                    return ""
+                raised = refused
             failure = Failure(raised)
             text = failure.error
             self._call(self._on_failure, job, failure)
@@ -165,11 +167,6 @@ class Runs:
                 self._heard.add(id(job))
         except LeaseLostError:
             pass  # it was interrupted meanwhile, and is settled
-        except (TypeError, DulyError) as error:
-            # An outcome that makes no sense, such as `Release(after=-1)`, must not keep the job.
-            with suppress(LeaseLostError):
-                job.fail(str(error))
-            return str(error)
         return self._why(raised)
 
     def _why(self, raised: BaseException) -> str:
@@ -188,7 +185,8 @@ class Runs:
             raise
         except (TypeError, ValueError) as error:
             what = (
-                "a hook gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a plain failure: %s"
+                "a hook or the handler gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a "
+                "plain failure: %s"
             )
             self._log_error(what, job, error)
             failure.error = text
@@ -231,6 +229,18 @@ class Runs:
             except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, it changes nothing
                 _pass_on(error)
                 self._log_error("a hook raised for job %s (%s, attempt %d) of queue %s: %s", job, error)
+
+
+def _release(job: Job, raised: Release) -> BaseException | None:
+    """Give the job back, or say why that makes no sense: a subclass may set any `after`."""
+    try:
+        job.release(raised.after)
+    except LeaseLostError:
+        raise
+    except Exception as error:  # noqa: BLE001 - `after` may be code
+        error.__cause__ = raised
+        return error
+    return None
 
 
 def _overridden(middleware: Sequence[Middleware], name: str) -> list[Any]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from duly._core import NewJob
+from duly.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     from datetime import timedelta
 
@@ -20,8 +23,16 @@ class Retry(Exception):  # noqa: N818 - the word that Dramatiq, Huey and arq use
     counted: bool = True
 
     def __init__(self, error: str = "", *, after: float | timedelta | None = None, counted: bool = True) -> None:
-        """Take the error's text, the wait (seconds or a timedelta, 0 to 100 years), and whether this failure counts."""
+        """Take the error's text, the wait (seconds or a timedelta, 0 to 100 years), and whether this failure counts.
+
+        Raises:
+            InvalidArgumentError: `after` is no such wait, or `counted` no bool.
+
+        """
         super().__init__(error)
+        _check_wait(after)
+        if not isinstance(counted, bool):
+            raise InvalidArgumentError(f"counted must be a bool, not {type(counted).__name__}")
         self.after = after
         self.counted = counted
 
@@ -32,8 +43,14 @@ class Release(Exception):  # noqa: N818 - no error: the job was not really run
     after: float | timedelta | None = None
 
     def __init__(self, after: float | timedelta | None = None) -> None:
-        """Take the wait in seconds or as a timedelta, 0 to 100 years; without one the job may run again at once."""
+        """Take the wait in seconds or as a timedelta, 0 to 100 years; without one the job may run again at once.
+
+        Raises:
+            InvalidArgumentError: `after` is no such wait.
+
+        """
         super().__init__()
+        _check_wait(after)
         self.after = after
 
 
@@ -52,3 +69,11 @@ class JobInterrupted(BaseException):
     does not catch it. Python raises it between two steps of Python code: a call into C (a query, a `time.sleep`)
     returns first. A handler that is a coroutine is cancelled instead (`asyncio.CancelledError`).
     """
+
+
+def _check_wait(after: float | timedelta | None) -> None:
+    """Refuse it where it is written: it has the bounds of a delay."""
+    try:
+        NewJob(delay=after).check()
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"after{str(error).removeprefix('delay')}") from None
