@@ -56,7 +56,7 @@ def test_a_coroutine_behind_a_plain_decorator_fails_and_is_never_acked(
     for view in queue.peek("failed"):
         assert "so nothing was run" in view.error
         (line,) = [record.message for record in caplog.records if view.id in record.message]
-        assert f"the handler of {names[view.id]!r} gave a " in line
+        assert f"the handler of {names[view.id]!r} returned a " in line
 
 
 def test_a_task_behind_a_plain_decorator_is_not_done_in_a_test_either(
@@ -121,6 +121,42 @@ def test_a_hook_that_is_a_coroutine_function_is_refused(hook: str, client: duly.
         duly.App(middleware=[strange])
 
 
+def yields(_self: object, *_arguments: object) -> Iterator[int]:
+    yield 1
+
+
+WRONG_HOOKS: list[tuple[Any, str]] = [
+    (5, "must be a function, not int"),
+    (yields, "must not yield"),
+    (lambda _self: None, "must take the job.*: too many positional arguments"),
+    (lambda _self, _job, _more, _and_more: None, "must take the job.*: missing a required argument"),
+]
+
+
+@pytest.mark.parametrize(("written", "said"), WRONG_HOOKS, ids=lambda it: str(it)[:20])
+@pytest.mark.parametrize("hook", ["before", "after", "on_failure", "on_failed"])
+def test_a_hook_that_nobody_can_call_is_refused(hook: str, written: Any, said: str, client: duly.Client) -> None:
+    middleware: Any = type("Mine", (duly.Middleware,), {hook: written})()
+    with pytest.raises(duly.InvalidArgumentError, match=rf"Mine\.{hook} {said}"):
+        duly.App(middleware=[middleware])
+    if hook == "on_failure":
+        with pytest.raises(duly.InvalidArgumentError, match=f"on_failure {said}"):
+            duly.Worker(client, ["q"], on_failure=written)
+
+
+def test_a_handler_that_does_not_take_the_job_is_refused(client: duly.Client) -> None:
+    handlers: list[Any] = [lambda: None, lambda _job, _more: None]
+    for handler in handlers:
+        with pytest.raises(duly.InvalidArgumentError, match="the handler of 'x' must take the job: "):
+            duly.Worker(client, ["q"]).on("x", handler)
+
+    @functools.wraps(handlers[1])
+    def gives_more(job: duly.Job) -> Any:
+        return handlers[1](job, "more")
+
+    duly.Worker(client, ["q"]).on("x", gives_more)
+
+
 def test_a_before_hook_that_gives_a_coroutine_fails_the_run(client: duly.Client, queue: duly.Queue) -> None:
     async def check(_self: Any, _job: duly.Job) -> None: ...
 
@@ -134,7 +170,7 @@ def test_a_before_hook_that_gives_a_coroutine_fails_the_run(client: duly.Client,
     assert ran == []
     found = queue.find(job_id)
     assert found is not None
-    assert "the hook before gave a coroutine" in found.error
+    assert "Mine.before returned a coroutine" in found.error
 
 
 WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [

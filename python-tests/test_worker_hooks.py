@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import duly
 import pytest
@@ -134,9 +136,56 @@ def test_hooks_that_raise_are_logged_and_change_nothing(
         until(lambda: empty(queue), "jobs are left")
     assert (reports[0].acked, reports[0].failed) == (1, 1)
     assert [view.error.splitlines()[0] for view in queue.peek("failed")] == ["KeyError: 'secret'"]
-    assert caplog.text.count("a hook raised for job") == 3
+    for hook in ("after", "on_failure", "on_failed"):
+        assert f"the hook {Raises.__qualname__}.{hook} raised for job" in caplog.text
     assert caplog.text.count("RuntimeError at ") == 3
     assert "secret" not in caplog.text
+
+
+async def no_changes() -> None: ...
+
+
+def one_argument_too_few(_job: duly.Job) -> None: ...
+
+
+WRONG_CHANGES: list[tuple[Any, str]] = [
+    (
+        lambda _job, _error: {"erorr": "secret"},
+        "a failure has only attempts, ",
+    ),
+    (lambda _job, _error: {"secret": 1}, "a failure has only attempts, "),
+    (lambda _job, _error: "secret", "the changes to a failure must be a dict or None, not str"),
+    (lambda _job, _error: no_changes(), "the hook on_failure returned a coroutine that nobody awaits"),
+    (functools.partial(one_argument_too_few), "TypeError, "),
+]
+
+
+@pytest.mark.parametrize(("hook", "said"), WRONG_CHANGES)
+def test_the_log_says_what_is_wrong_with_an_on_failure_hook_and_where_it_is(
+    hook: Any, said: str, client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = duly.Worker(client, ["q"], on_failure=hook)
+    worker.on(None, lambda job: {}[job.data])
+    pushed = queue.push("secret", max_retries=0)
+    with running(worker):
+        until(lambda: queue.counts().failed == 1, "it did not fail")
+    function = getattr(hook, "func", hook)
+    line, _ = (record.message for record in caplog.records)
+    assert line.startswith(f"the hook on_failure raised for job {pushed} (no name, attempt 1) of queue q: {said}")
+    assert line.endswith(f", at {__file__}:{function.__code__.co_firstlineno} in {function.__name__}")
+    assert ("; 'erorr' may mean 'error', at " in line) == ("erorr" in str(function.__code__.co_consts))
+    assert "secret" not in caplog.text
+
+
+def test_the_log_names_the_hook_whose_changes_are_refused(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = duly.Worker(client, ["q"], on_failure=lambda _job, _error: {"attempts": -1})
+    worker.on(None, lambda _job: 1 / 0)
+    pushed = queue.push(1, max_retries=0)
+    with running(worker):
+        until(lambda: queue.counts().failed == 1, "it did not fail")
+    assert f"the hook on_failure gave for job {pushed} (no name, attempt 1) of queue q what job.fail" in caplog.text
 
 
 def test_the_log_gives_reasons_that_are_dulys_own(

@@ -7,10 +7,10 @@ import re
 import sys
 import sysconfig
 import traceback
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duly._misuse import innermost
 from duly.errors import DulyError, JobFailedError
 from duly.outcomes import Fail, Retry
 
@@ -34,9 +34,7 @@ _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 
 def count_as_own(function: Any) -> None:
     """Take the package of a handler for the user's own code."""
-    while isinstance(function, partial):
-        function = function.func
-    module = getattr(function, "__module__", None)
+    module = getattr(innermost(function), "__module__", None)
     if isinstance(module, str):
         _OWN.add(module.partition(".")[0])
 
@@ -59,6 +57,21 @@ def brief(error: BaseException) -> str:
         return _brief(error)
     except BaseException as broken:  # noqa: BLE001 - as above
         return _without_words(error, broken)
+
+
+def where(error: BaseException) -> str:
+    """Give the innermost line of the user's own code, and where it was raised if that is another; "" without one."""
+    try:
+        return _where(error)
+    except BaseException:  # noqa: BLE001 - as above
+        return ""
+
+
+def where_written(function: Any) -> str:
+    """Give where the function begins."""
+    function = innermost(function)
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}" if code else "an unknown place"
 
 
 def _without_words(error: BaseException, broken: BaseException) -> str:
@@ -89,12 +102,11 @@ def _named(error: BaseException) -> str:
         name = f"{name} of {'; '.join(_named(member) for member in members[:_MOST_CAUSES])}"
         if len(members) > _MOST_CAUSES:
             name = f"{name}; and {len(members) - _MOST_CAUSES} more"
-    where = _where(error)
-    return f"{name} at {where}" if where else name
+    place = _where(error)
+    return f"{name} at {place}" if place else name
 
 
 def _where(error: BaseException) -> str:
-    """Give the innermost line of the user's own code, and where it was raised if that is another."""
     modules = [str(frame.f_globals.get("__name__")) for frame, _line in traceback.walk_tb(error.__traceback__)]
     frames = traceback.extract_tb(error.__traceback__)
     inner = own = ""

@@ -4,31 +4,61 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from duly.errors import InvalidArgumentError
 
 
 class UnrunError(TypeError):
-    """A handler gave work instead of doing it. Its text has nothing of the data."""
+    """A handler or a hook gave work instead of doing it. Its text has nothing of the data."""
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """Tell whether a call of it gives a coroutine, also of an object whose `__call__` is `async def`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    called = innermost(function)
+    return inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(getattr(called, "__call__", None))  # noqa: B004
 
 
-def check_function(function: Any, what: str) -> None:
-    """Refuse what is no function, and what only makes a generator when it is called.
+def check_function(function: Any, what: str, *takes: str) -> None:
+    """Refuse what is no function, what only makes a generator, and what does not take these arguments.
 
     Raises:
         InvalidArgumentError: the text says which function.
 
     """
+    made = innermost(function)
     if not callable(function):
         raise InvalidArgumentError(f"{what} must be a function, not {type(function).__name__}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidArgumentError(f"{what} must not yield: a generator that is only made runs nothing")
+    for called in (function, getattr(made, "__call__", None)):  # noqa: B004 - of an object it may yield
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+            raise InvalidArgumentError(f"{what} must not yield: a generator that is only made runs nothing")
+    # A wrapper takes other arguments than what it wraps. Of what is no plain function nobody knows.
+    if takes and type(function) in (FunctionType, MethodType):
+        try:
+            inspect.signature(function, follow_wrapped=False).bind(*takes)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{what} must take {' and '.join(takes)}: {error}") from None
+
+
+def check_hook(function: Any, what: str, *takes: str) -> None:
+    """Refuse what is no function, and what is a coroutine function.
+
+    Raises:
+        InvalidArgumentError: the text says which hook.
+
+    """
+    if is_coroutine_function(function):
+        raise InvalidArgumentError(f"{what} must be a plain function: nothing awaits a hook that is `async def`")
+    check_function(function, what, *takes)
+
+
+def innermost(function: Any) -> Any:
+    """Give what a partial calls in the end."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def refuse_unrun(given: Any, what: str) -> None:
@@ -38,15 +68,18 @@ def refuse_unrun(given: Any, what: str) -> None:
         UnrunError: it is a coroutine, another awaitable, or a generator.
 
     """
+    if given is None:
+        return
     if not isinstance(given, (Awaitable, Generator, AsyncGenerator)):
         return
-    kind = type(given).__name__
     close = getattr(given, "close", None)
     if close is not None and not isinstance(given, AsyncGenerator):
         close()
+    kind = type(given).__name__.replace("_", " ")
+    returned = f"{what} returned {'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"
     if isinstance(given, Awaitable):
         raise UnrunError(
-            f"{what} gave a {kind} that nobody awaits, so nothing was run: a plain function or decorator stands around "
+            f"{returned} that nobody awaits, so nothing was run: a plain function or decorator stands around "
             "an `async def`; make it `async def` too, and await there"
         )
-    raise UnrunError(f"{what} gave a {kind} that nobody runs, so nothing was run: a handler must not yield")
+    raise UnrunError(f"{returned} that nobody runs, so nothing was run: {what} must not yield")

@@ -10,17 +10,18 @@ from contextlib import nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
-from duly._failures import brief, describe
+from duly._failures import brief, describe, where, where_written
 from duly._misuse import UnrunError, refuse_unrun
 from duly.errors import LeaseLostError, TooLargeError
-from duly.middleware import Failure, Middleware
+from duly.middleware import Failure, WrongChangeError, overridden
 from duly.outcomes import Release, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from duly._core import Executor, Job
+    from duly.middleware import Hook, Middleware
 
 log = logging.getLogger("duly.worker")
 
@@ -81,7 +82,7 @@ class BadCall(Retry):
     """The data does not fit the arguments of the task: the producer may have another version of it."""
 
 
-_IN_OUR_WORDS = (NoHandler, BadCall, TooLargeError, UnrunError)
+_IN_OUR_WORDS = (NoHandler, BadCall, TooLargeError, UnrunError, WrongChangeError)
 """What these say has nothing of the data."""
 
 
@@ -92,10 +93,10 @@ class Runs:
         """Take the hooks in their order; the log has the texts of exceptions (`full`) or only their locations."""
         self._is_full = log_errors == "full"
         log.disabled = False  # see `log_safely`; `is_bare` asks it
-        self._before: list[Callable[[Job], Any]] = _overridden(middleware, "before")
-        self._after: list[Callable[[Job], None]] = _overridden(middleware, "after")[::-1]
-        self._on_failure: list[Callable[[Job, Failure], None]] = _overridden(middleware, "on_failure")[::-1]
-        self._on_failed: list[Callable[[Job, str], None]] = _overridden(middleware, "on_failed")[::-1]
+        self._before = overridden(middleware, "before")
+        self._after = overridden(middleware, "after")[::-1]
+        self._on_failure = overridden(middleware, "on_failure")[::-1]
+        self._on_failed = overridden(middleware, "on_failed")[::-1]
         # A child that a handler forked, and that comes back from it, calls no hook: the run is the parent's.
         self._pid = os.getpid()
         # The runs whose job fails for good with these hooks called.
@@ -124,7 +125,7 @@ class Runs:
     def before(self, job: Job) -> None:
         """Call the hooks before the handler."""
         for hook in self._before:
-            refuse_unrun(hook(job), "the hook before")
+            refuse_unrun(hook.call(job), hook.label)
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
@@ -174,8 +175,8 @@ class Runs:
             return describe(raised)
         return str(raised) if isinstance(raised, _IN_OUR_WORDS) else brief(raised)
 
-    def _log_error(self, what: str, job: Job, raised: BaseException) -> None:
-        who = (job.id, job.name or "no name", job.attempt, job.queue.name)
+    def _log_error(self, what: str, job: Job, raised: BaseException, *begins: str) -> None:
+        who = (*begins, job.id, job.name or "no name", job.attempt, job.queue.name)
         log_safely(logging.ERROR, what, *who, self._why(raised), fields=about(job))
 
     def _fail(self, job: Job, failure: Failure, text: str) -> float | None:
@@ -184,11 +185,8 @@ class Runs:
         except LeaseLostError:
             raise
         except (TypeError, ValueError) as error:
-            what = (
-                "a hook or the handler gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a "
-                "plain failure: %s"
-            )
-            self._log_error(what, job, error)
+            what = "%s gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a plain failure: %s"
+            self._log_error(what, job, error, " or ".join(hook.label for hook in self._on_failure) or "the handler")
             failure.error = text
             return job.fail(text)
 
@@ -222,13 +220,20 @@ class Runs:
             released = f"{who[0]} was released by its handler; it runs again in %g s"
             log_safely(logging.INFO, released, *who[1:], after, fields=fields)
 
-    def _call(self, hooks: Sequence[Callable[..., None]], job: Job, *more: Any) -> None:
+    def _call(self, hooks: Sequence[Hook], job: Job, *more: Any) -> None:
         for hook in hooks:
             try:
-                refuse_unrun(hook(job, *more), "a hook")
+                refuse_unrun(hook.call(job, *more), hook.label)
             except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, it changes nothing
                 _pass_on(error)
-                self._log_error("a hook raised for job %s (%s, attempt %d) of queue %s: %s", job, error)
+                self._log_hook(hook, job, error)
+
+    def _log_hook(self, hook: Hook, job: Job, raised: BaseException) -> None:
+        what = "%s raised for job %s (%s, attempt %d) of queue %s: %s"
+        place = where(raised)
+        if not place or isinstance(raised, _IN_OUR_WORDS):
+            what += f", at {place or where_written(hook.written)}".replace("%", "%%")
+        self._log_error(what, job, raised, hook.label)
 
 
 def _release(job: Job, raised: Release) -> BaseException | None:
@@ -241,7 +246,3 @@ def _release(job: Job, raised: Release) -> BaseException | None:
         error.__cause__ = raised
         return error
     return None
-
-
-def _overridden(middleware: Sequence[Middleware], name: str) -> list[Any]:
-    return [getattr(one, name) for one in middleware if getattr(type(one), name) is not getattr(Middleware, name)]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from duly import _misuse
 from duly._failures import describe
+from duly._misuse import check_hook, refuse_unrun
 from duly.errors import InvalidArgumentError
 from duly.outcomes import Fail, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from duly._core import Job
+
+FailureHook: TypeAlias = "Callable[[Job, BaseException], Mapping[str, Any] | None]"
+"""Returns the changes to the failure, such as `{"data": ...}`, or None."""
+
+
+class WrongChangeError(TypeError):
+    """A hook wants to change what a failure has not. Its text has nothing of the data."""
 
 
 class Failure:
@@ -49,10 +58,21 @@ class Failure:
         self.error = describe(raised)
 
     def change(self, changes: Mapping[str, Any]) -> None:
-        """Set several attributes at once."""
+        """Set several attributes at once.
+
+        Raises:
+            TypeError: it is no mapping, or names what no failure has.
+
+        """
+        allowed = [name for name in self.__slots__ if name != "raised"]
+        if not isinstance(changes, Mapping):
+            raise WrongChangeError(f"the changes to a failure must be a dict or None, not {type(changes).__name__}")
         for name in changes:
-            if name not in self.__slots__ or name == "raised":
-                raise TypeError(f"a failure has no {name!r} to change")
+            if name not in allowed:
+                # Not every name is shown: it may be the job's data that is given by mistake.
+                meant = get_close_matches(str(name), allowed, 1)
+                hint = f"; {name!r} may mean {meant[0]!r}" if meant else ""
+                raise WrongChangeError(f"a failure has only {', '.join(allowed)} to change{hint}")
         for name, value in changes.items():
             setattr(self, name, value)
 
@@ -113,22 +133,68 @@ def check(middleware: Iterable[Middleware]) -> list[Middleware]:
     """Return them as a list.
 
     Raises:
-        InvalidArgumentError: one is no middleware, or has a hook that is a coroutine function or not of its class.
+        InvalidArgumentError: one is no middleware, or has a hook that is no plain function, takes other arguments,
+            or is not of its class.
 
     """
     checked = list(middleware)
     for one in checked:
         if not isinstance(one, Middleware):
             raise InvalidArgumentError("middleware must be objects of classes that extend duly.Middleware")
-        for name in HOOKS:
+        for name, takes in HOOKS.items():
             if name in getattr(one, "__dict__", ()):
                 raise _no_method(type(one), name)
-            if _misuse.is_coroutine_function(getattr(one, name)):
-                hook = f"{type(one).__qualname__}.{name}"
-                raise InvalidArgumentError(
-                    f"{hook} must be a plain function: nothing awaits a hook that is `async def`"
-                )
+            check_hook(getattr(one, name), _label(one, name), *takes)
     return checked
 
 
-HOOKS = ("before", "after", "on_failure", "on_failed")
+class OnFailure(Middleware):
+    """The `on_failure` of a worker's constructor."""
+
+    def __init__(self, hook: FailureHook) -> None:
+        """Take the function.
+
+        Raises:
+            InvalidArgumentError: it is no plain function that takes the job and the exception.
+
+        """
+        check_hook(hook, "on_failure", "the job", "the exception")
+        self.hook = hook
+
+    def on_failure(self, job: Job, failure: Failure) -> None:
+        """Let the hook say what it wants changed."""
+        changes = self.hook(job, failure.raised)
+        refuse_unrun(changes, "the hook on_failure")
+        failure.change(changes or {})
+
+
+class Hook(NamedTuple):
+    """One hook, and what it is called in the log."""
+
+    call: Callable[..., Any]
+    label: str
+    written: Callable[..., Any]
+    """The user's function."""
+
+
+def overridden(middleware: Sequence[Middleware], name: str) -> list[Hook]:
+    """Give the hooks of this name that do something."""
+    hooks = []
+    for one in middleware:
+        if getattr(type(one), name) is not getattr(Middleware, name):
+            call = getattr(one, name)
+            hooks.append(Hook(call, f"the hook {_label(one, name)}", one.hook if isinstance(one, OnFailure) else call))
+    return hooks
+
+
+def _label(one: Middleware, name: str) -> str:
+    return name if isinstance(one, OnFailure) else f"{type(one).__qualname__}.{name}"
+
+
+HOOKS = {
+    "before": ("the job",),
+    "after": ("the job",),
+    "on_failure": ("the job", "the failure"),
+    "on_failed": ("the job", "the error"),
+}
+"""What each takes."""

@@ -19,7 +19,6 @@ from duly._misuse import check_function, is_coroutine_function
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
 from duly.errors import InvalidArgumentError, UnsupportedError
-from duly.middleware import Failure, Middleware
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from duly._event_loop import EventLoop
+    from duly.middleware import FailureHook, Middleware
 
 Handler: TypeAlias = Callable[[Job], Any]
 """A function or coroutine function that takes a job and runs it. Its return value is the job's result, kept if the
 producer asked for it (`result_ttl`)."""
-FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
-"""Returns the changes to the failure, such as `{"data": ...}`, or None."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 _A_WAIT_S = 3600.0
@@ -135,14 +133,12 @@ class Worker:
             "name": name,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
-        if on_failure is not None and (not callable(on_failure) or is_coroutine_function(on_failure)):
-            raise InvalidArgumentError("on_failure must be a plain function that takes the job and the exception")
         if log_errors not in ("location", "full"):
             raise InvalidArgumentError("log_errors must be 'location' or 'full'")
         self._log_errors = log_errors
         self._middleware = _middleware.check(middleware)
         if on_failure is not None:
-            self._middleware.insert(0, _OnFailure(on_failure))
+            self._middleware.insert(0, _middleware.OnFailure(on_failure))
         self._handlers: dict[str | None, Handler] = {}
         self._lock = threading.RLock()
         self._stops = 0
@@ -162,7 +158,8 @@ class Worker:
         """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator.
 
         Raises:
-            InvalidArgumentError: no job can have the name, it has a handler, or the handler is no function or yields.
+            InvalidArgumentError: no job can have the name, it has a handler, or the handler is no function, yields, or
+                does not take the job.
 
         """
         if callable(name):
@@ -174,7 +171,7 @@ class Worker:
         NewJob(name=name).check()
 
         def register(handler: AnyHandler) -> AnyHandler:
-            check_function(handler, f"the handler of {name!r}")
+            check_function(handler, f"the handler of {name!r}", "the job")
             if self._handlers.get(name, handler) is not handler:
                 raise InvalidArgumentError(f"there is a handler for {name!r} already: a name has one handler")
             self._handlers[name] = handler
@@ -434,14 +431,3 @@ class _Failures:
                 fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
                 log_safely(logging.ERROR, what, event.id, event.queue, brief(error), fields=fields)
-
-
-class _OnFailure(Middleware):
-    """The constructor's `on_failure`."""
-
-    def __init__(self, hook: FailureHook) -> None:
-        self._hook = hook
-
-    def on_failure(self, job: Job, failure: Failure) -> None:
-        """Let the hook say what it wants changed."""
-        failure.change(self._hook(job, failure.raised) or {})
