@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import threading
 import time
@@ -63,6 +64,40 @@ def test_a_coroutine_whose_timeout_is_over_is_cancelled(client: duly.Client, que
         until(lambda: empty(queue), "not reported")
     assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
     assert (reports[0].acked, reports[0].failed) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["thread", "thread with hooks", "coroutine"])
+def test_the_log_says_where_a_run_was_interrupted(
+    kind: str, client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Hooks(duly.Middleware):
+        def before(self, job: duly.Job) -> None: ...
+
+    worker = duly.Worker(client, ["q"], middleware=[Hooks()] if kind == "thread with hooks" else [])
+
+    def thread(_job: duly.Job) -> None:
+        while True:
+            time.sleep(0.001)
+
+    async def coroutine(_job: duly.Job) -> None:
+        await asyncio.sleep(3600)
+
+    handler = coroutine if kind == "coroutine" else thread
+    worker.on("slow", handler)
+    job_id = queue.push("secret", name="slow", timeout=0.2, max_retries=0)
+    with running(worker):
+        until(lambda: any("was interrupted" in record.message for record in caplog.records), "it is not said")
+    record = next(record for record in caplog.records if "was interrupted" in record.message)
+    said = re.fullmatch(
+        rf"job {job_id} \(slow, attempt 1\) of queue q was interrupted at {__file__}:(\d+) in {handler.__name__}"
+        r"(?: \(raised at .*\))?",
+        record.message,
+    )
+    assert said is not None, record.message
+    assert int(said[1]) - handler.__code__.co_firstlineno in (1, 2)
+    assert (record.levelname, record.name) == ("WARNING", "duly.worker")
+    assert (getattr(record, "id", None), getattr(record, "job_name", None)) == (job_id, "slow")
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", ["thread", "coroutine"])

@@ -119,7 +119,9 @@ class EventLoop:
             runs.settle(executor, job)
 
     def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
-        self._runs.settle(executor, job, self._runs.failed(job, error) if executor.leave() else "")
+        runs, goes_on = self._runs, executor.leave()
+        why = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
+        runs.settle(executor, job, why)
 
     def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()

@@ -14,7 +14,7 @@ from duly._failures import brief, describe, where, where_written
 from duly._misuse import UnrunError, refuse_unrun
 from duly.errors import LeaseLostError, TooLargeError
 from duly.middleware import Failure, WrongChangeError, overridden
-from duly.outcomes import Release, Retry
+from duly.outcomes import JobInterrupted, Release, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +169,15 @@ class Runs:
         except LeaseLostError:
             pass  # it was interrupted meanwhile, and is settled
         return self._why(raised)
+
+    def interrupted(self, job: Job, raised: BaseException, by: type[BaseException] = JobInterrupted) -> str:
+        """Log where a run was interrupted: why is in the log already. Nothing is left to say when it is settled."""
+        place = where(raised)
+        if place and isinstance(raised, by) and not self.is_forked:
+            what = "job %s (%s, attempt %d) of queue %s was interrupted at %s"
+            who = (job.id, job.name or "no name", job.attempt, job.queue.name)
+            log_safely(logging.WARNING, what, *who, place, fields=about(job))
+        return ""
 
     def _why(self, raised: BaseException) -> str:
         if self._is_full:

@@ -114,7 +114,7 @@ class Threads:
                 goes_on = executor.leave()
                 if job is not None:
                     context = context or context_of(job)
-                    runs.settle(executor, job, context.run(runs.failed, job, error) if goes_on else "")
+                    runs.settle(executor, job, context.run(runs.failed if goes_on else runs.interrupted, job, error))
 
     def _run(self, seat: _Seat, executor: Executor, job: Job) -> Job | None:
         if self._loop is not None and job.name in self._loop.handlers:
@@ -135,7 +135,8 @@ class Threads:
                 check_result(job, result)
             executor.keep(result)
         except BaseException as error:  # noqa: BLE001 - as above
-            runs.settle(executor, job, runs.failed(job, error) if executor.leave() else "")
+            goes_on = executor.leave()
+            runs.settle(executor, job, runs.failed(job, error) if goes_on else runs.interrupted(job, error))
         else:
             if executor.leave():
                 runs.worked(job)
