@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import dataclasses
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -105,6 +108,59 @@ def test_a_handler_that_yields_is_refused(client: duly.Client) -> None:
             worker.on("x", handler)
         with pytest.raises(duly.InvalidArgumentError, match="a task must not yield"):
             duly.App().task("x")(handler)
+
+
+@dataclasses.dataclass
+class CloseOrder:
+    """Its work would be another call."""
+
+    order_id: int
+
+    def __call__(self, _job: duly.Job) -> None: ...
+
+
+def test_a_class_is_no_handler_and_no_task(client: duly.Client) -> None:
+    app = duly.App()
+    made: list[tuple[str, Callable[..., Any]]] = [
+        ("a task", app.task),
+        ("a task", app.task("close")),
+        ("the handler of 'close'", functools.partial(duly.Worker(client, ["q"]).on, "close")),
+    ]
+    for what, register in made:
+        for one in (CloseOrder, functools.partial(CloseOrder, 1)):
+            with pytest.raises(
+                (duly.InvalidArgumentError, TypeError), match=f"{what} must be a function, not the class"
+            ):
+                register(one)
+    assert app.tasks == {}
+    duly.Worker(client, ["q"]).on("close", CloseOrder(42))
+
+
+def test_a_result_whose_work_is_not_done_fails_the_job(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = duly.Worker(client, ["q"])
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    worker.on("pool", lambda _job: pool.submit(lambda: 1 / 0))
+    worker.on("map", lambda _job: map(print, [1, 2]))
+    worker.on("filter", lambda _job: filter(print, [1, 2]))
+
+    @worker.on("task")
+    async def gives_a_task(_job: duly.Job) -> Any:
+        return asyncio.ensure_future(asyncio.sleep(0))
+
+    said = {
+        "pool": "a Future that nobody waits for",
+        "task": "a Task that nobody waits for",
+        "map": "a map that nobody reads",
+        "filter": "a filter that nobody reads",
+    }
+    for name in said:
+        queue.push(1, name=name, max_retries=0)
+    with running(worker), pool:
+        until(lambda: queue.counts().failed == 4, "they were acked")
+    for name, words in said.items():
+        assert f"failed for good: the handler of {name!r} returned {words}" in caplog.text
 
 
 @pytest.mark.parametrize("hook", ["before", "after", "on_failure", "on_failed"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
 from types import FunctionType, MethodType
@@ -22,13 +23,17 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
 
 
 def check_function(function: Any, what: str, *takes: str) -> None:
-    """Refuse what is no function, what only makes a generator, and what does not take these arguments.
+    """Refuse what is no function, what only makes an object or a generator, and what does not take these arguments.
 
     Raises:
         InvalidArgumentError: the text says which function.
 
     """
     made = innermost(function)
+    if inspect.isclass(made):
+        raise InvalidArgumentError(
+            f"{what} must be a function, not the class {made.__qualname__}: to call a class only makes an object"
+        )
     if not callable(function):
         raise InvalidArgumentError(f"{what} must be a function, not {type(function).__name__}")
     for called in (function, getattr(made, "__call__", None)):  # noqa: B004 - of an object it may yield
@@ -65,21 +70,35 @@ def refuse_unrun(given: Any, what: str) -> None:
     """Refuse what a function gave if it is work that was not done.
 
     Raises:
-        UnrunError: it is a coroutine, another awaitable, or a generator.
+        UnrunError: it is a coroutine, another awaitable, a future, a generator, a `map` or a `filter`.
 
     """
     if given is None:
         return
-    if not isinstance(given, (Awaitable, Generator, AsyncGenerator)):
+    is_future = _is_future(given)
+    if not is_future and not isinstance(given, (Awaitable, Generator, AsyncGenerator, map, filter)):
         return
     close = getattr(given, "close", None)
     if close is not None and not isinstance(given, AsyncGenerator):
         close()
     kind = type(given).__name__.replace("_", " ")
     returned = f"{what} returned {'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"
+    if is_future:
+        raise UnrunError(
+            f"{returned} that nobody waits for, so its work may not be done: return its result "
+            "(`await future`, or `future.result()` of a thread or process pool)"
+        )
     if isinstance(given, Awaitable):
         raise UnrunError(
             f"{returned} that nobody awaits, so nothing was run: a plain function or decorator stands around "
             "an `async def`; make it `async def` too, and await there"
         )
+    if isinstance(given, (map, filter)):
+        raise UnrunError(f"{returned} that nobody reads, so nothing was run: use a loop, or give a list of it")
     raise UnrunError(f"{returned} that nobody runs, so nothing was run: {what} must not yield")
+
+
+def _is_future(given: Any) -> bool:
+    """Tell it without an import: a program that has not imported them has no futures."""
+    modules = (sys.modules.get(name) for name in ("asyncio", "concurrent.futures"))
+    return any(isinstance(given, getattr(module, "Future", ())) for module in modules)
