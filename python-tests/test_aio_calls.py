@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -34,6 +35,8 @@ async def test_a_task_and_a_group_take_a_call(aqueue: duly.aio.Queue) -> None:
     if sys.version_info >= (3, 11):
         with pytest.raises(TypeError, match="use tasks explicitly"):
             await asyncio.wait([aqueue.push(5)])
+        with pytest.raises(TypeError, match="Passing coroutines is forbidden"):
+            await asyncio.wait([asyncio.ensure_future(aqueue.push(5))])  # which gives the call itself
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(aqueue.push(number)) for number in range(50)]
         assert len({task.result() for task in tasks}) == 50
@@ -72,6 +75,13 @@ async def test_a_call_that_nobody_awaits_happens_without_a_warning(aqueue: duly.
     del call
     await done.wait()
     assert (await aqueue.counts()).ready == 1
+
+
+async def test_a_framework_runs_a_verb_in_a_thread_where_it_says_what_to_do(aqueue: duly.aio.Queue) -> None:
+    """As FastAPI's `add_task` does with what is no coroutine function."""
+    assert not inspect.iscoroutinefunction(aqueue.push)
+    with pytest.raises(RuntimeError, match="in an `async def` function, also as a background task"):
+        await asyncio.to_thread(aqueue.push, 1)
 
 
 def test_trio_is_told_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,10 @@ class Call(asyncio.Future[R], Coroutine[Any, Any, R]):
 
     The call starts at once, so it happens even if it is not awaited. Cancelling it, or its task, drops it; what was
     already sent may still be executed.
+
+    `asyncio.wait` refuses it, as it refuses coroutines, also after `ensure_future`, which gives it back: use
+    `create_task`. The verbs that give it are no coroutine functions: where a function is run in a thread unless it is
+    `async def` (FastAPI's `add_task`), give one that awaits the verb.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -57,7 +61,10 @@ def running_loop() -> asyncio.AbstractEventLoop:
     if _is_under_trio():
         what = "duly.aio needs asyncio, and this is trio: call duly.Client in a thread (trio.to_thread.run_sync)"
         raise RuntimeError(what)
-    raise RuntimeError("duly.aio needs a running asyncio event loop: call it in a coroutine; elsewhere use duly.Client")
+    raise RuntimeError(
+        "duly.aio needs a running asyncio event loop: call it in an `async def` function, also as a background task; "
+        "elsewhere use duly.Client"
+    )
 
 
 def _is_under_trio() -> bool:

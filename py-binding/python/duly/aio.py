@@ -1,9 +1,9 @@
 """The asyncio versions of `duly.Client`, `duly.Queue` and `duly.Job`: the same methods, awaited.
 
 A call starts at once, on a thread of the engine, and returns a `Call`: an `asyncio.Future` that `create_task` and a
-`TaskGroup` also take. `asyncio.wait` refuses it, as it refuses coroutines: give it tasks. Cancelling it drops the call;
-what was already sent may still be executed. Jobs that a cancelled reserve had leased are given back at once, without
-counting a failure.
+`TaskGroup` also take. `asyncio.wait` refuses it, as it refuses coroutines: give it tasks of `create_task`. Cancelling
+it drops the call; what was already sent may still be executed. Jobs that a cancelled reserve had leased are given back
+at once, without counting a failure.
 
 Both APIs share the rest of `duly` (`NewJob`, `RetryPolicy`, return values, errors). `duly.Worker` has no asyncio
 version: it runs `async def` handlers itself. Event loops other than asyncio's, such as trio's, get a RuntimeError: call
