@@ -150,7 +150,7 @@ def one_argument_too_few(_job: duly.Job) -> None: ...
 
 WRONG_CHANGES: list[tuple[Any, str]] = [
     (
-        lambda _job, _error: {"erorr": "secret"},
+        lambda _job, _error: {"errors": "secret"},
         "a failure has only attempts, ",
     ),
     (lambda _job, _error: {"secret": 1}, "a failure has only attempts, "),
@@ -173,7 +173,7 @@ def test_the_log_says_what_is_wrong_with_an_on_failure_hook_and_where_it_is(
     line, _ = (record.message for record in caplog.records)
     assert line.startswith(f"the hook on_failure raised for job {pushed} (no name, attempt 1) of queue q: {said}")
     assert line.endswith(f", at {__file__}:{function.__code__.co_firstlineno} in {function.__name__}")
-    assert ("; 'erorr' may mean 'error', at " in line) == ("erorr" in str(function.__code__.co_consts))
+    assert ("; 'errors' may mean 'error', at " in line) == ("errors" in str(function.__code__.co_consts))
     assert "secret" not in caplog.text
 
 

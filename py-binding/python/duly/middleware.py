@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from duly._core import Job
 from duly._failures import describe
 from duly._misuse import check_hook, refuse_unrun
 from duly.errors import InvalidArgumentError
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
-    from duly._core import Job
-
-FailureHook: TypeAlias = "Callable[[Job, BaseException], Mapping[str, Any] | None]"
+FailureHook: TypeAlias = Callable[[Job, BaseException], "Mapping[str, Any] | None"]
 """Returns the changes to the failure, such as `{"data": ...}`, or None."""
 
 
