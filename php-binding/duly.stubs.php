@@ -1187,6 +1187,16 @@ namespace Duly {
         {
         }
 
+        /** Returns whether SIGALRM is blocked. */
+        public static function blocksAlarm(): bool
+        {
+        }
+
+        /** Ends the current run as one that worked if its result was kept; otherwise gives its job back, uncounted. */
+        public function abandon(): void
+        {
+        }
+
         /** Clears an alarm that `pcntl_alarm` may have set since the last call of this. */
         public static function clearAlarm(): void
         {

@@ -328,6 +328,35 @@ final class WorkerEndsTest extends ServerTestCase
         }
     }
 
+    public function testAJobThatHasNotBegunGoesBackWhenTheWorkerEndsBeforeIt(): void
+    {
+        foreach (['throw new LogicException("late");' => 255, 'exit(5);' => 5] as $end => $code) {
+            $first = $this->queue->push(1, name: 'n');
+            $second = $this->queue->push(2, name: 'n');
+            $program = $this->worker('
+                final class Ends
+                {
+                    public function __destruct()
+                    {
+                        ' . $end . '
+                    }
+                }
+                $kept = new WeakMap(); // of each job, until its object is gone: when the next job comes
+                $worker->on("n", function (int $data, Duly\Job $job) use ($kept) {
+                    $kept[$job] = new Ends();
+                    say("ran {$data}");
+                });
+                $worker->run();
+            ');
+            self::assertSame($code, $program->end(), $program->said());
+            self::assertStringNotContainsString('ran 2', $program->said());
+            self::assertNull($this->queue->find($first));
+            $job = $this->queue->find($second);
+            self::assertSame(['ready', 0], [$job?->state, $job?->attempts]);
+            $this->queue->cancel($second);
+        }
+    }
+
     public function testAnAlarmThatWasBlockedIsOfOneRun(): void
     {
         $this->queue->push(1, name: 'blocks');

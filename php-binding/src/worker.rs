@@ -3,7 +3,7 @@
 pub mod pcntl;
 mod watchdog;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ struct Inner {
     watchdog: Arc<Watchdog>,
     /// The run that PHP is busy with.
     current: RefCell<Option<Run>>,
+    /// Whether that run has worked.
+    has_worked: Cell<bool>,
     /// Jobs that `events` gave, and whose hooks have not run yet.
     failed: RefCell<Vec<Arc<FailedJob>>>,
 }
@@ -69,6 +71,7 @@ impl WorkerEngine {
 impl Inner {
     /// Ends the run that is under way, if there is one: as was noted, else as one that worked.
     fn done(&self) -> Result<(), Fault> {
+        self.has_worked.set(false);
         if let Some(run) = self.current.take() {
             self.watchdog.running(0);
             self.executor.end(&run, true, || Ended::DONE)?;
@@ -110,6 +113,7 @@ impl WorkerEngine {
                 executor,
                 watchdog,
                 current: RefCell::default(),
+                has_worked: Cell::default(),
                 failed: RefCell::default(),
             });
             Ok(Self { pid: process::id(), inner })
@@ -177,11 +181,14 @@ impl WorkerEngine {
     /// is its parent's.
     pub fn keep(&self, result: &Zval) -> PhpResult<bool> {
         let Some(inner) = self.inner() else { return Ok(false) };
+        let kept = || inner.has_worked.set(inner.current.borrow().is_some());
         if !inner.keeps_result() {
+            kept();
             return Ok(true);
         }
         let Some(job) = inner.job() else { return Ok(true) };
         if job.reserved().is_settled() {
+            kept();
             return Ok(true);
         }
         // Runs PHP code, so nothing may be borrowed.
@@ -189,6 +196,7 @@ impl WorkerEngine {
         if let Some(run) = inner.current.borrow().as_ref().filter(|run| is_run_of(run, &job)) {
             inner.executor.keep(run, result);
         }
+        kept();
         Ok(true)
     }
 
@@ -198,6 +206,18 @@ impl WorkerEngine {
             inner.done()?;
         }
         Ok(())
+    }
+
+    /// The worker ends between two runs: one that has worked is done, and the job of one that has not begun goes back, uncounted.
+    pub fn abandon(&self) -> PhpResult<()> {
+        let Some(inner) = self.inner() else { return Ok(()) };
+        if !inner.has_worked.get()
+            && let Some(run) = inner.current.borrow().as_ref()
+        {
+            // It is refused only where it is settled already.
+            let _ = inner.executor.note(run, Outcome::Release { after: Millis::ZERO }, String::new(), None);
+        }
+        Ok(inner.done()?)
     }
 
     /// Notes that the run failed, with the arguments of `Job::fail`. Gives the wait until the next one, or null if there is none.
@@ -297,6 +317,11 @@ impl WorkerEngine {
         if pcntl::ALARM.was_called(Since::ClearAlarm) | pcntl::SIGPROCMASK.was_called(Since::ClearAlarm) {
             watchdog::clear_alarm();
         }
+    }
+
+    /// Is SIGALRM blocked?
+    pub fn blocks_alarm() -> bool {
+        watchdog::blocks_alarm()
     }
 
     /// Waits until the engine has sent all that it had to send; false when it has not within the wait.

@@ -16,6 +16,8 @@ use Duly\Exception\TooLargeException;
 final class Failures
 {
     private const MOST_CAUSES = 8;
+    /** In no path. */
+    private const NOBODYS = "\0";
     /** Methods of `Runs` that call handlers and hooks. */
     private const BEGINNINGS = ['run', 'reportEvents'];
 
@@ -38,8 +40,11 @@ final class Failures
     /** Where an interrupted handler was, or by what else it ended. */
     public static function interruption(\Throwable $thrown): string
     {
-        $own = $thrown instanceof JobInterruptedException ? self::ownLine($thrown) : null;
-        return $own === null ? 'was interrupted, then threw ' . self::location($thrown) : "was interrupted at {$own}";
+        if (!$thrown instanceof JobInterruptedException) {
+            return 'was interrupted, then threw ' . self::location($thrown);
+        }
+        $place = self::ownLine($thrown) ?? self::ownLine($thrown, self::NOBODYS);
+        return $place === null ? 'was interrupted' : self::utf8("was interrupted at {$place}");
     }
 
     private static function named(\Throwable $error): string
@@ -49,8 +54,12 @@ final class Failures
         return $error::class . " at {$own}" . ($own === $thrown ? '' : " (thrown at {$thrown})");
     }
 
-    /** The innermost line of the user's own code in this run; null if there is none, as in a handler of a package. */
-    private static function ownLine(\Throwable $error): ?string
+    /**
+     * The innermost line of the user's own code in this run; null if there is none, as in a handler of a package.
+     *
+     * @param string $packages what the paths of other people's code have in them; `NOBODYS` for no path
+     */
+    private static function ownLine(\Throwable $error, string $packages = '/vendor/'): ?string
     {
         $frames = [['file' => $error->getFile(), 'line' => $error->getLine()], ...$error->getTrace()];
         foreach ($frames as $frame) {
@@ -58,7 +67,7 @@ final class Failures
                 break; // behind it is the line that runs the worker
             }
             $file = $frame['file'] ?? ''; // none where PHP itself calls, as `array_map` does
-            if ($file !== '' && !str_contains($file, '/vendor/') && !str_starts_with($file, __DIR__ . '/')) {
+            if ($file !== '' && !str_contains($file, $packages) && !str_starts_with($file, __DIR__ . '/')) {
                 return $file . ':' . ($frame['line'] ?? 0);
             }
         }

@@ -28,15 +28,21 @@ final class Log
     /** @param array<string, mixed> $context of the PSR-3 logger; the message says what matters by itself */
     public function __invoke(string $level, string $message, array $context = []): void
     {
+        $thrown = null;
         try {
             $this->logger?->log($level, $message, $context);
-            if ($level !== 'debug') {
-                ($this->line)($message, $level);
-            }
         } catch (\Throwable $error) {
             $thrown = Failures::location($error);
-            $level === 'debug' || self::toStderr("{$message} (the logger threw {$thrown})", $level);
         }
+        if ($level === 'debug') {
+            return;
+        }
+        try {
+            ($this->line)($message, $level);
+        } catch (\Throwable $error) {
+            $thrown ??= Failures::location($error);
+        }
+        $thrown === null || self::toStderr("{$message} (the logger threw {$thrown})", $level);
     }
 
     /** Writes a line to standard error, if there is one: it may be closed, and a worker goes on. */

@@ -26,6 +26,17 @@ final class Misuse
         }
     }
 
+    /** Whether the first parameter of a function is by reference. */
+    public static function takesReference(callable $function): bool
+    {
+        try {
+            $parameters = (new \ReflectionFunction(\Closure::fromCallable($function)))->getParameters();
+        } catch (\TypeError) {
+            return true; // one that can be called from where it was written: a variable is right for both
+        }
+        return $parameters !== [] && $parameters[0]->isPassedByReference();
+    }
+
     /** What a function gave, unless that is work that was not done. The message has nothing of the data. */
     public static function refuseUnrun(string $what, mixed $given): mixed
     {

@@ -26,6 +26,8 @@ final class Runs
 
     /** @var array<string, callable> */
     private array $handlers = [];
+    /** @var array<string, bool> whether the handler takes the data by reference */
+    private array $takesReference = [];
     /** @var list<callable> */
     private array $before = [];
     /** @var list<callable> the last one that was added is the first, as in the lists below */
@@ -66,7 +68,7 @@ final class Runs
     public function copy(RestartOn $restartOn): self
     {
         $copy = new self($this->log, $this->report, $restartOn, $this->logDone);
-        foreach (['handlers', 'before', 'after', 'onFailure', 'onFailed'] as $list) {
+        foreach (['handlers', 'takesReference', 'before', 'after', 'onFailure', 'onFailed'] as $list) {
             $copy->{$list} = $this->{$list};
         }
         return $copy;
@@ -82,6 +84,7 @@ final class Runs
         }
         Misuse::refuseGenerator("the handler for {$named}", $handler);
         $this->handlers[$name] = $handler;
+        $this->takesReference[$name] = Misuse::takesReference($handler);
     }
 
     /** @param 'before'|'after'|'onFailure'|'onFailed' $kind */
@@ -111,12 +114,21 @@ final class Runs
     {
         $this->engine = $engine;
         $this->owner = (int) getmypid();
+        $this->forget();
     }
 
     public function end(): void
     {
         $this->engine = null;
-        $this->job = null;
+        $this->owner = 0;
+        $this->forget();
+    }
+
+    private function forget(): void
+    {
+        $this->job = $this->failedElsewhere = null;
+        $this->isDone = $this->isReported = false;
+        $this->failure = $this->decided = null;
     }
 
     /** Gives whether the worker may go on. A run that is done is left to the next call of the engine. */
@@ -134,23 +146,29 @@ final class Runs
 
     private function callHandler(WorkerEngine $engine, Job $job): bool
     {
-        $scope = null;
+        $scope = $data = $result = null;
+        $given = $job; // which a parameter by reference may change
         try {
             try {
                 $this->interruptible = true;
                 $scope = Telemetry::continue($job);
                 $this->phase = 'before';
                 foreach ($this->before as $hook) {
-                    $given = $job; // which a parameter by reference may change
                     Misuse::refuseUnrun('the before hook', $hook($given));
+                    if ($this->isForked()) {
+                        return false; // the job is its parent's
+                    }
+                    $given = $job;
                 }
                 $this->phase = self::HANDLER;
                 $name = $job->name;
                 $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                $data = $job->data();
-                $given = $job;
-                $result = $handler($data, $given);
-                unset($data, $given);
+                if ($this->takesReference[$name ?? '']) {
+                    $data = $job->data();
+                    $result = $handler($data, $given);
+                } else {
+                    $result = $handler($job->data(), $given); // of which nobody else holds a copy
+                }
                 $isOurs = $engine->keep(Misuse::refuseUnrun('the handler', $result));
             } finally {
                 $this->interruptible = false;
@@ -160,13 +178,14 @@ final class Runs
             $goesOn = $this->isForked() ? $this->endForked($job, $thrown) : $this->onThrown($engine, $job, $thrown);
             $this->failure = null;
             $this->letGo($thrown, $job, 'an exception');
+            $this->letGoOfRun($result, $data, $given, $job);
             return $goesOn;
         }
         if (!$isOurs) {
             return false; // a process that the handler has forked: the job is its parent's
         }
         $this->isDone = true;
-        $result === null || $this->letGo($result, $job, 'the result');
+        $this->letGoOfRun($result, $data, $given, $job);
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->callHooks('after', $this->after, $job);
         }
@@ -187,6 +206,15 @@ final class Runs
         $this->log('error', 'a process that the handler of ' . Failures::job($job) . ' has forked ends: it threw '
             . Failures::location($thrown), $job, $thrown);
         exit(255); // as PHP does when nobody catches an exception
+    }
+
+    private function letGoOfRun(mixed &$result, mixed &$data, mixed &$given, Job $job): void
+    {
+        $this->letGo($result, $job, 'the result');
+        $this->letGo($data, $job, 'the data');
+        if ($given !== $job) {
+            $this->letGo($given, $job, 'what a handler has put in place of the job');
+        }
     }
 
     /** Gives up a value where what its destructors throw is caught: it is no reason for a worker to end. */
@@ -319,6 +347,9 @@ final class Runs
                 $this->logHook($kind, $job, $error);
                 $this->letGo($error, $job, 'an exception');
             }
+            if ($this->isForked()) {
+                return;
+            }
         }
     }
 
@@ -370,6 +401,9 @@ final class Runs
                 $this->callHooks('onFailed', $this->onFailed, $job, $error);
                 $this->failedElsewhere = null;
                 $engine->heard($job);
+                if ($this->isForked()) {
+                    return;
+                }
             }
         }
     }
@@ -421,8 +455,8 @@ final class Runs
                 $job = $this->failedElsewhere;
                 $engine->heard($job); // as one whose hook threw: the next worker would end by it, too
                 $say = fn () => $this->log('error', Failures::job($job) . " failed for good before {$why}", $job);
-            } elseif ($this->isDone) {
-                $engine->done(); // left to the next call of the engine, of which there is none
+            } else {
+                $engine->abandon();
             }
         } catch (\Throwable) {
             // The engine has ended before, and nobody is left to hear why.

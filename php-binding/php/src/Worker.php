@@ -46,7 +46,8 @@ if (extension_loaded('duly')) {
  *
  * `onFailed` is called for every job that enters `failed`, also if its worker died, it timed out, or `Job::fail` was
  * called: by any worker of the queue, between two runs, at least once, and usually once. If this worker did not run
- * the job, the hook gets a `JobFailedException`. Give all workers of a queue the same hooks.
+ * the job, or its last run was interrupted, the hook gets a `JobFailedException`. Give all workers of a queue the same
+ * hooks.
  *
  * When a run is over, the worker resets what its handler did to the worker's signals (handlers of its own, blocked
  * signals), to alarms (`pcntl_alarm`, unless the program has an alarm or a handler for SIGALRM when `run` begins), to
@@ -258,6 +259,10 @@ final class Worker
             self::$running = $this->runs;
             self::watchExit();
             $signals = new Signals($engine, $this->stop(...), $this->runs->interrupt(...));
+        } catch (\Throwable $error) {
+            $this->runs->end();
+            self::$running = $outer;
+            throw $error;
         } finally {
             Signals::hold(false);
         }

@@ -179,14 +179,25 @@ impl Interrupt for SignalCheck<'_> {
     }
 }
 
+pub fn blocks_alarm() -> bool {
+    // SAFETY: the calls fill and read the set, which lives until they return.
+    unsafe {
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut blocked);
+        libc::sigismember(&raw const blocked, libc::SIGALRM) == 1
+    }
+}
+
 /// No alarm is set, none waits, and the next one gets through.
 pub fn clear_alarm() {
     // SAFETY: the calls touch nothing but the set, which lives until they return.
     unsafe {
         libc::alarm(0);
-        // To ignore a signal takes one back that waits.
+        // To ignore a signal takes one back that waits. What is set for it stays.
+        let mut set: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGALRM, std::ptr::null(), &raw mut set);
         libc::signal(libc::SIGALRM, libc::SIG_IGN);
-        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        libc::sigaction(libc::SIGALRM, &raw const set, std::ptr::null_mut());
         let mut signals: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut signals);
         libc::sigaddset(&raw mut signals, libc::SIGALRM);
