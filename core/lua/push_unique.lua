@@ -1,5 +1,6 @@
 -- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
--- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone.
+-- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone. Of jobs that are stored under an id
+--          that was given, results of earlier jobs of that id -> gone.
 -- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
 --          was replaced and for whose result somebody may wait; or `superseded`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
@@ -33,7 +34,7 @@ local function holder_of(id, key)
 end
 
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
-local lines, awaited = {}, {}
+local lines, awaited, earlier_results = {}, {}, {}
 local stored = 0
 local some_ready, earliest, some_large = false, nil, false
 --- if limited
@@ -83,6 +84,8 @@ for i = first_item, #ARGV, 4 do
       some_ready = true
     end
     stored = stored + 1
+    -- Nothing where the call names none.
+    earlier_results[stored] = result((i - first_item) / 4 + 1, result_count)
   end
   lines[#lines + 1] = line
 end
@@ -93,6 +96,13 @@ if stored == 0 then
   return answer(reply)
 end
 
+-- What a job leaves is its own: waiters of this one must not find what an earlier one of its id has left. Behind the writes that a full
+-- server refuses.
+-- with `do`: a push of jobs without ids of their own fails
+if #earlier_results > 0 then
+  -- without: a job that ends without a result has that of an earlier job of its id
+  redis.call('DEL', unpack(earlier_results))
+end
 --- include: first_use
 if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
 -- without: a waiting worker does not hear of a new job

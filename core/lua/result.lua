@@ -4,8 +4,8 @@
 --          the server had no memory for it, or {'gone'}.
 -- Cost:    O(log n).
 local id = ARGV[first_item]
--- The job first: a result may be that of an earlier job of this id.
--- with `if false then`: an earlier job's result is taken for this one's
+-- The job first: where a client of an earlier build pushed it, a result may be that of an earlier job of this id.
+-- with `if false then`: who waits for a job hears at once that it is gone
 if redis.call('HEXISTS', jobs, id) == 1 then
   -- without: who waits for a failed job waits for ever
   if redis.call('ZSCORE', failed, id) then return { 'failed', redis.call('HGET', returned, id) or '' } end

@@ -8,6 +8,7 @@ use crate::script::{
 
 use super::limits::Limit;
 use super::state::{Record, Returned, State};
+use super::world::USERS_IDS;
 
 /// The answer to a call that its client has given up, once that client went on.
 const GIVEN_UP: &str = "superseded";
@@ -78,6 +79,11 @@ pub(super) struct ReserveCall {
 
 /// An id, its record, when it is due, and what an import says of its earlier runs.
 pub(super) type UniqueItem = (String, Record, Due, Option<Returned>);
+
+/// Is one of these ids the user's? Then it may have been another job's before.
+pub(super) fn gives_ids(items: &[UniqueItem]) -> bool {
+    items.iter().any(|(id, ..)| USERS_IDS.contains(&id.as_str()))
+}
 
 #[derive(Debug, Clone)]
 pub(super) enum Command {

@@ -9,6 +9,7 @@ use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::{Limit, Limited, Limits};
 use super::state::{JobState, Lease, State};
 use super::step_reserve::promote_cap;
+use super::world::USERS_IDS;
 
 /// What only the past can tell.
 #[derive(Debug, Default)]
@@ -386,8 +387,12 @@ fn check_progress(before: &State, sent: &Sent, after: &State) -> Result<(), Stri
     Ok(())
 }
 
-/// A result is left by who acked his job under its lease, and by nobody else.
+/// A result is left by who acked his job under its lease, and by nobody else; and no job finds that of an earlier one.
 fn check_results(before: &State, sent: &Sent, answer: &Answer, after: &State) -> Result<(), String> {
+    let earlier = |id: &&&str| after.results.contains_key(**id) && after.records.contains_key(**id);
+    if let Some(id) = USERS_IDS.iter().find(earlier) {
+        return Err(format!("{id} finds the result of an earlier job"));
+    }
     let flags = match answer {
         Answer::Reserved(reply) => reply.settled.as_str(),
         answer => answer.text(),

@@ -542,3 +542,18 @@ fn what_is_spared_is_looked_after_again_in_a_second_and_its_worker_may_go_on() {
     // What it grants was fetched ahead as ever.
     holds(&[&begin[..], &[push(1), spare(), Step::Advance(20), look(ME, 0, false, false)]].concat());
 }
+
+/// Neither a copy of the push that is answered from memory, nor one that finds its job, nor one that is superseded.
+#[test]
+fn a_push_that_is_sent_again_leaves_the_result_that_its_job_has_left() {
+    let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Keep, items: vec![(0, PLAIN, When::Now)] };
+    let done = |gives| Step::Settle { who: ME, endings: Endings::Some(vec![ending(0, Deed::AckWith(gives))]) };
+    let look = Step::Await { pick: 0 };
+    let again = Step::Resend { back: 0 };
+    let ran = || [reserve(1, MANY_BYTES), done("[1]"), Step::Resend { back: 2 }, look.clone()];
+    holds(&[&[a.clone(), again.clone()], &ran()[..], &[a.clone(), again, look.clone()], &ran()[..]].concat());
+    // Of jobs without ids of their own no key is passed.
+    let keyed = NewRecord { key: Some("k"), ..PLAIN };
+    let fresh = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Keep, items: vec![(9, keyed, When::Now)] };
+    holds(&[&[fresh][..], &ran()[..]].concat());
+}

@@ -13,7 +13,7 @@ use crate::script::{
 };
 use crate::value::data::Data;
 
-use super::command::{Answer, Became, CallId, Command, Outcome, Sent};
+use super::command::{Answer, Became, CallId, Command, Outcome, Sent, gives_ids};
 use super::state::Returned;
 
 pub(super) const QUEUE: &str = "q";
@@ -165,12 +165,14 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
             call!(Push { level: Digits((*level).into()), due: *due }.with(items))
         }
         Command::PushUnique { if_duplicate, items, .. } => {
+            let ids: Vec<_> = items.iter().filter(|_| gives_ids(items)).map(|(id, ..)| id.clone()).collect();
             let texts = |note: &Option<Returned>| note.as_ref().map(Returned::text).unwrap_or_default();
             let texts: Vec<_> = items.iter().map(|(_, record, _, note)| (record.bytes(), texts(note))).collect();
             let items = items.iter().zip(&texts);
             let items =
                 items.map(|((id, _, due, _), (record, note))| (id.as_bytes(), &**record, *due, note.as_bytes()));
-            call!(PushUnique { if_duplicate: *if_duplicate }.with(items))
+            let result_count = job_keys(&ids);
+            call!(PushUnique { if_duplicate: *if_duplicate, result_count }.with(items))
         }
         Command::Reserve(reserve) => {
             let outcomes = outcomes(&reserve.outcomes);

@@ -2,7 +2,7 @@
 
 use crate::script::{Due, IfDuplicate, Levels, Renewal};
 
-use super::command::{Answer, CallId, Passed, Refused, UniqueItem};
+use super::command::{Answer, CallId, Passed, Refused, UniqueItem, gives_ids};
 use super::state::{JobState, LARGE, Record, State};
 
 impl State {
@@ -84,6 +84,10 @@ impl State {
             }
             if self.holder_of(id, record.key.as_deref()).is_none() {
                 self.records.insert(id.clone(), record.clone());
+                // It is another job than the one that left this.
+                if gives_ids(items) {
+                    self.results.remove(id);
+                }
                 is_some_large |= record.bytes().len() > LARGE;
                 if let Some(note) = note {
                     self.returned.insert(id.clone(), note.clone());

@@ -20,7 +20,8 @@ use super::step_reserve::promote_cap;
 use super::unheard;
 
 const CLIENTS: [&str; 2] = ["c0", "c1"];
-const USERS_IDS: [&str; 3] = ["a", "b", "c"];
+/// Ids that a user gives, again and again.
+pub(super) const USERS_IDS: [&str; 3] = ["a", "b", "c"];
 /// As many digits as a real one: numbers of this size are written as text by Lua.
 const START: u64 = 1_790_000_000_000;
 
@@ -450,7 +451,9 @@ impl World<'_> {
         events.push(("a stale ack was refused", stale_ack));
         events.extend(events_of_starts(before, sent, settled, after));
         let gives = |outcome: &Outcome| matches!(outcome.became, Became::Done(Some(_)));
-        events.push(("a result was kept", !was_answered && after.results != before.results));
+        let is_new = |of: &State, than: &State| of.results.iter().any(|(id, it)| than.results.get(id) != Some(it));
+        events.push(("a result was kept", !was_answered && is_new(after, before)));
+        events.push(("a result went with the next job of its id", after.results.len() < before.results.len()));
         events.extend(woken_waiters(sent, text, settled, was_answered));
         events.push(("a lost lease left no result", acks.clone().any(|(o, flag)| flag == '0' && gives(o))));
         events.extend(unheard::events(before, after, sent, answer));
@@ -471,8 +474,6 @@ impl World<'_> {
         if let Answer::Awaited(reply) = answer {
             events.push(("a waiter found a result", matches!(reply, AwaitedReply::Done(_))));
             events.push(("a waiter was told of a failure", matches!(reply, AwaitedReply::Failed(_))));
-            let id = matches!(&sent.command, Command::Awaited { id } if after.results.contains_key(id));
-            events.push(("a waiter waits for a job whose id left a result before", id && *reply == AwaitedReply::Live));
         }
         events.push(("a late outcome was refused", acks.clone().any(|(_, flag)| flag == '0')));
         if let (Command::Reserve(reserve), Answer::Reserved(reply)) = (&sent.command, answer) {

@@ -3,7 +3,7 @@
 use crate::process::host;
 use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::queue::{MAX_BATCH, Part, Queue};
-use crate::script::{Declared, Digits, IfDuplicate, Levels, Push, PushReply, PushUnique};
+use crate::script::{ByteStrings, Declared, Digits, IfDuplicate, JobKeys, Levels, Push, PushReply, PushUnique};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 
@@ -193,7 +193,15 @@ impl Part {
             OnDuplicate::Replace => IfDuplicate::Replace,
         };
         let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record, job.due, &*job.came_back));
-        let push = PushUnique { if_duplicate }.with(items).during("push").durably(durability);
+        // An id that duly has made never was another job's, so it has no earlier result.
+        let mut ids = ByteStrings::default();
+        if run.iter().any(|job| job.has_own_id) {
+            for job in run {
+                ids.push(job.id.as_bytes());
+            }
+        }
+        let push =
+            PushUnique { if_duplicate, result_count: JobKeys(ids) }.with(items).during("push").durably(durability);
         let reply = self.run(push).await?;
         if !reply.awaited.is_empty() {
             Box::pin(self.wake_waiters("push", &reply.awaited)).await;

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::argument::{Argument, Digits, Due};
+use super::argument::{Argument, Digits, Due, JobKeys};
 use super::call::ByteStrings;
 use super::declare::scripts;
 use super::reply::{FromReply, text, unexpected};
@@ -18,11 +18,11 @@ scripts! {
     reply: Created;
 
     /// Stores new jobs whose ids are the user's or that have keys. `came_back` is what
-    /// is kept beside the record, or empty.
+    /// is kept beside the record, or empty. `result_count`: those of all jobs if one of them has an id that was given, else none.
     PushUnique = "push_unique",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { if_duplicate: IfDuplicate },
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result],
+    arguments: { if_duplicate: IfDuplicate, result_count: JobKeys },
     items: (id: &'a [u8], record: &'a [u8], due: Due, came_back: &'a [u8]),
     reply: PushUniqueReply;
 }
