@@ -76,7 +76,9 @@ impl ParsedUrl {
             Scheme::Single => true,
             Scheme::Sentinel | Scheme::Cluster => read_hosts(hosts, 1).is_err(),
         };
-        if user_info.is_none() && path.contains('@') && ends_too_early {
+        // With an '@' before it, too, what looks like a host may be the rest of a password.
+        let has_two = user_info.is_some() && scheme != Scheme::Unix;
+        if path.contains('@') && (has_two || ends_too_early) {
             return Err(refused("a '/' stands before the '@' (write it as %2F in a user or password)"));
         }
 
