@@ -405,7 +405,8 @@ namespace Duly {
         /**
          * Sets how many failed jobs the queue keeps, and for how long.
          *
-         * Whenever another job fails, up to 100 of the oldest beyond that are removed.
+         * Whenever another job fails, up to 100 of the oldest beyond that are removed. Keep more than may fail at once:
+         * `onFailed` is not called for a job that was removed before a worker heard of it.
          *
          * @param int $max the most jobs to keep, 0 or more. Until it is set: 10,000
          * @param int|float $age for how many seconds to keep them, 0 to 100 years. Until it is set: 180 days

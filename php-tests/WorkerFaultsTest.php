@@ -108,6 +108,27 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame(2, substr_count($said, 'reported '));
     }
 
+    public function testOnFailedIsCalledByAnIdleWorkerWhileAnotherRunsALongJob(): void
+    {
+        $this->queue->push(1, id: 'long', name: 'n');
+        $hook = '$worker->onFailed(fn (Duly\Job $job) => say("heard of {$job->id}"));';
+        $run = '$worker->on("n", function () { say("begin"); sleep(600); })->run();';
+        $busy = $this->worker($hook . $run, 'lease: 1');
+        $busy->hear('begin');
+        foreach (['a', 'b', 'c'] as $id) {
+            $this->queue->push(1, id: $id, name: 'n');
+            $this->queue->reserve()?->fail('by hand', final: true);
+        }
+        $idle = $this->worker($hook . $run, 'lease: 1');
+        foreach (['a', 'b', 'c'] as $id) {
+            $idle->hear("heard of {$id}");
+        }
+        self::assertStringNotContainsString('heard of', $busy->said());
+        $busy->signal(SIGKILL);
+        $idle->signal(SIGTERM);
+        self::assertSame(0, $idle->end());
+    }
+
     public function testALostLeaseInterruptsTheHandler(): void
     {
         $this->queue->push(1, id: 'a', name: 'n');

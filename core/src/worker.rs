@@ -81,6 +81,9 @@ pub struct WorkerSettings {
     pub max_jobs: Option<u64>,
     /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,
+    /// Its owner calls the hooks of [`WorkerEvent::Failed`] in the thread that runs its jobs, one at a time, and so between two of
+    /// them (default: no). Then it hears of failed jobs before a run and never during one, which may take long.
+    pub hooks_between_runs: bool,
     /// The language in which its handlers are written (default: `rust`).
     pub language: &'static str,
 }
@@ -96,6 +99,7 @@ impl WorkerSettings {
             grace: DEFAULT_GRACE,
             max_jobs: None,
             name: None,
+            hooks_between_runs: false,
             language: "rust",
         }
     }

@@ -410,6 +410,7 @@ fn settings(
     if settings.max_jobs == Some(0) {
         return Err(Fault::invalid("maxJobs must be 1 or more, or null for no limit"));
     }
+    settings.hooks_between_runs = true;
     settings.language = "php";
     Ok(settings)
 }

@@ -80,9 +80,7 @@ impl Presence {
                 };
                 next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
                 if let Ok(reply) = reply {
-                    desk.beat_answered(&self.queues[lane], reply);
-                    // What is claimed is claimed anew.
-                    is_news |= reply.unheard > 0 || desk.has_claims(lane);
+                    is_news |= desk.beat_answered(lane, &self.queues[lane], reply);
                 }
             }
             if is_news {
@@ -112,7 +110,10 @@ impl Presence {
             if claims.is_empty() && most == 0 {
                 return;
             }
-            let Ok(reply) = self.queues[lane].hear(&claims, most).await else { return };
+            let Ok(reply) = self.queues[lane].hear(&claims, most).await else {
+                desk.not_heard(lane);
+                return;
+            };
             desk.heard_of(lane, &claims, &self.queues_of_jobs[lane], &reply);
             if reply.more == 0 || desk.claims(lane).1 == 0 {
                 return;

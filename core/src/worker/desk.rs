@@ -41,7 +41,7 @@ use self::ending::Farewell;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
 use self::starts::{Start, Starts};
-use self::unheard::Claimed;
+use self::unheard::{BetweenRuns, Claimed};
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
@@ -91,6 +91,8 @@ struct State {
     events: Events,
     /// Jobs that failed unheard, and that this worker is to report.
     claimed: Vec<Claimed>,
+    /// If its owner calls the hooks of failed jobs between its runs.
+    between_runs: Option<BetweenRuns>,
     farewell: Farewell,
     trouble: Trouble,
     report: WorkerReport,
@@ -192,6 +194,7 @@ impl Desk {
                 prefetch: Prefetch::default(),
                 events: Events::default(),
                 claimed: Vec::new(),
+                between_runs: settings.hooks_between_runs.then(|| BetweenRuns::new(settings.queues.len())),
                 farewell: Farewell::default(),
                 trouble: Trouble::default(),
                 report: WorkerReport::default(),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
-use duly::worker::{Context, Engine, FailedJob, Failure, Job, Middleware, Worker, WorkerEvent, WorkerSettings};
+use duly::worker::{
+    Context, Ended, Engine, Executor, FailedJob, Failure, Job, Middleware, NextRun, Run, Worker, WorkerEvent,
+    WorkerSettings,
+};
 use duly::{AuditOptions, Envelope, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -264,6 +267,89 @@ async fn hooks_that_run_when_a_worker_ends_are_known_to_have_run() {
     engine.heard(&failed);
     engine.ended().await.unwrap();
     assert_eq!(line(&server), ("0".to_owned(), String::new()));
+}
+
+/// An engine whose owner calls the hooks between its runs.
+fn engine_with_hooks_between_runs(server: &Server) -> Engine {
+    let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+    (settings.lease, settings.hooks_between_runs) = (Duration::from_secs(1), true);
+    Engine::start(&server.client(), settings).unwrap()
+}
+
+/// Jobs that no worker gets.
+async fn hold(queue: &Queue, count: usize) -> Vec<duly::Job> {
+    for _ in 0..count {
+        queue.push(job("by hand")).await.unwrap();
+    }
+    let held = queue.reserve(&ReserveOptions::new().max(count).lease(Duration::from_secs(600))).await.unwrap();
+    assert_eq!(held.len(), count);
+    held
+}
+
+/// What has happened before is known to the one worker.
+async fn has_answered_a_beat(server: &Server) {
+    let mut beats = std::collections::HashSet::new();
+    // The second one may have been on its way; the third is sent when that was answered.
+    support::eventually("it beats", || {
+        beats.insert(server.redis_cli(&["ZRANGE", "duly:{orders}:workers", "0", "-1", "WITHSCORES"]));
+        let enough = beats.len() > 3;
+        async move { enough }
+    })
+    .await;
+}
+
+fn next_run(executor: &Executor) -> Run {
+    match executor.next_within(Duration::from_secs(20)) {
+        NextRun::Run(run) => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_calls_hooks_between_its_runs_leaves_failures_to_others_while_a_run_goes_on() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let held = hold(&queue, 12).await;
+    let busy = engine_with_hooks_between_runs(&server);
+    queue.push(job("long run")).await.unwrap();
+    let executor = busy.executor();
+    let run = next_run(&executor);
+    for job in &held {
+        job.fail("by hand").await.unwrap();
+    }
+    has_answered_a_beat(&server).await;
+    assert_eq!(line(&server), ("0".to_owned(), "12".to_owned()), "none is claimed");
+    let ids: Vec<_> = held.iter().map(duly::Job::id).collect();
+    let idle = Working::start(&server);
+    assert_eq!(idle.wait_for_reports(&ids).await.len(), 12);
+    nobody_waits(&server).await;
+    assert!(busy.event_within(Duration::ZERO).is_none());
+    executor.finish(&run, Ended::DONE).unwrap();
+    idle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_calls_hooks_between_its_runs_hears_of_failures_before_the_next_run() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let held = hold(&queue, 1).await;
+    let engine = engine_with_hooks_between_runs(&server);
+    for name in ["first run", "second run"] {
+        queue.push(job(name)).await.unwrap();
+    }
+    let executor = engine.executor();
+    let run = next_run(&executor);
+    held[0].fail("by hand").await.unwrap();
+    has_answered_a_beat(&server).await;
+    executor.finish(&run, Ended::DONE).unwrap();
+    assert!(matches!(executor.next_within(Duration::from_secs(20)), NextRun::None), "an event is to be read first");
+    let reported = failed_event(&engine).await;
+    assert_eq!(reported.job.id(), held[0].id());
+    assert!(engine.may_call_hooks(&reported));
+    engine.heard(&reported);
+    let run = next_run(&executor);
+    executor.finish(&run, Ended::DONE).unwrap();
+    nobody_waits(&server).await;
 }
 
 #[tokio::test]

@@ -272,7 +272,8 @@ class Queue:
     def keep_failed(self, max: int, age: _Span) -> None:
         """Set how many failed jobs the queue keeps, and for how long.
 
-        Whenever another job fails, up to 100 of the oldest beyond that are removed.
+        Whenever another job fails, up to 100 of the oldest beyond that are removed. Keep more than may fail at once:
+        `on_failed` is not called for a job that was removed before a worker heard of it.
 
         Args:
             max: the most jobs to keep, 0 to 2^53 - 1. Until it is set: 10,000.
@@ -1229,7 +1230,8 @@ class AsyncQueue:
     def keep_failed(self, max: int, age: _Span) -> Call[None]:
         """Set how many failed jobs the queue keeps, and for how long.
 
-        Whenever another job fails, up to 100 of the oldest beyond that are removed.
+        Whenever another job fails, up to 100 of the oldest beyond that are removed. Keep more than may fail at once:
+        `on_failed` is not called for a job that was removed before a worker heard of it.
 
         Args:
             max: the most jobs to keep, 0 to 2^53 - 1. Until it is set: 10,000.

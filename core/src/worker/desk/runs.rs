@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::failure;
 use super::starts::{Start, Turn};
+use super::unheard::Hearing;
 use super::{Desk, Phase, Running, State};
 use crate::queue::{Decided, Job, Settlement};
 use crate::value::error::Error;
@@ -36,15 +37,24 @@ pub(in crate::worker) enum Taken {
 
 impl Desk {
     /// The next run; a task that finds none is counted as waiting under the same lock, so that no job comes in between.
-    fn take_or_wait(&self, executor: &Arc<ExecutorShared>) -> Taken {
+    fn take_or_wait(&self, executor: &Arc<ExecutorShared>) -> (Taken, Hearing) {
         let mut state = self.lock();
-        let taken = state.take(executor);
+        let (taken, hearing) = self.take(&mut state, executor);
         match taken {
             Taken::Run(_) => self.refill(state),
             Taken::None => state.waiting.tasks += 1,
             Taken::Over => {}
         }
-        taken
+        (taken, hearing)
+    }
+
+    fn take(&self, state: &mut State, executor: &Arc<ExecutorShared>) -> (Taken, Hearing) {
+        if state.phase != Phase::Working {
+            return (Taken::Over, Hearing::Over);
+        }
+        let hearing = self.hears_first(state);
+        let taken = if matches!(hearing, Hearing::Over) { state.take(executor) } else { Taken::None };
+        (taken, hearing)
     }
 
     /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
@@ -69,20 +79,22 @@ impl Desk {
         let until = Instant::now() + wait.min(LONGEST_WAIT);
         let mut state = self.lock();
         loop {
-            match state.take(executor) {
-                Taken::None => {}
-                taken => {
-                    self.refill(state);
-                    return taken;
-                }
+            let (taken, hearing) = self.take(&mut state, executor);
+            if !matches!(taken, Taken::None) {
+                self.refill(state);
+                return taken;
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Taken::None;
             }
             state.waiting.threads += 1;
-            state = self.for_job.threads.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            let wait = hearing.at_most(left);
+            state = self.for_job.threads.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
             state.waiting.threads -= 1;
+            if matches!(hearing, Hearing::Due(_)) {
+                return Taken::None;
+            }
         }
     }
 
@@ -92,12 +104,16 @@ impl Desk {
             // Registered before the look, so that what comes in between is not missed.
             let mut there = std::pin::pin!(self.for_job.tasks.notified());
             there.as_mut().enable();
-            match self.take_or_wait(executor) {
+            let (taken, hearing) = self.take_or_wait(executor);
+            match taken {
                 Taken::Run(run) => return Some(run),
                 Taken::Over => return None,
                 Taken::None => {}
             }
-            there.await;
+            match hearing {
+                Hearing::Over => there.await,
+                _ => _ = tokio::time::timeout(hearing.at_most(LONGEST_WAIT), there).await,
+            }
             self.lock().waiting.tasks -= 1;
         }
     }
@@ -170,9 +186,6 @@ fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<E
 
 impl State {
     fn take(&mut self, executor: &Arc<ExecutorShared>) -> Taken {
-        if self.phase != Phase::Working {
-            return Taken::Over;
-        }
         let started = Instant::now();
         let Some(index) = self.next_to_start(started) else { return Taken::None };
         self.runs.last_number += 1;
@@ -185,6 +198,7 @@ impl State {
             self.forget_old_timeouts();
         }
         self.runs.running += 1;
+        self.hears_later();
         self.runs.left -= 1;
         if self.runs.left == 0 {
             // Nobody has asked for this stop: what runs may take as long as it needs, until somebody does.

@@ -1,6 +1,7 @@
 //! Jobs that failed while no hook was there to be called: what this worker hears of them, and how far its owner is with that.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
 
 use super::{Desk, Phase, State};
 use crate::queue::{Claim, Part, Standing};
@@ -10,6 +11,10 @@ use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// So many of a queue are its owner's to hear of at once.
 const MOST_CLAIMED: usize = 100;
+/// So long the hooks of failed jobs, and the question whether there are any, hold up the next run where they are called between runs.
+const LONGEST_HEARING: Duration = Duration::from_millis(500);
+/// An event that is on its way to its owner comes within this.
+const EVENT_COMES: Duration = Duration::from_millis(1);
 
 /// A job that this worker is to report.
 pub(super) struct Claimed {
@@ -17,6 +22,43 @@ pub(super) struct Claimed {
     claim: Claim,
     /// Its owner is about to call its hooks, or does.
     is_begun: bool,
+}
+
+/// Of an owner that runs one job at a time and calls the hooks between two of them: while a job runs nothing is claimed, because
+/// it would wait for the end of the run; and before the next run begins, what was left is heard of.
+pub(super) struct BetweenRuns {
+    /// By the queue: may there be something to hear? At first that is not known.
+    may_hear: Vec<bool>,
+    /// Since the last run began.
+    is_asked: bool,
+    /// Then the next run begins, if it was to wait.
+    waits_until: Option<Instant>,
+}
+
+/// May the next run begin, or must it wait for hooks that are called before it?
+#[derive(Clone, Copy)]
+pub(super) enum Hearing {
+    /// It may.
+    Over,
+    /// There may be something to hear: so long, if nobody wakes it.
+    Asks(Duration),
+    /// The owner is to read its events, of which one comes within this.
+    Due(Duration),
+}
+
+impl Hearing {
+    pub(super) fn at_most(self, wait: Duration) -> Duration {
+        match self {
+            Self::Over => wait,
+            Self::Asks(longest) | Self::Due(longest) => wait.min(longest),
+        }
+    }
+}
+
+impl BetweenRuns {
+    pub(super) fn new(lanes: usize) -> Self {
+        Self { may_hear: vec![true; lanes], is_asked: false, waits_until: None }
+    }
 }
 
 impl Desk {
@@ -33,7 +75,7 @@ impl Desk {
         self.lock().claimed_of(lane).next().is_some()
     }
 
-    /// The answer to these claims. Reports those that are new; what comes when the worker stops goes back.
+    /// The answer to these claims. Reports those that are new; what comes too late for hooks to be called soon goes back.
     pub(in crate::worker) fn heard_of(&self, lane: usize, sent: &[Claim], queue: &Part, reply: &HearReply) {
         let mut state = self.lock();
         let is_done = |one: &Claimed| {
@@ -44,12 +86,13 @@ impl Desk {
         for one in state.claimed.iter_mut().filter(|one| one.lane == lane) {
             one.claim.until = reply.claimed_until;
         }
-        let stops = !state.hears();
+        let is_late = !state.hears();
+        state.note_may_hear(lane, reply.more > 0 || is_late && !reply.jobs.is_empty());
         for job in &reply.jobs {
             let mut claim =
                 Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
             state.forget_heard(lane, &claim.id);
-            if stops {
+            if is_late {
                 claim.standing = Standing::GivenBack;
                 state.claimed.push(Claimed { lane, claim, is_begun: false });
                 continue;
@@ -69,6 +112,14 @@ impl Desk {
         if !reply.jobs.is_empty() && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
             self.note_news(lane);
         }
+        self.wake_hearers(state);
+    }
+
+    /// The server did not answer to claims: the next beat shows whether there is something to hear.
+    pub(in crate::worker) fn not_heard(&self, lane: usize) {
+        let mut state = self.lock();
+        state.note_may_hear(lane, false);
+        self.wake_hearers(state);
     }
 
     /// The owner is about to call its hooks. False if it must not: they are another worker's to call.
@@ -130,12 +181,61 @@ impl Desk {
         self.for_queues[lane].news.notified().await;
     }
 
-    /// What the server answered to the report that this worker is alive.
-    pub(in crate::worker) fn beat_answered(&self, queue: &Part, reply: BeatReply) {
+    /// What the server answered to the report that this worker is alive. Is there something to say, or to hear of?
+    pub(in crate::worker) fn beat_answered(&self, lane: usize, queue: &Part, reply: BeatReply) -> bool {
+        let mut state = self.lock();
         if reply.trimmed > 0 {
             let queue = queue.name().to_owned();
-            self.lock().report(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);
+            state.report(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);
         }
+        let has_unheard = reply.unheard > 0;
+        state.note_may_hear(lane, has_unheard);
+        // What is claimed is claimed anew.
+        let is_news = has_unheard && state.hears() || state.claimed_of(lane).next().is_some();
+        self.wake_hearers(state);
+        is_news
+    }
+
+    /// The executor may wait for what was heard.
+    fn wake_hearers(&self, state: MutexGuard<'_, State>) {
+        if state.between_runs.is_some() {
+            self.wake_executors(state, usize::MAX);
+        }
+    }
+
+    /// One of this worker's own jobs has failed unheard.
+    pub(in crate::worker) fn note_unheard(&self, lane: usize) {
+        self.lock().note_may_hear(lane, true);
+        self.note_news(lane);
+    }
+
+    /// May the next run begin? Asks what there is to hear, if that is not known.
+    pub(super) fn hears_first(&self, state: &mut State) -> Hearing {
+        let Some(between) = &mut state.between_runs else { return Hearing::Over };
+        let may_hear = between.may_hear.contains(&true);
+        let is_due = state.claimed.iter().any(Claimed::is_due);
+        if !(may_hear || is_due) {
+            return Hearing::Over;
+        }
+        if !std::mem::replace(&mut between.is_asked, true) {
+            for (lane, _) in between.may_hear.iter().enumerate().filter(|(_, may_hear)| **may_hear) {
+                self.note_news(lane);
+            }
+        }
+        if state.jobs.fetched.is_empty() {
+            return Hearing::Over;
+        }
+        let now = Instant::now();
+        let until = *between.waits_until.get_or_insert(now + LONGEST_HEARING);
+        if now < until {
+            return if is_due { Hearing::Due(EVENT_COMES) } else { Hearing::Asks(until - now) };
+        }
+        between.may_hear.fill(false);
+        for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
+            one.claim.standing = Standing::GivenBack;
+            self.note_news(one.lane);
+        }
+        Hearing::Over
     }
 }
 
@@ -144,9 +244,24 @@ impl State {
     /// few runs each would else never hear of any.
     fn hears(&self) -> bool {
         match self.phase {
-            Phase::Working => true,
-            Phase::Stopping { since, until } => self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT,
+            Phase::Working => self.between_runs.is_none() || self.runs.running == 0,
+            Phase::Stopping { since, until } => {
+                self.between_runs.is_none() && self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT
+            }
             _ => false,
+        }
+    }
+
+    fn note_may_hear(&mut self, lane: usize, may_hear: bool) {
+        if let Some(between) = &mut self.between_runs {
+            between.may_hear[lane] = may_hear;
+        }
+    }
+
+    /// A run begins: what comes from now on is heard of before the next one.
+    pub(super) fn hears_later(&mut self) {
+        if let Some(between) = &mut self.between_runs {
+            (between.is_asked, between.waits_until) = (false, None);
         }
     }
 
@@ -184,6 +299,11 @@ impl State {
 }
 
 impl Claimed {
+    /// Its hooks are to be called.
+    fn is_due(&self) -> bool {
+        self.claim.standing == Standing::Claimed && !self.is_begun
+    }
+
     fn is_of(&self, lane: usize, id: &[u8], standing: Standing) -> bool {
         self.lane == lane && self.claim.id == id && self.claim.standing == standing
     }
@@ -192,9 +312,13 @@ impl Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::Client;
+    use crate::format::envelope::Envelope;
+    use crate::queue::{Client, Job};
     use crate::script::GrantedJob;
+    use crate::value::data::Data;
     use crate::worker::WorkerSettings;
+    use crate::worker::desk::{Batch, Taken};
+    use crate::worker::executor::{Ended, ExecutorShared};
 
     const UNTIL: u64 = 30_000;
 
@@ -205,8 +329,12 @@ mod tests {
 
     impl Owner {
         fn new() -> Self {
+            Self::with(&WorkerSettings::new(vec![("orders".to_owned(), 1)]))
+        }
+
+        fn with(settings: &WorkerSettings) -> Self {
             let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
-            Self { desk: Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)])), queue }
+            Self { desk: Desk::new(settings), queue }
         }
 
         /// Says what it has to say, and hears of these jobs.
@@ -266,6 +394,7 @@ mod tests {
         owner.desk.heard(&first);
         assert_eq!(owner.standings(), [Standing::Heard]);
     }
+
     #[tokio::test]
     async fn a_read_event_that_nobody_handles_gives_up_its_claim() {
         let owner = Owner::new();
@@ -273,5 +402,34 @@ mod tests {
         let job = AboutJob::of(&failed.job);
         owner.desk.leave_unread(&WorkerEvent::Failed { job, failed: Some(failed) });
         assert!(!owner.desk.has_claims(0));
+    }
+
+    /// Whose event is lost, and who asks a server that does not answer.
+    #[tokio::test]
+    async fn hooks_that_are_not_called_hold_up_a_run_for_a_moment_and_go_to_another_worker() {
+        let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        settings.hooks_between_runs = true;
+        let owner = Owner::with(&settings);
+        let job = Job::granted(Envelope::new("b", Data::from_json("1", 10).unwrap()), 0, 16, &owner.queue, false);
+        owner.desk.deliver(0, &Batch::default(), vec![job], &[]);
+        let executor = Arc::new(ExecutorShared::new(0));
+        let take = || owner.desk.take_within(&executor, Duration::from_millis(10));
+        assert!(matches!(take(), Taken::None), "what there is to hear is not known");
+        owner.hears_of(&["a"]);
+        let until = Instant::now() + 10 * LONGEST_HEARING;
+        let run = loop {
+            assert!(Instant::now() < until);
+            if let Taken::Run(run) = take() {
+                break run;
+            }
+            assert_eq!(owner.standings(), [Standing::Claimed]);
+        };
+        assert_eq!(owner.standings(), [Standing::GivenBack]);
+        // What is answered late goes back, too.
+        owner.hears_of(&["c"]);
+        assert_eq!(owner.standings(), [Standing::GivenBack]);
+        assert_eq!(owner.desk.claims(0).1, 0, "it claims nothing while it runs a job");
+        owner.desk.finish(&run, Ended::DONE, true).unwrap();
+        assert_eq!(owner.desk.claims(0).1, MOST_CLAIMED - 1);
     }
 }

@@ -163,7 +163,7 @@ impl Fetcher {
             self.desk.not_kept(lane.queue.name(), &batch, index);
         }
         if batch.has_unheard {
-            self.desk.note_news(index);
+            self.desk.note_unheard(index);
         }
         let granted = reply.jobs.len();
         if want > 0 {
