@@ -82,7 +82,8 @@ pub struct WorkerSettings {
     /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,
     /// Its owner calls the hooks of [`WorkerEvent::Failed`] in the thread that runs its jobs, one at a time, and so between two of
-    /// them (default: no). Then it hears of failed jobs before a run and never during one, which may take long.
+    /// them (default: no). Then it claims failed jobs only while it runs none, and [`NextRun::None`] may mean that there are events
+    /// to read.
     pub hooks_between_runs: bool,
     /// The language in which its handlers are written (default: `rust`).
     pub language: &'static str,

@@ -296,7 +296,13 @@ impl WorkerEngine {
     /// To be asked just before the hooks of a failed job that `events` gave: false if another worker calls them.
     pub fn may_call_hooks(&self, job: &Job) -> bool {
         let Some(inner) = self.inner() else { return false };
-        inner.failed.borrow().iter().any(|failed| is_of(failed, job) && inner.engine.may_call_hooks(failed))
+        let mut failed = inner.failed.borrow_mut();
+        let Some(index) = failed.iter().position(|failed| is_of(failed, job)) else { return false };
+        let may_call = inner.engine.may_call_hooks(&failed[index]);
+        if !may_call {
+            failed.swap_remove(index);
+        }
+        may_call
     }
 
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.

@@ -79,8 +79,9 @@ impl Presence {
                     () = &mut over => break,
                 };
                 next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
-                if let Ok(reply) = reply {
-                    is_news |= desk.beat_answered(lane, &self.queues[lane], reply);
+                match reply {
+                    Ok(reply) => is_news |= desk.beat_answered(lane, &self.queues[lane], reply),
+                    Err(_) => desk.not_heard(lane),
                 }
             }
             if is_news {

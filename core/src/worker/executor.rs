@@ -32,7 +32,7 @@ pub(super) struct ExecutorShared {
 pub enum NextRun {
     /// A job to run.
     Run(Run),
-    /// None within the wait.
+    /// None within the wait; or there is an event to read first, if hooks are called between runs.
     None,
     /// The worker stops: there will be none.
     Over,

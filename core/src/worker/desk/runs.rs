@@ -53,7 +53,11 @@ impl Desk {
             return (Taken::Over, Hearing::Over);
         }
         let hearing = self.hears_first(state);
-        let taken = if matches!(hearing, Hearing::Over) { state.take(executor) } else { Taken::None };
+        if !matches!(hearing, Hearing::Over) {
+            return (Taken::None, hearing);
+        }
+        let taken = state.take(executor);
+        state.waits_no_more(matches!(taken, Taken::Run(_)));
         (taken, hearing)
     }
 
@@ -198,7 +202,6 @@ impl State {
             self.forget_old_timeouts();
         }
         self.runs.running += 1;
-        self.hears_later();
         self.runs.left -= 1;
         if self.runs.left == 0 {
             // Nobody has asked for this stop: what runs may take as long as it needs, until somebody does.

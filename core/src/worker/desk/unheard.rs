@@ -11,9 +11,11 @@ use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// So many of a queue are its owner's to hear of at once.
 const MOST_CLAIMED: usize = 100;
-/// So long the hooks of failed jobs, and the question whether there are any, hold up the next run where they are called between runs.
+/// The same where hooks are called between runs: others are to get some, too.
+const MOST_BETWEEN_RUNS: usize = 10;
+/// When the next run has waited so long for hooks that are called before it, no more of them are begun.
 const LONGEST_HEARING: Duration = Duration::from_millis(500);
-/// An event that is on its way to its owner comes within this.
+/// How often an executor looks whether its owner has an event to read, which is on its way.
 const EVENT_COMES: Duration = Duration::from_millis(1);
 
 /// A job that this worker is to report.
@@ -24,15 +26,17 @@ pub(super) struct Claimed {
     is_begun: bool,
 }
 
-/// Of an owner that runs one job at a time and calls the hooks between two of them: while a job runs nothing is claimed, because
-/// it would wait for the end of the run; and before the next run begins, what was left is heard of.
+/// Of an owner that runs one job at a time and calls the hooks between two of them. While a job or a hook runs nothing is claimed,
+/// because it would wait for the end of that; before the next run begins, the server is asked for some of what was left.
 pub(super) struct BetweenRuns {
     /// By the queue: may there be something to hear? At first that is not known.
     may_hear: Vec<bool>,
-    /// Since the last run began.
+    /// Since the last run began; at first the beat asks.
     is_asked: bool,
-    /// Then the next run begins, if it was to wait.
+    /// When there is a job to run: until then it waits for hooks.
     waits_until: Option<Instant>,
+    /// How many to claim at once: one after an answer that came too late for the hooks to be called.
+    most: usize,
 }
 
 /// May the next run begin, or must it wait for hooks that are called before it?
@@ -40,9 +44,9 @@ pub(super) struct BetweenRuns {
 pub(super) enum Hearing {
     /// It may.
     Over,
-    /// There may be something to hear: so long, if nobody wakes it.
+    /// The run waits at most so long for the server's answer.
     Asks(Duration),
-    /// The owner is to read its events, of which one comes within this.
+    /// The owner is to read its events before it asks again, this much later.
     Due(Duration),
 }
 
@@ -57,7 +61,11 @@ impl Hearing {
 
 impl BetweenRuns {
     pub(super) fn new(lanes: usize) -> Self {
-        Self { may_hear: vec![true; lanes], is_asked: false, waits_until: None }
+        Self { may_hear: vec![true; lanes], is_asked: true, waits_until: None, most: MOST_BETWEEN_RUNS }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.waits_until.is_some_and(|until| until <= now)
     }
 }
 
@@ -66,7 +74,8 @@ impl Desk {
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
         let claims: Vec<_> = state.claimed_of(lane).map(|one| one.claim.clone()).collect();
-        let most = if state.hears() { MOST_CLAIMED.saturating_sub(claims.len()) } else { 0 };
+        let most = state.between_runs.as_ref().map_or(MOST_CLAIMED, |between| between.most);
+        let most = if state.hears() { most.saturating_sub(claims.len()) } else { 0 };
         (claims, most)
     }
 
@@ -88,6 +97,11 @@ impl Desk {
         }
         let is_late = !state.hears();
         state.note_may_hear(lane, reply.more > 0 || is_late && !reply.jobs.is_empty());
+        if let Some(between) = &mut state.between_runs
+            && !reply.jobs.is_empty()
+        {
+            between.most = if is_late { 1 } else { MOST_BETWEEN_RUNS.min(2 * between.most) };
+        }
         for job in &reply.jobs {
             let mut claim =
                 Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
@@ -125,6 +139,7 @@ impl Desk {
     /// The owner is about to call its hooks. False if it must not: they are another worker's to call.
     pub(in crate::worker) fn begins_hooks(&self, failed: &FailedJob) -> bool {
         let mut state = self.lock();
+        self.give_back_late(&mut state);
         let Some(one) = state.claim_of(failed, false) else { return false };
         one.is_begun = true;
         true
@@ -231,20 +246,35 @@ impl Desk {
             return if is_due { Hearing::Due(EVENT_COMES) } else { Hearing::Asks(until - now) };
         }
         between.may_hear.fill(false);
-        for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
-            one.claim.standing = Standing::GivenBack;
-            self.note_news(one.lane);
-        }
+        self.give_back_late(state);
         Hearing::Over
+    }
+
+    /// If a job to run has waited long enough for the hooks of others, another worker is to call those that are not begun.
+    fn give_back_late(&self, state: &mut State) {
+        let has_job = !state.jobs.fetched.is_empty();
+        let Some(between) = state.between_runs.as_mut().filter(|_| has_job) else { return };
+        let now = Instant::now();
+        between.waits_until.get_or_insert(now + LONGEST_HEARING);
+        if between.is_over(now) {
+            for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
+                one.claim.standing = Standing::GivenBack;
+                between.may_hear[one.lane] = true;
+                self.note_news(one.lane);
+            }
+        }
     }
 }
 
 impl State {
     /// May it claim jobs? Also while the last of its `max_jobs` runs, as long as nobody has asked it to stop: a fleet of workers with
-    /// few runs each would else never hear of any.
+    /// few runs each would else never hear of any. (One that calls hooks between runs hears of them before it.)
     fn hears(&self) -> bool {
+        let is_busy = |between: &BetweenRuns| {
+            self.runs.running > 0 || self.claimed.iter().any(Claimed::is_begun) || between.is_over(Instant::now())
+        };
         match self.phase {
-            Phase::Working => self.between_runs.is_none() || self.runs.running == 0,
+            Phase::Working => !self.between_runs.as_ref().is_some_and(is_busy),
             Phase::Stopping { since, until } => {
                 self.between_runs.is_none() && self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT
             }
@@ -258,10 +288,11 @@ impl State {
         }
     }
 
-    /// A run begins: what comes from now on is heard of before the next one.
-    pub(super) fn hears_later(&mut self) {
+    /// A run begins: what comes from now on is for the time before the next one. Or none can begin yet, and so none waits.
+    pub(super) fn waits_no_more(&mut self, begins: bool) {
         if let Some(between) = &mut self.between_runs {
-            (between.is_asked, between.waits_until) = (false, None);
+            between.is_asked &= !begins;
+            between.waits_until = None;
         }
     }
 
@@ -299,6 +330,11 @@ impl State {
 }
 
 impl Claimed {
+    /// Its hooks are called just now.
+    fn is_begun(&self) -> bool {
+        self.claim.standing == Standing::Claimed && self.is_begun
+    }
+
     /// Its hooks are to be called.
     fn is_due(&self) -> bool {
         self.claim.standing == Standing::Claimed && !self.is_begun
@@ -430,6 +466,32 @@ mod tests {
         assert_eq!(owner.standings(), [Standing::GivenBack]);
         assert_eq!(owner.desk.claims(0).1, 0, "it claims nothing while it runs a job");
         owner.desk.finish(&run, Ended::DONE, true).unwrap();
-        assert_eq!(owner.desk.claims(0).1, MOST_CLAIMED - 1);
+        owner.hears_of(&[]);
+        for most in [1, 2, 4, 8, MOST_BETWEEN_RUNS, MOST_BETWEEN_RUNS] {
+            assert_eq!(owner.desk.claims(0).1, most, "fewer after an answer that was late");
+            let failed = owner.hears_of(&["d"]).remove(0);
+            assert!(owner.desk.begins_hooks(&failed));
+            assert_eq!(owner.desk.claims(0).1, 0, "it claims nothing while it calls a hook");
+            owner.desk.heard(&failed);
+            owner.hears_of(&[]);
+        }
+    }
+
+    /// However many there are, and however long they take.
+    #[tokio::test]
+    async fn hooks_make_room_for_the_next_run_in_time() {
+        let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        settings.hooks_between_runs = true;
+        let owner = Owner::with(&settings);
+        let failed = owner.hears_of(&["a", "b"]);
+        let job = Job::granted(Envelope::new("c", Data::from_json("1", 10).unwrap()), 0, 16, &owner.queue, false);
+        owner.desk.deliver(0, &Batch::default(), vec![job], &[]);
+        assert!(owner.desk.begins_hooks(&failed[0]));
+        std::thread::sleep(LONGEST_HEARING); // as long as the hook takes
+        owner.desk.heard(&failed[0]);
+        assert_eq!(owner.desk.claims(0).1, 0, "a job waits");
+        assert!(!owner.desk.begins_hooks(&failed[1]), "it is another worker's");
+        let taken = owner.desk.take_within(&Arc::new(ExecutorShared::new(0)), Duration::ZERO);
+        assert!(matches!(taken, Taken::Run(_)));
     }
 }
