@@ -110,6 +110,41 @@ namespace Duly {
         }
 
         /**
+         * Takes the lock of this name, or waits until it is free. A native thread renews it, also while PHP is in a
+         * query, until it is released or the object is gone.
+         *
+         * @param string $name 1 to 128 of the characters A-Z a-z 0-9 . _ : -
+         * @param int|float|null $ttl how many seconds others wait if the holder dies, 0.1 to 86,400. Default: 30
+         * @param int|float|null $wait how many seconds to wait for it, a year at most. Default: 0
+         *
+         * @throws Exception\LockedException another one holds it when the wait is over
+         * @throws Exception\ExceptionInterface
+         */
+        public function lock(string $name, int|float|null $ttl = null, int|float|null $wait = null): Lock
+        {
+        }
+
+        /**
+         * Takes the lock as `lock` does, calls `$run` with it, and releases it, whatever that throws.
+         *
+         * @template T
+         * @param callable(Lock): T $run
+         *
+         * @return T what it returns
+         *
+         * @throws Exception\LockedException another one holds it when the wait is over
+         * @throws Exception\LeaseLostException it was lost before `$run` ended
+         * @throws Exception\ExceptionInterface
+         */
+        public function withLock(
+            string $name,
+            callable $run,
+            int|float|null $ttl = null,
+            int|float|null $wait = null,
+        ): mixed {
+        }
+
+        /**
          * Makes one round trip to the server.
          *
          * @throws Exception\ExceptionInterface
@@ -642,12 +677,35 @@ namespace Duly {
          * Gives the job back without counting a failure.
          *
          * @param int|float|null $after how many seconds until it may run again, 0 to 100 years. Default: 0, at once
+         * @param ?string $reason is kept with the job as its last error, at most 8 KiB. Default: that stays
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
-        public function release(int|float|null $after = null): void
+        public function release(int|float|null $after = null, ?string $reason = null): void
         {
+        }
+
+        /**
+         * Takes a lock for this run, as `Client::lock` does.
+         *
+         * If another one holds it when the wait is over, this throws `Duly\Release`: in a handler the job goes back,
+         * not counted, and runs again later. `Lock::$waited` then says for how long it has met the lock taken.
+         *
+         * @param string $name 1 to 128 of the characters A-Z a-z 0-9 . _ : -
+         * @param int|float $retryAfter how many seconds until the next run, 0 to 100 years
+         * @param int|float|null $ttl how many seconds others wait if the holder dies, 0.1 to 86,400. Default: 30
+         * @param int|float|null $wait how many seconds to wait for it, a year at most. Default: 0
+         *
+         * @throws \RuntimeException a `Duly\Release`
+         * @throws Exception\ExceptionInterface
+         */
+        public function lock(
+            string $name,
+            int|float $retryAfter,
+            int|float|null $ttl = null,
+            int|float|null $wait = null,
+        ): Lock {
         }
 
         /**
@@ -756,6 +814,32 @@ namespace Duly {
         public readonly array $totals;
         /** Which limit holds jobs back right now, of the queue or of names; null if none does. */
         public readonly ?string $held;
+    }
+
+    /** A lock that is held, and renewed until it is released or the object is gone. */
+    final class Lock
+    {
+        public readonly string $name;
+        /** The fencing token, greater than that of every earlier holder: `WHERE id = :id AND fence < :token`. */
+        public readonly int $token;
+        /** How many seconds it was waited for: by this call; of `Job::lock`, since the job first met it taken. */
+        public readonly float $waited;
+
+        /** Whether it is held, by what the server has said; false as soon as it may have ended there. */
+        public function isHeld(): bool
+        {
+        }
+
+        /**
+         * Releases it, and wakes one who waits for it.
+         *
+         * @return bool whether it was held until now
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function release(): bool
+        {
+        }
     }
 
     /** The limits of a queue. */
@@ -1100,7 +1184,7 @@ namespace Duly {
          *
          * @throws Exception\InvalidArgumentException
          */
-        public function release(int|float|null $after = null): void
+        public function release(int|float|null $after = null, ?string $reason = null): void
         {
         }
 
@@ -1339,6 +1423,38 @@ namespace Duly\Exception {
 
     /** The lease is lost (it ended and the job was taken back, or the job was cancelled): another worker may run it. */
     class LeaseLostException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
+    /** Another one holds the lock. Wait for it, or try again later. */
+    class LockedException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
         {

@@ -6,9 +6,12 @@ namespace Duly\Tests;
 
 use Duly\Client;
 use Duly\Exception\ExceptionInterface;
+use Duly\Job;
+use Duly\Lock;
 use Duly\NewJob;
 use Duly\PushSummary;
 use Duly\Queue;
+use Duly\Release;
 use Duly\RetryPolicy;
 use PHPUnit\Framework\TestCase;
 
@@ -138,6 +141,9 @@ final class ConformanceTest extends TestCase
             },
             $verb === 'push' => fn (): string => $this->queue->push(...$this->pushed($arguments)),
             $verb === 'push_many' => fn (): PushSummary => $this->pushMany(...$arguments),
+            $verb === 'lock' => fn (): Lock => $this->client->lock(...$arguments),
+            $verb === 'unlock' => fn (): bool => $arguments['lock']->release(),
+            $verb === 'lock_for_job' => fn (): ?Lock => self::lockForJob(...self::camelCase($arguments)),
             $verb === 'advance' => fn () => $this->advance(...$arguments),
             $verb === 'redis' => fn (): string => $this->redis(...$arguments),
             default => throw new Unexpected("unknown verb {$verb}"),
@@ -185,6 +191,16 @@ final class ConformanceTest extends TestCase
             }
         };
         return $this->queue->pushMany($numbered());
+    }
+
+    private static function lockForJob(Job $job, string $name, int|float $retryAfter, mixed ...$more): ?Lock
+    {
+        try {
+            return $job->lock($name, $retryAfter, ...$more);
+        } catch (Release $release) {
+            $job->release($release->after, $release->reason);
+            return null;
+        }
     }
 
     private function advance(int|float $seconds): void
@@ -244,6 +260,7 @@ final class ConformanceTest extends TestCase
         foreach (get_object_vars($value) as $name => $one) {
             $word = strtolower((string) preg_replace('/[A-Z]/', '_$0', $name));
             $shown[$word] = match ($word) {
+                'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
                 'progress', 'running' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),

@@ -13,6 +13,7 @@ TWINS = [
     (duly.Client, duly.aio.Client),
     (duly.Queue, duly.aio.Queue),
     (duly.Job, duly.aio.Job),
+    (duly.Lock, duly.aio.Lock),
 ]
 # Add to this only what is said in the module's documentation.
 WITHOUT_A_TWIN = {
@@ -53,7 +54,7 @@ def test_the_twin_has_the_same_words_with_the_same_arguments(sync: type, twin: t
 
 def test_what_has_no_twin_is_known() -> None:
     assert set(duly.__all__) - set(duly.aio.__all__) == WITHOUT_A_TWIN
-    assert set(duly.aio.__all__) == {"Call", *(sync.__name__ for sync, _ in TWINS)}
+    assert set(duly.aio.__all__) == {"Call", "LockCall", *(sync.__name__ for sync, _ in TWINS)}
 
 
 def test_push_and_new_job_take_the_same_arguments(queue: duly.Queue) -> None:

@@ -194,6 +194,9 @@ def shown(value: Any) -> Any:
         return {**{name: getattr(value, name) for name in worker}, "running": shown(value.running)}
     if isinstance(value, duly.RunningJob):
         return {name: getattr(value, name) for name in ("id", "name", "started_at")}
+    if isinstance(value, duly.Lock):
+        # In whole seconds, so that one that was not waited for has waited 0.
+        return {"name": value.name, "token": value.token, "waited": int(value.waited)}
     if isinstance(value, duly.PushSummary):
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
@@ -275,12 +278,31 @@ def set_limits(
     run.queue.set_limits(rate=None if rate is None else (rate[0], rate[1]), names=names, **arguments)
 
 
+def lock(run: Run, name: str, **arguments: Any) -> duly.Lock:
+    return run.client.lock(name, **arguments)
+
+
+def unlock(_run: Run, lock: duly.Lock) -> bool:
+    return lock.release()
+
+
+def lock_for_job(_run: Run, job: duly.Job, **arguments: Any) -> duly.Lock | None:
+    try:
+        return job.lock(**arguments)
+    except duly.Release as release:
+        job.release(release.after, reason=release.reason)
+        return None
+
+
 VERBS: dict[str, Callable[..., Any]] = {
     "queue": make_queue,
     "push": lambda run, **arguments: run.queue.push(**pushed(arguments)),
     "push_many": push_many,
     "requeue": lambda run, ids: run.queue.requeue(*ids),
     "set_limits": set_limits,
+    "lock": lock,
+    "unlock": unlock,
+    "lock_for_job": lock_for_job,
     "advance": Run.advance,
     "redis": Run.redis,
     **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress")},

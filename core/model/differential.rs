@@ -93,7 +93,7 @@ const SOMETIMES: &[&str] = &[
     "who waited for a failed job was woken",
 ];
 
-fn number_from(variable: &str) -> Option<u64> {
+pub(super) fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
 }
 

@@ -13,6 +13,7 @@ mod forgotten;
 mod generate;
 mod invariants;
 mod limits;
+mod locks;
 mod orders;
 mod parked;
 mod rate;

@@ -5,11 +5,13 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod lock;
 mod long_push;
 #[doc(hidden)] // for the skins
 pub mod process;
 mod worker;
 
+pub use lock::Lock;
 #[doc(hidden)] // for the skins
 pub use long_push::LongPush;
 pub use worker::{Engine, Executor, NextRun, Run};

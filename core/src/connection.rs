@@ -125,19 +125,20 @@ impl Connection {
     /// More than one list only where [`Connection::waits_together`] says so. Errors: those of `run`, with `wait` as the deadline.
     pub(crate) async fn wait_for_wakes(
         &self,
+        operation: &'static str,
         slot: u16,
         wake_keys: &[&[u8]],
         wait: Duration,
         enough: Option<&Enough>,
     ) -> Result<Woken, Error> {
         let waited = self.0.wait_for(slot, Waited::Take(wake_keys), wait, enough).await;
-        waited.map_err(|error| error.during("reserve"))
+        waited.map_err(|error| error.during(operation))
     }
 
     /// The same for one list.
     #[cfg(test)]
     pub(crate) async fn wait_for_wake(&self, slot: u16, wake_key: &[u8], wait: Duration) -> Result<Woken, Error> {
-        self.wait_for_wakes(slot, &[wake_key], wait, None).await
+        self.wait_for_wakes("reserve", slot, &[wake_key], wait, None).await
     }
 
     /// May one wait be for lists of several queues? Not in a cluster, where they are in several slots.

@@ -3,8 +3,19 @@
 use std::fs;
 use std::path::Path;
 
-const LAYERS: [&str; 10] =
-    ["value", "format", "process", "script", "connection", "embedded", "queue", "operate", "worker", "blocking"];
+const LAYERS: [&str; 11] = [
+    "value",
+    "format",
+    "process",
+    "script",
+    "connection",
+    "embedded",
+    "queue",
+    "lock",
+    "operate",
+    "worker",
+    "blocking",
+];
 /// They alone speak with the `redis` package.
 const SPEAK_REDIS: [&str; 2] = ["script", "connection"];
 /// Modules of tests, which may look at everything.

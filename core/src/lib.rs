@@ -81,6 +81,7 @@ mod every_order;
 mod format;
 #[cfg(test)]
 mod layers;
+mod lock;
 #[cfg(test)]
 #[path = "../model/model.rs"]
 mod model;
@@ -96,6 +97,7 @@ pub mod worker;
 
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
+pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
     MAX_LIMITED_NAMES, NameLimits, Requeued, RunningJob, State, WorkerInfo,
@@ -130,4 +132,6 @@ mod documents {
     struct RustPage;
     #[doc = include_str!("../../docs/workers.md")]
     struct Workers;
+    #[doc = include_str!("../../docs/locks.md")]
+    struct Locks;
 }

@@ -14,6 +14,7 @@ mod keys;
 mod library;
 #[cfg(test)]
 mod lint;
+mod lock;
 mod operate;
 mod progress;
 mod push;
@@ -36,6 +37,7 @@ pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
+pub(crate) use lock::{Lock, LockFlag, LockReply, RenewLock, Unlock};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,
     RescheduleReply, SetLimits, Upgrade,

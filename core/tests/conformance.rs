@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Found, Job, JobView, Limits, Millis, NameLimits, NewJob, OnDuplicate, Outcome, Queue,
-    Rate, Requeued, ReserveOptions, RetryPolicy, State, When, WorkerInfo,
+    Client, Envelope, Error, Found, Job, JobView, Limits, Lock, LockOptions, Millis, NameLimits, NewJob, OnDuplicate,
+    Outcome, Queue, Rate, Requeued, ReserveOptions, RetryPolicy, State, When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -96,6 +96,7 @@ enum Verb {
     Release {
         job: Value,
         after: Option<f64>,
+        reason: Option<String>,
     },
     Extend {
         job: Value,
@@ -140,6 +141,21 @@ enum Verb {
         job: Value,
         fraction: f64,
         text: Option<String>,
+    },
+    Lock {
+        name: String,
+        ttl: Option<f64>,
+        wait: Option<f64>,
+    },
+    Unlock {
+        lock: Value,
+    },
+    LockForJob {
+        job: Value,
+        name: String,
+        retry_after: f64,
+        ttl: Option<f64>,
+        wait: Option<f64>,
     },
     Workers {},
     WaitResult {
@@ -202,6 +218,8 @@ struct Run {
     kept: HashMap<String, Value>,
     /// By id and token.
     jobs: HashMap<(String, u64), Job>,
+    /// By name and token.
+    locks: HashMap<(String, u64), Lock>,
 }
 
 fn main() -> ExitCode {
@@ -266,6 +284,7 @@ async fn run(server: Arc<Server>, number: usize, scenario: Scenario) -> Result<(
         clients: HashMap::new(),
         kept: HashMap::new(),
         jobs: HashMap::new(),
+        locks: HashMap::new(),
     };
     run.set_clock()?;
     for (place, step) in scenario.steps.into_iter().enumerate() {
@@ -354,6 +373,37 @@ impl Run {
         shown
     }
 
+    fn keep_lock(&mut self, lock: Lock) -> Value {
+        let whole_seconds = lock.waited().as_secs(); // so that one that was not waited for has waited 0
+        let shown = json!({ "name": lock.name(), "token": lock.token(), "waited": whole_seconds });
+        self.locks.insert((lock.name().to_owned(), lock.token()), lock);
+        shown
+    }
+
+    fn lock(&self, shown: &Value) -> Result<&Lock, Stop> {
+        let name = shown["name"].as_str().unwrap_or_default().to_owned();
+        let token = shown["token"].as_u64().unwrap_or_default();
+        self.locks.get(&(name, token)).ok_or_else(|| Stop::Wrong(format!("{shown} is no lock")))
+    }
+
+    async fn lock_for_job(
+        &mut self,
+        job: &Value,
+        name: &str,
+        retry_after: f64,
+        options: &LockOptions,
+    ) -> Result<Value, Stop> {
+        let job = self.job(job)?;
+        match job.lock(name, options).await? {
+            Ok(lock) => Ok(self.keep_lock(lock)),
+            Err(taken) => {
+                let outcome = Outcome::Release { after: Millis::from_seconds(retry_after)? };
+                Ok(job.settle(outcome, &taken.to_string()).await.map(|_| Value::Null)?)
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_lines)] // one arm a verb
     async fn call(&mut self, client: &str, verb: Verb) -> Result<Value, Stop> {
         let queue = self.queue(client, "q")?;
         Ok(match verb {
@@ -395,8 +445,10 @@ impl Run {
                 };
                 self.job(&job)?.settle(outcome, &error).await.map(|_| Value::Null)?
             }
-            Verb::Release { job, after } => {
-                self.job(&job)?.release(span(after.unwrap_or(0.0))?).await.map(|()| Value::Null)?
+            Verb::Release { job, after, reason } => {
+                let after = Millis::from_seconds(after.unwrap_or(0.0))?;
+                let reason = reason.unwrap_or_default();
+                self.job(&job)?.settle(Outcome::Release { after }, &reason).await.map(|_| Value::Null)?
             }
             Verb::Extend { job, lease } => self.job(&job)?.extend(span(lease)?).await.map(|()| Value::Null)?,
             Verb::Cancel(target) => {
@@ -437,6 +489,14 @@ impl Run {
             Verb::Progress { job, fraction, text } => {
                 let noted = self.job(&job)?.progress(fraction, &text.unwrap_or_default()).await;
                 noted.map(|()| Value::Null)?
+            }
+            Verb::Lock { name, ttl, wait } => {
+                let lock = self.clients[client].lock(&name, &lock_options(ttl, wait)?).await?;
+                self.keep_lock(lock)
+            }
+            Verb::Unlock { lock } => json!(self.lock(&lock)?.release().await?),
+            Verb::LockForJob { job, name, retry_after, ttl, wait } => {
+                self.lock_for_job(&job, &name, retry_after, &lock_options(ttl, wait)?).await?
             }
             Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
             Verb::WaitResult { id, timeout } => {
@@ -527,6 +587,17 @@ fn reserve_options(max: usize, lease: Option<f64>) -> Result<ReserveOptions, Err
         Some(lease) => options.lease(span(lease)?),
         None => options,
     })
+}
+
+fn lock_options(ttl: Option<f64>, wait: Option<f64>) -> Result<LockOptions, Error> {
+    let mut options = LockOptions::new();
+    if let Some(ttl) = ttl {
+        options = options.ttl(span(ttl)?);
+    }
+    if let Some(wait) = wait {
+        options = options.wait(span(wait)?);
+    }
+    Ok(options)
 }
 
 fn shown(envelope: &Envelope) -> Value {

@@ -14,6 +14,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use crate::convert::{Text, given, millis, utf8, whole};
 use crate::error::Fault;
 use crate::job::Job;
+use crate::lock::Lock;
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
@@ -252,6 +253,18 @@ impl Client {
         let (queues, selection) = select::queues(&client, queues)?;
         let jobs = client.reserve_from(&queues, selection, &options, &mut Signals)?;
         Ok(jobs.into_iter().map(|job| Job::leased(job, lease)).collect())
+    }
+
+    /// Takes the lock of this name, or waits until it is free.
+    #[php(optional = ttl)]
+    pub fn lock(&self, name: Text, ttl: Option<&Zval>, wait: Option<&Zval>) -> PhpResult<Lock> {
+        Ok(self.take_lock(name, ttl, wait)?)
+    }
+
+    /// Calls this with the lock, and releases it. Gives what it returns.
+    #[php(optional = ttl)]
+    pub fn with_lock(&self, name: Text, run: &Zval, ttl: Option<&Zval>, wait: Option<&Zval>) -> PhpResult<Zval> {
+        Ok(self.run_with_lock(name, run, ttl, wait)?)
     }
 
     /// One round trip to the server.

@@ -76,6 +76,7 @@ const CLASSES: &[(ErrorKind, &str, Parent)] = &[
     (ErrorKind::TooLarge, "TooLarge", LENGTH),
     (ErrorKind::Duplicate, "Duplicate", RUNTIME),
     (ErrorKind::LeaseLost, "LeaseLost", RUNTIME),
+    (ErrorKind::Locked, "Locked", RUNTIME),
     (ErrorKind::NotFound, "NotFound", RUNTIME),
     (ErrorKind::JobFailed, "JobFailed", RUNTIME),
     (ErrorKind::NoResult, "NoResult", RUNTIME),

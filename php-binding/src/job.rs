@@ -14,6 +14,7 @@ use crate::call;
 use crate::convert::{self, Text, given, lease_span, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::inspect::view;
+use crate::lock::Lock;
 use crate::queue::Queue;
 use crate::record::signed;
 use crate::waiting::Signals;
@@ -128,10 +129,24 @@ view! {
             Ok(self.failed(failure(given(retryAfter), counted, r#final)?, error_text(error)?, changed)?)
         }
 
-        /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds.
+        /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds. The reason is kept as
+        /// its last error.
         #[php(optional = after)]
-        pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
-            Ok(self.given_back(given(after))?)
+        pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
+            Ok(self.given_back(given(after), reason)?)
+        }
+
+        /// Takes a lock for this run. If another one holds it, throws `Duly\Release`, so that the job runs again after so many
+        /// seconds.
+        #[php(optional = ttl)]
+        pub fn lock(
+            &self,
+            name: Text,
+            retryAfter: &Zval,
+            ttl: Option<&Zval>,
+            wait: Option<&Zval>,
+        ) -> PhpResult<Lock> {
+            Ok(self.take_lock(name, retryAfter, ttl, wait)?)
         }
 
         /// Notes how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
@@ -171,9 +186,10 @@ impl Job {
         Ok(wait_of(next))
     }
 
-    fn given_back(&self, after: Option<&Zval>) -> Result<(), Fault> {
+    fn given_back(&self, after: Option<&Zval>, reason: Option<Text>) -> Result<(), Fault> {
         let after = after.map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
-        self.settle(Outcome::Release { after }, "").map(drop)
+        let reason = utf8("reason", reason)?.unwrap_or_default();
+        self.settle(Outcome::Release { after }, &reason).map(drop)
     }
 
     fn note_progress(&self, fraction: &Zval, text: Option<Text>) -> Result<(), Fault> {

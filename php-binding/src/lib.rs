@@ -23,6 +23,7 @@ mod inspect;
 mod iterate;
 mod job;
 mod limits;
+mod lock;
 mod method;
 mod new_job;
 mod operate;
@@ -78,6 +79,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         inspect::JobView,
         inspect::Found,
         limits::Limits,
+        lock::Lock,
         registry::RunningJob,
         registry::WorkerInfo,
         operate::Cancelled,

@@ -247,12 +247,13 @@ impl WorkerEngine {
 
     /// The run has ended, and its job is given back, not counted, to run again after so many seconds.
     #[php(optional = after)]
-    pub fn release(&self, after: Option<&Zval>) -> PhpResult<()> {
+    pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
         let Some(inner) = self.inner() else { return Ok(()) };
         let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
+        let reason = utf8("reason", reason)?.unwrap_or_default();
         if let Some(run) = inner.current.borrow().as_ref() {
             // It is refused only where it is settled already.
-            let _ = inner.executor.note(run, Outcome::Release { after }, String::new(), None);
+            let _ = inner.executor.note(run, Outcome::Release { after }, reason, None);
         }
         Ok(inner.done()?)
     }

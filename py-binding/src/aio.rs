@@ -8,5 +8,6 @@ mod queue;
 mod reserved;
 
 pub(crate) use client::AsyncClient;
+pub(crate) use future::start;
 pub(crate) use job::AsyncJob;
 pub(crate) use queue::AsyncQueue;

@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::job::Job;
+use crate::lock::{Lock, lock_options};
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
@@ -82,6 +83,28 @@ impl Client {
     fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Queue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         self.client.partitioned_queue(&name, count).map(Queue::new).or_raise()
+    }
+
+    /// Take the lock of this name, or wait until it is free, and return it.
+    ///
+    /// `with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread until
+    /// then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+    ///
+    /// Args:
+    ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+    ///     ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+    ///     wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+    #[pyo3(signature = (name, *, ttl=None, wait=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn lock(
+        &self,
+        py: Python<'_>,
+        name: Text<Name>,
+        ttl: Option<&Bound<'_, PyAny>>,
+        wait: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Lock> {
+        let options = lock_options(ttl, wait)?;
+        crate::waiting::wait(py, |signals| self.client.lock(&name, &options, signals)).map(Lock::new)
     }
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.

@@ -10,8 +10,9 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
-use crate::convert::{self, Counted, Final, Text, Words};
+use crate::convert::{self, Counted, Final, Name, Text, Words};
 use crate::error::{Failure, invalid};
+use crate::lock::{Lock, lock_options, release_for};
 use crate::waiting::wait;
 use crate::worker::InRun;
 
@@ -310,9 +311,39 @@ impl Job {
     ///
     /// Args:
     ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
-    #[pyo3(signature = (after=None))]
-    fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        settle(slf, release(after)?, String::new(), None).map(|_| ())
+    ///     reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+    #[pyo3(signature = (after=None, *, reason=None), text_signature = "($self, after=None, *, reason='')")]
+    fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>, reason: Option<Text<Words>>) -> PyResult<()> {
+        settle(slf, release(after)?, reason.map(Text::into_string).unwrap_or_default(), None).map(|_| ())
+    }
+
+    /// Take a lock for this run, as `Client.lock` does, and return it.
+    ///
+    /// If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
+    /// counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
+    ///
+    /// Args:
+    ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+    ///     retry_after: the wait before the next run, in seconds or as a timedelta, 0 to 100 years.
+    ///     ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+    ///     wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+    #[pyo3(signature = (name, *, retry_after, ttl=None, wait=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn lock(
+        slf: &Bound<'_, Self>,
+        name: Text<Name>,
+        retry_after: &Bound<'_, PyAny>,
+        ttl: Option<&Bound<'_, PyAny>>,
+        wait: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Lock> {
+        let py = slf.py();
+        let options = lock_options(ttl, wait)?;
+        convert::span("retry_after", retry_after)?;
+        let job = slf.as_super().get().blocking()?;
+        match crate::waiting::wait(py, |signals| job.lock(&name, &options, signals))? {
+            Ok(lock) => Ok(Lock::new(lock)),
+            Err(taken) => Err(release_for(retry_after, &taken)?),
+        }
     }
 
     /// Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`.

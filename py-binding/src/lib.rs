@@ -15,6 +15,7 @@ mod inspect;
 mod interpreter;
 mod job;
 mod limits;
+mod lock;
 mod new_job;
 mod operate;
 mod push_many;
@@ -44,6 +45,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<job::Job>()?;
     module.add_class::<inspect::Counts>()?;
     module.add_class::<limits::Limits>()?;
+    module.add_class::<lock::Lock>()?;
+    module.add_class::<lock::AsyncLock>()?;
     module.add_class::<inspect::JobView>()?;
     module.add_class::<inspect::Found>()?;
     module.add_class::<inspect::Progress>()?;

@@ -472,7 +472,7 @@ fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool, spares
         cmd.arg(word);
     }
     for (at, word) in call.args.iter().enumerate() {
-        let keeps = (again || call.is_again) && call.is_numbered && at == RENEW_FLAG && word == b"0";
+        let keeps = (again || call.is_again) && call.notes_again && at == RENEW_FLAG && word == b"0";
         let word = if keeps { b"1" } else { word };
         cmd.arg(if spares && at == AHEAD_FLAG { sparing(word) } else { word });
     }

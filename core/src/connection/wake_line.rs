@@ -79,11 +79,14 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// The command that puts it back at the front, for the next waiter; none for one that was not taken.
-    fn give_back(&self) -> Option<Vec<u8>> {
-        let mut cmd = redis::cmd("LPUSH");
-        cmd.arg(self.list?).arg(self.token);
-        Some(cmd.get_packed_command())
+    /// The commands that put it back at the front, for the next waiter, and how many they are; none for one that was not taken. An
+    /// element that says how long it lives (`3000ms`) was the only one of a list with a lifetime.
+    fn give_back(&self) -> Option<(Vec<u8>, usize)> {
+        let list = self.list?;
+        let mut bytes = redis::cmd("LPUSH").arg(list).arg(self.token).get_packed_command();
+        let Some(life_ms) = self.token.strip_suffix(b"ms") else { return Some((bytes, 1)) };
+        redis::cmd("PEXPIRE").arg(list).arg(life_ms).write_packed_command(&mut bytes);
+        Some((bytes, 2))
     }
 }
 
@@ -173,10 +176,12 @@ impl WakeLine {
         // What was taken is in the reply; what was only seen is ours if it was the same list.
         let index = waited.index_of(&element).filter(|_| is_same || element.list.is_some());
         if index.is_none()
-            && let Some(bytes) = element.give_back()
+            && let Some((bytes, replies)) = element.give_back()
         {
             self.write(&bytes).await.ok()?;
-            tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
+            for _ in 0..replies {
+                tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
+            }
         }
         Some((self, index))
     }
@@ -277,7 +282,7 @@ impl Drop for WakeLine {
             return;
         }
         let Ok(value) = redis::parse_redis_value(&self.unread) else { return };
-        if let Some(bytes) = Element::of(&value).and_then(|element| element.give_back()) {
+        if let Some((bytes, _)) = Element::of(&value).and_then(|element| element.give_back()) {
             // Best effort: a socket that has been idle has room for a hundred bytes.
             let _ = self.stream.write_now(&bytes);
         }

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use crate::connection::{self, Connection, Enough, Secret, Settings, Woken};
 use crate::embedded::{self, Attached};
 use crate::queue::known_queues::KnownQueues;
+use crate::queue::other_connections::OtherConnections;
 use crate::queue::session::Session;
 use crate::queue::{Part, Queue};
 use crate::script::{Call, Clock, Command, Reply, permissions_key, ping};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
     pub(crate) queues: Mutex<KnownQueues>,
+    /// Over which locks are renewed.
+    pub(crate) beside: OtherConnections,
     pub(crate) clock: Clock,
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
@@ -139,6 +142,7 @@ impl Client {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                beside: OtherConnections::default(),
                 clock: shared.clock,
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
@@ -208,14 +212,16 @@ impl Client {
     /// Waits on these lists for a wake-up; see [`Connection::wait_for_wakes`].
     pub(crate) async fn wait_for_wakes(
         &self,
+        operation: &'static str,
         slot: u16,
         wake_keys: &[&[u8]],
         wait: Duration,
         enough: Option<&Enough>,
     ) -> Result<Woken, Error> {
-        let waited = self.backend("reserve").await?.connection.wait_for_wakes(slot, wake_keys, wait, enough).await;
+        let waited =
+            self.backend(operation).await?.connection.wait_for_wakes(operation, slot, wake_keys, wait, enough).await;
         waited.map_err(|error| match (error.kind(), wake_keys) {
-            (ErrorKind::Corrupt, [key]) => foreign_key(&String::from_utf8_lossy(key), None, "list").during("reserve"),
+            (ErrorKind::Corrupt, [key]) => foreign_key(&String::from_utf8_lossy(key), None, "list").during(operation),
             _ => error,
         })
     }
@@ -475,6 +481,7 @@ impl ClientBuilder {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                beside: OtherConnections::default(),
                 clock: self.clock,
                 max_data_bytes: self.max_data_bytes,
                 durability: self.durability,

@@ -34,10 +34,10 @@ impl KnownQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::Levels;
+    use crate::script::{Clock, Levels};
 
     fn make(name: &str) -> Arc<PartShared> {
-        PartShared::new("duly:", name.to_owned(), Levels::one(5))
+        PartShared::new("duly:", name.to_owned(), Clock::Server, Levels::one(5))
     }
 
     #[test]

@@ -15,14 +15,19 @@ impl OtherConnections {
     ///
     /// Errors: `InvalidArgument` if its client is closed.
     pub(crate) fn queue(&self, of: &Part) -> Result<Part, Error> {
+        Ok(Part::new(self.client(&of.client)?, of.name()))
+    }
+
+    /// The same, of a client.
+    pub(crate) fn client(&self, of: &Client) -> Result<Client, Error> {
         // Nothing that is done under the lock can panic, so a poisoned one is still whole.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match last.upgrade() {
             Some(shared) => Client { shared },
-            None => of.client.for_worker()?,
+            None => of.for_worker()?,
         };
         *last = Arc::downgrade(&client.shared);
-        Ok(Part::new(client, of.name()))
+        Ok(client)
     }
 }
 

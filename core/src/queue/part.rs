@@ -12,8 +12,8 @@ use crate::queue::reserve::ReserveOptions;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
 use crate::script::{
-    self, Call, Command, Declared, Extent, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape, Upgrade,
-    Variant, Wanted, found_type, key_type, wake,
+    self, Call, Clock, Command, Declared, Extent, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape,
+    Upgrade, Variant, Wanted, found_type, key_type, wake,
 };
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
@@ -29,6 +29,7 @@ pub(crate) struct Part {
 
 pub(crate) struct PartShared {
     pub(crate) name: String,
+    clock: Clock,
     pub(crate) keys: QueueKeys,
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
@@ -41,10 +42,11 @@ pub(crate) struct PartShared {
 }
 
 impl PartShared {
-    pub(crate) fn new(prefix: &str, name: String, levels: Levels) -> Arc<Self> {
+    pub(crate) fn new(prefix: &str, name: String, clock: Clock, levels: Levels) -> Arc<Self> {
         Arc::new(Self {
             keys: QueueKeys::new(prefix, &name),
             name,
+            clock,
             levels: AtomicU16::new(levels.bits()),
             has_limits: AtomicBool::new(false),
             pushes: Combiner::new(),
@@ -57,9 +59,19 @@ impl PartShared {
 
 impl Part {
     pub(crate) fn new(client: Client, name: &str) -> Self {
-        let make = || PartShared::new(&client.shared.prefix, name.to_owned(), Levels::one(name::DEFAULT_PRIORITY));
+        let clock = client.shared.clock;
+        let make =
+            || PartShared::new(&client.shared.prefix, name.to_owned(), clock, Levels::one(name::DEFAULT_PRIORITY));
         // Nothing that is done under the lock can panic, so a poisoned one is still whole.
         let shared = client.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
+        Self { client, shared }
+    }
+
+    /// Under whose name a lock is kept. No queue is known by it: locks may be many. They follow the server's clock also where a test
+    /// moves that of its queues, because they are renewed while time stands still.
+    pub(crate) fn of_lock(client: Client, name: &str) -> Self {
+        let levels = Levels::one(name::DEFAULT_PRIORITY);
+        let shared = PartShared::new(&client.shared.prefix, name.to_owned(), Clock::Server, levels);
         Self { client, shared }
     }
 
@@ -70,7 +82,8 @@ impl Part {
 
     /// The same queue with these levels' lists passed, whatever is known to be in use.
     pub(crate) fn with_levels(&self, levels: Levels) -> Self {
-        let shared = PartShared::new(&self.client.shared.prefix, self.shared.name.clone(), levels);
+        let PartShared { name, clock, .. } = &*self.shared;
+        let shared = PartShared::new(&self.client.shared.prefix, name.clone(), *clock, levels);
         Self { client: self.client.clone(), shared }
     }
 
@@ -110,7 +123,7 @@ impl Part {
     }
 
     fn variant(&self, extent: Extent) -> Variant {
-        Variant { clock: self.client.shared.clock, shape: self.shape(), extent }
+        Variant { clock: self.shared.clock, shape: self.shape(), extent }
     }
 
     /// Runs a script and gives its reply; numbers the call if it is to be executed once.
@@ -205,7 +218,8 @@ impl Part {
         let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
         let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
         let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
-        for (spelled, key) in others.chain(ready).chain([call]) {
+        let locks = [Key::Lock, Key::LockWake].map(|key| (keys.spell(key), key));
+        for (spelled, key) in others.chain(ready).chain([call]).chain(locks) {
             let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
             let Some(found) = found_type(reply) else { continue };
             if found != key.redis_type() {

@@ -292,7 +292,7 @@ pub(crate) async fn wait_for_wakes(
     let until = tokio::time::Instant::now() + pause;
     let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
     let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
-    match first.client.wait_for_wakes(first.shared.keys.slot(), &keys, pause, enough).await {
+    match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, pause, enough).await {
         Ok(Woken::Yes(index)) => Ok(Some(index)),
         Ok(_) => Ok(None),
         Err(error) if error.is_transient() => {

@@ -60,6 +60,7 @@ impl ByteStrings {
 }
 
 /// A call that can be sent any number of times: every script answers a repeated call as it answered the first.
+#[allow(clippy::struct_excessive_bools)] // each is asked where the call is written
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     /// The queue's name, for messages.
@@ -68,15 +69,17 @@ pub(crate) struct Call<'a> {
     pub(crate) slot: u16,
     pub(crate) keys: ByteStrings,
     pub(crate) args: ByteStrings,
-    /// Has it a number, and so the flag that makes the server keep any answer?
+    /// Has it a number?
     pub(crate) is_numbered: bool,
+    /// Has it a flag that says whether it was sent before, and may have been executed: `call_renew` or `again`?
+    pub(crate) notes_again: bool,
     /// Is it a reserve, which reclaims leases that are over unless its flag `ahead` says that it spares them?
     pub(crate) reclaims: bool,
     /// Was it sent before, and may have been executed?
     pub(crate) is_again: bool,
 }
 
-/// Where the arguments of a numbered call have its flag `call_renew`.
+/// Where the arguments of a numbered call have its flag `call_renew`, and those of a `lock` the flag `again`.
 pub(crate) const RENEW_FLAG: usize = 3;
 /// Where the arguments of a reserve have the flag `ahead`.
 pub(crate) const AHEAD_FLAG: usize = 9;

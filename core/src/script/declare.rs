@@ -2,7 +2,7 @@
 //! script's body uses names, and the call: one with a missing or mistyped argument or item does not compile.
 
 use super::argument::Numbering;
-use super::call::{AHEAD_FLAG, ByteStrings, Script};
+use super::call::{AHEAD_FLAG, ByteStrings, RENEW_FLAG, Script};
 use super::keys::Key;
 use super::library;
 use super::reply::FromReply;
@@ -83,6 +83,12 @@ pub(crate) struct Declaration {
 impl Declaration {
     fn numbering(&self) -> &'static [(&'static str, bool)] {
         if self.kind == Kind::Numbered { &Numbering::ARGUMENTS } else { &[] }
+    }
+
+    /// Has it a flag that says whether it was sent before? That of a plain call is where numbered ones have theirs.
+    pub(super) fn notes_again(&self) -> bool {
+        let is_flag = |at: usize| self.arguments.get(at).is_some_and(|(name, _)| *name == "again");
+        self.kind == Kind::Numbered || is_flag(RENEW_FLAG - 1)
     }
 
     /// Has it the flag `ahead` of a reserve, which says whether leases that are over are reclaimed?
@@ -238,7 +244,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::script::{audit, inspect, operate, progress, push, reserve, settle, workers};
+    use crate::script::{audit, inspect, lock, operate, progress, push, reserve, settle, workers};
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
         let files = [
@@ -249,6 +255,7 @@ pub(super) mod tests {
             inspect::DECLARATIONS,
             workers::DECLARATIONS,
             progress::DECLARATIONS,
+            lock::DECLARATIONS,
             audit::DECLARATIONS,
         ];
         files.concat()

@@ -99,6 +99,10 @@ pub(crate) enum Key {
     Done,
     /// string with a lifetime, one a job that is named in the call: how far its run has come.
     Progress,
+    /// hash with a lifetime, of a lock, which has a name of its own and not that of a queue: who holds it, until when, last token.
+    Lock,
+    /// list with a lifetime, of a lock: a wake-up for one who waits for it.
+    LockWake,
 }
 
 impl Key {
@@ -146,6 +150,8 @@ impl Key {
             Self::Result => "result",
             Self::Done => "done",
             Self::Progress => "progress",
+            Self::Lock => "lock",
+            Self::LockWake => "lock_wake",
         }
     }
 
@@ -169,7 +175,7 @@ impl Key {
             | Self::Places
             | Self::Workers
             | Self::Unheard => "zset",
-            Self::Wake | Self::Ready | Self::Done => "list",
+            Self::Wake | Self::Ready | Self::Done | Self::LockWake => "list",
             Self::Result | Self::Progress => "string",
             _ => "hash",
         }

@@ -22,6 +22,8 @@ pub enum ErrorKind {
     /// The lease of this job is lost (it ended and the job was taken back, or the job was settled or cancelled): another worker may
     /// run it now.
     LeaseLost,
+    /// Another one holds the lock. Wait for it, or try again later.
+    Locked,
     /// There is no job with this id or key, or its state does not allow the operation.
     NotFound,
     /// The job whose result was waited for has failed for good. The message ends with its last error.
@@ -71,6 +73,7 @@ impl ErrorKind {
             Self::TooLarge => "too_large",
             Self::Duplicate => "duplicate",
             Self::LeaseLost => "lease_lost",
+            Self::Locked => "locked",
             Self::NotFound => "not_found",
             Self::JobFailed => "job_failed",
             Self::NoResult => "no_result",
@@ -113,6 +116,8 @@ pub struct Error {
     message: Cow<'static, str>,
     operation: Option<&'static str>,
     queue: Option<String>,
+    /// The call was about a lock of that name, and about no queue.
+    is_lock: bool,
     job_id: Option<String>,
     batch_index: Option<u32>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
@@ -126,6 +131,7 @@ impl Error {
             message: message.into(),
             operation: None,
             queue: None,
+            is_lock: false,
             job_id: None,
             batch_index: None,
             source: None,
@@ -147,6 +153,13 @@ impl Error {
     #[must_use]
     pub fn in_queue(mut self, queue: &str) -> Self {
         self.queue.get_or_insert_with(|| queue.to_owned());
+        self
+    }
+
+    /// Which lock the call was about.
+    #[must_use]
+    pub(crate) fn of_lock(mut self, name: &str) -> Self {
+        (self.queue, self.is_lock) = (Some(name.to_owned()), true);
         self
     }
 
@@ -203,7 +216,7 @@ impl Error {
 
     /// The queue that the call was about.
     pub fn queue(&self) -> Option<&str> {
-        self.queue.as_deref()
+        self.queue.as_deref().filter(|_| !self.is_lock)
     }
 
     /// The job that the call was about; for [`ErrorKind::Duplicate`], the job that already holds the id or key.
@@ -227,7 +240,8 @@ impl fmt::Display for Error {
         if let Some(operation) = self.operation {
             write!(f, "{operation}")?;
             if let Some(queue) = &self.queue {
-                write!(f, " on queue '{queue}'")?;
+                let of = if self.is_lock { "" } else { "on queue " };
+                write!(f, " {of}'{queue}'")?;
             }
             if let Some(id) = &self.job_id {
                 write!(f, ", job '{id}'")?;

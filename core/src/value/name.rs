@@ -39,6 +39,14 @@ pub fn check_queue(name: &str) -> Result<(), Error> {
     Err(Error::invalid("a queue name must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others"))
 }
 
+/// The name of a lock: as that of a queue, which it has nothing to do with.
+pub fn check_lock(name: &str) -> Result<(), Error> {
+    if !name.is_empty() && is_plain(name) {
+        return Ok(());
+    }
+    Err(Error::invalid("the name of a lock must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others"))
+}
+
 /// A key prefix: as a queue name, and it may be empty.
 pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     if is_plain(prefix) {
@@ -113,10 +121,12 @@ mod tests {
     #[test]
     fn queue_names_hold_no_brace_slash_space_or_control() {
         for name in ["orders", "a", "A.b_c:d-9", &"q".repeat(128)] {
-            assert!(check_queue(name).is_ok(), "{name}");
+            assert!(check_queue(name).is_ok() && check_lock(name).is_ok(), "{name}");
         }
         for name in ["", "a b", "a{b}", "orders/0", "a\n", "a\0", "\u{fc}", &"q".repeat(129)] {
-            assert_eq!(check_queue(name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
+            for check in [check_queue, check_lock] {
+                assert_eq!(check(name).unwrap_err().kind(), ErrorKind::InvalidArgument, "{name:?}");
+            }
         }
         assert!(check_prefix("").is_ok());
         assert!(check_prefix("shop:").is_ok());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::lock::{Lock, LockOptions};
 use crate::value::data::Data;
 use crate::value::retry::Outcome;
 use crate::value::time::Millis;
@@ -29,6 +30,29 @@ impl<T> Deref for Job<T> {
 
     fn deref(&self) -> &crate::queue::Job {
         &self.reserved
+    }
+}
+
+impl<T> Job<T> {
+    /// Takes a lock for this run. If another one holds it when the wait of the options is over, the failure gives the job back to run
+    /// again after `retry_after`, not counted. [`Lock::waited`] of a later run says since when.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use duly::LockOptions;
+    /// use duly::worker::{Context, Failure, Job};
+    ///
+    /// async fn count(job: Job<u64>, _: Context) -> Result<(), Failure> {
+    ///     let lock = job.lock("stock:42", &LockOptions::new(), Duration::from_secs(5)).await?;
+    ///     println!("held after {:?}", lock.waited());
+    ///     Ok(lock.release().await.map(drop)?)
+    /// }
+    /// ```
+    pub async fn lock(&self, name: &str, options: &LockOptions, retry_after: Duration) -> Result<Lock, Failure> {
+        self.reserved
+            .lock(name, options)
+            .await?
+            .map_err(|taken| Failure { error: taken.to_string(), ..Failure::release_after(retry_after) })
     }
 }
 

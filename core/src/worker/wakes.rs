@@ -143,7 +143,7 @@ async fn wait_for_wake(waited: Vec<(Part, Arc<Past>)>, desk: Arc<Desk>, enough: 
     let mut backoff = Backoff::default();
     loop {
         let wait = if outage.has_failed() { PROBE } else { WAKE_WAIT };
-        match queue.client.wait_for_wakes(queue.shared.keys.slot(), &keys, wait, Some(&enough)).await {
+        match queue.client.wait_for_wakes("reserve", queue.shared.keys.slot(), &keys, wait, Some(&enough)).await {
             Ok(woken) => {
                 if woken != Woken::Perhaps {
                     for (_, past) in &waited {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker};
-use duly::{Client, NewJob, ReserveOptions, Selection};
+use duly::{Client, LockOptions, NewJob, ReserveOptions, Selection};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -199,4 +199,26 @@ async fn a_frozen_node_holds_up_no_queue_of_the_others() {
         stop.notify_one();
         working.await.unwrap().unwrap();
     }
+}
+
+/// Their names lie in slots of different nodes, and one moves while it is held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_are_held_waited_for_and_moved_on_every_node() {
+    let cluster = Cluster::start();
+    let (first, second) = (cluster.client(), cluster.client());
+    let mut nodes = HashSet::new();
+    for name in (0..12).map(|number| format!("stock:{number}")) {
+        let slot = cluster.slot(&format!("duly:{{{name}}}:lock"));
+        nodes.insert(cluster.owner(&slot));
+        let lock = first.lock(&name, &LockOptions::new().ttl(Duration::from_secs(5))).await.unwrap();
+        let (waiting, of_it) = (second.clone(), name.clone());
+        let waiter = tokio::spawn(async move {
+            waiting.lock(&of_it, &LockOptions::new().wait(Duration::from_secs(60))).await.unwrap()
+        });
+        cluster.move_slot(&slot, (cluster.owner(&slot) + 1) % 3);
+        assert!(lock.is_held() && lock.release().await.unwrap());
+        let next = waiter.await.unwrap();
+        assert!(next.token() > lock.token() && next.release().await.unwrap());
+    }
+    assert_eq!(nodes.len(), 3);
 }

@@ -12,6 +12,7 @@ mod cluster;
 mod connections;
 mod import;
 mod limits;
+mod lock;
 mod partitions;
 mod queue_handles;
 mod reference_systems;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::verbs::{self, Verb, assert_kind, new_job, summary};
 use crate::support::{self, Server};
-use duly::{ErrorKind, NewJob, Queue, ReserveOptions, State};
+use duly::{ErrorKind, LockOptions, NewJob, Queue, ReserveOptions, State};
 
 /// Every command that a script calls.
 const NEEDED: [&str; 31] = [
@@ -92,6 +92,10 @@ async fn a_user_with_just_the_commands_that_are_needed_can_do_everything() {
     }
     let queue = client.queue("idle").unwrap();
     assert!(queue.reserve(&ReserveOptions::new().wait(Duration::from_millis(20))).await.unwrap().is_empty());
+    let lock = client.lock("a", &LockOptions::new()).await.unwrap();
+    let wait = LockOptions::new().wait(Duration::from_millis(20));
+    assert_eq!(client.lock("a", &wait).await.unwrap_err().kind(), ErrorKind::Locked);
+    assert!(lock.release().await.unwrap());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod support;
 mod charges;
 mod failure_hook;
 mod leases;
+mod lock;
 mod log;
 mod processes;
 mod run;

@@ -264,9 +264,10 @@ final class Runs
     private function release(WorkerEngine $engine, Job $job, Release $thrown): void
     {
         try {
-            $engine->release($thrown->after);
+            $engine->release($thrown->after, $thrown->reason);
             $this->isReported = true;
             $text = Failures::job($job) . " was released by its handler; it runs again in {$thrown->after} s";
+            $text .= $thrown->reason === '' ? '' : ": {$thrown->reason}";
             $this->log('info', $text, $job);
         } catch (ExceptionInterface $error) {
             $this->fail($engine, $job, $error);

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from duly._core import AsyncLock
+
 R = TypeVar("R")
 
 
@@ -45,6 +47,33 @@ class Call(asyncio.Future[R], Coroutine[Any, Any, R]):
     def close(self) -> None:
         """Drop it, unless it is done."""
         self.cancel()
+
+
+class LockCall(Call["AsyncLock"]):
+    """What `duly.aio.Client.lock` gives: await it, or use it in `async with`, which releases the lock at its end."""
+
+    async def __aenter__(self) -> AsyncLock:
+        """Wait for the lock.
+
+        Raises:
+            LeaseLostError: it was released or lost before.
+
+        """
+        try:
+            return await (await self).__aenter__()
+        except BaseException:
+            if self.done() and not self.cancelled() and self.exception() is None:
+                self.result().release()  # in the background: it came when the task was cancelled
+            raise
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """Release it.
+
+        Raises:
+            LeaseLostError: it was lost before, and the block raised nothing itself.
+
+        """
+        await self.result().__aexit__(*raised)
 
 
 def running_loop() -> asyncio.AbstractEventLoop:

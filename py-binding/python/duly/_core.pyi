@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from os import PathLike
 from typing import Any, Literal, TypeAlias, TypedDict, final
 
-from typing_extensions import disjoint_base
+from typing_extensions import Self, disjoint_base
 
-from duly._calls import Call
+from duly._calls import Call, LockCall
 
 __version__: str
 _MAX_BATCH: int
@@ -79,6 +79,19 @@ class Client:
     ) -> Client: ...
     def ping(self) -> None:
         """Make one round trip to the server."""
+
+    def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
+        """Take the lock of this name, or wait until it is free, and return it.
+
+        `with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread until
+        then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+
+        Args:
+            name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+            wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+
+        """
 
     def close(self) -> None:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
@@ -483,11 +496,26 @@ class Job(ReservedJob):
 
         """
 
-    def release(self, after: _Span | None = None) -> None:
+    def release(self, after: _Span | None = None, *, reason: str = "") -> None:
         """Give the job back without counting a failure.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
+            reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+
+        """
+
+    def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
+        """Take a lock for this run, as `Client.lock` does, and return it.
+
+        If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
+        counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
+
+        Args:
+            name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            retry_after: the wait before the next run, in seconds or as a timedelta, 0 to 100 years.
+            ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+            wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
 
         """
 
@@ -675,6 +703,62 @@ class Counts:
     @property
     def held(self) -> str | None:
         """Which limit holds jobs back right now, of the queue or of names; None if none does."""
+
+@final
+class Lock:
+    """A lock that is held, and renewed by a native thread until it is released.
+
+    `with client.lock("stock:42") as lock:` releases it at the end, and raises LeaseLostError there if it was lost
+    before. One that is dropped is released soon after; one whose process dies is free after its `ttl`.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token, greater than that of every earlier holder: `WHERE id = :id AND fence < :token`."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held, by what the server has said; False as soon as it may have ended there."""
+
+    @property
+    def waited(self) -> float:
+        """How many seconds it was waited for: by this call; of `Job.lock`, since the job first met it taken."""
+
+    def release(self) -> bool:
+        """Release it, and wake one who waits for it; return whether it was held until now."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, raised: object = None, *_more: object) -> None: ...
+
+@final
+class AsyncLock:
+    """The asyncio version of `Lock`."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token, greater than that of every earlier holder: `WHERE id = :id AND fence < :token`."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held, by what the server has said; False as soon as it may have ended there."""
+
+    @property
+    def waited(self) -> float:
+        """How many seconds it was waited for."""
+
+    def release(self) -> Call[bool]:
+        """Release it, and wake one who waits for it; return whether it was held until now."""
+
+    def __aenter__(self) -> Call[Self]: ...
+    def __aexit__(self, raised: object = None, *_more: object) -> Call[None]: ...
 
 @final
 class Limits:
@@ -1042,6 +1126,19 @@ class AsyncClient:
     def ping(self) -> Call[None]:
         """Make one round trip to the server."""
 
+    def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
+        """Take the lock of this name, or wait until it is free, and return it; also for `async with`.
+
+        `async with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread
+        until then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+
+        Args:
+            name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+            wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+
+        """
+
     def close(self) -> Call[None]:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
@@ -1339,11 +1436,26 @@ class AsyncJob(ReservedJob):
 
         """
 
-    def release(self, after: _Span | None = None) -> Call[None]:
+    def release(self, after: _Span | None = None, *, reason: str = "") -> Call[None]:
         """Give the job back without counting a failure.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
+            reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+
+        """
+
+    def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
+        """Take a lock for this run, as `Client.lock` does, and return it; also for `async with`.
+
+        If another one holds it when the wait is over, this raises `duly.Release`. `Lock.waited` of a later run then
+        says for how long the job has met the lock taken.
+
+        Args:
+            name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            retry_after: the wait before the next run, in seconds or as a timedelta, 0 to 100 years.
+            ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+            wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
 
         """
 

@@ -27,6 +27,7 @@ log = logging.getLogger("duly.worker")
 
 running: ContextVar[Job] = ContextVar("duly_job")
 """The job of this run, in the context of the run."""
+SAID_SO = "its handler said so"
 PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
 
@@ -158,7 +159,7 @@ class Runs:
             if isinstance(raised, Release):
                 refused = _release(job, raised)
                 if refused is None:
-                    return ""
+                    return raised.reason
                 raised = refused
             failure = Failure(raised)
             text = failure.error
@@ -203,7 +204,7 @@ class Runs:
         """Call the hooks of a job that goes to `failed`, or is there already."""
         self._call(self._on_failed, job, error)
 
-    def settle(self, executor: Executor, job: Job, why: str = "its handler said so") -> None:
+    def settle(self, executor: Executor, job: Job, why: str = SAID_SO) -> None:
         """End the run, and log what becomes of the job, and why it failed."""
         heard = id(job) in self._heard
         self._heard.discard(id(job))
@@ -227,6 +228,8 @@ class Runs:
             log_safely(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
         else:
             released = f"{who[0]} was released by its handler; it runs again in %g s"
+            if why and why != SAID_SO:
+                released += f": {why}".replace("%", "%%")
             log_safely(logging.INFO, released, *who[1:], after, fields=fields)
 
     def _call(self, hooks: Sequence[Hook], job: Job, *more: Any) -> None:
@@ -248,7 +251,7 @@ class Runs:
 def _release(job: Job, raised: Release) -> BaseException | None:
     """Give the job back, or say why that makes no sense: a subclass may set any `after`."""
     try:
-        job.release(raised.after)
+        job.release(raised.after, reason=raised.reason)
     except LeaseLostError:
         raise
     except Exception as error:  # noqa: BLE001 - `after` may be code

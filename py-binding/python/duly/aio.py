@@ -10,9 +10,10 @@ version: it runs `async def` handlers itself. Event loops other than asyncio's, 
 `duly.Client` in a thread there.
 """
 
-from duly._calls import Call
+from duly._calls import Call, LockCall
 from duly._core import AsyncClient as Client
 from duly._core import AsyncJob as Job
+from duly._core import AsyncLock as Lock
 from duly._core import AsyncQueue as Queue
 
-__all__ = ["Call", "Client", "Job", "Queue"]
+__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Queue"]

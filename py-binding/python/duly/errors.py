@@ -56,6 +56,12 @@ class LeaseLostError(DulyError):
     kind = "lease_lost"
 
 
+class LockedError(DulyError):
+    """Another one holds the lock. Wait for it, or try again later."""
+
+    kind = "locked"
+
+
 class NotFoundError(DulyError, LookupError):
     """There is no job with this id or key, or its state does not allow the operation."""
 
@@ -181,6 +187,7 @@ BY_KIND: dict[str, type[DulyError]] = {
         TooLargeError,
         DuplicateError,
         LeaseLostError,
+        LockedError,
         NotFoundError,
         JobFailedError,
         NoResultError,

@@ -41,17 +41,27 @@ class Release(Exception):  # noqa: N818 - no error: the job was not really run
     """Raise it in a handler to give the job back without counting a failure: something it needs is busy or missing."""
 
     after: float | timedelta | None = None
+    reason: str = ""
 
-    def __init__(self, after: float | timedelta | None = None) -> None:
+    def __init__(self, after: float | timedelta | None = None, *, reason: str = "") -> None:
         """Take the wait in seconds or as a timedelta, 0 to 100 years; without one the job may run again at once.
 
+        A `reason` is logged, and kept with the job as its last error.
+
         Raises:
-            InvalidArgumentError: `after` is no such wait.
+            InvalidArgumentError: `after` is no such wait, or `reason` no text.
 
         """
         super().__init__()
         _check_wait(after)
+        if not isinstance(reason, str):
+            raise InvalidArgumentError(f"reason must be a str, not {type(reason).__name__}")
         self.after = after
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Give the reason."""
+        return self.reason
 
 
 class Fail(Exception):  # noqa: N818 - the verb of the queue

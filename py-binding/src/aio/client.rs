@@ -7,12 +7,13 @@ use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::future::start;
+use super::future::{start, start_lock};
 use super::job::AsyncJob;
 use super::queue::AsyncQueue;
 use super::reserved::Reserved;
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
+use crate::lock::{AsyncLock, lock_options};
 use crate::queue::reserve_options;
 use crate::select;
 use crate::settings;
@@ -55,6 +56,28 @@ impl AsyncClient {
     fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<AsyncQueue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         self.client.partitioned_queue(&name, count).map(AsyncQueue::new).or_raise()
+    }
+
+    /// Take the lock of this name, or wait until it is free, and return it; also for `async with`.
+    ///
+    /// `async with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread
+    /// until then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+    ///
+    /// Args:
+    ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+    ///     ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+    ///     wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+    #[pyo3(signature = (name, *, ttl=None, wait=None))]
+    fn lock<'py>(
+        &self,
+        py: Python<'py>,
+        name: Text<Name>,
+        ttl: Option<&Bound<'py, PyAny>>,
+        wait: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = lock_options(ttl, wait)?;
+        let (client, name) = (self.client.inner().or_raise()?, name.into_string());
+        start_lock(py, async move { client.lock(&name, &options).await }, |_, lock| Ok(AsyncLock::new(lock)))
     }
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::mailbox::Mailbox;
 use crate::error::{Failure, OrRaise as _};
+use crate::lock::AsyncLock;
 
 /// Starts a call on the background runtime and gives the asyncio future of its result.
 ///
@@ -20,8 +21,26 @@ pub(crate) fn start<T: Send + 'static>(
     call: impl Future<Output = Result<T, Error>> + Send + 'static,
     finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Bound<'_, PyAny>> {
-    let (event_loop, mailbox) = Mailbox::of_running_loop(py)?;
-    let future = call_class(py)?.call1((&event_loop,))?;
+    start_as(call_class(py)?, call, finish)
+}
+
+/// The same of a lock, whose future is also an `async with`.
+pub(crate) fn start_lock<T: Send + 'static>(
+    py: Python<'_>,
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    lock: impl FnOnce(Python<'_>, T) -> PyResult<AsyncLock> + Send + 'static,
+) -> PyResult<Bound<'_, PyAny>> {
+    let class = py.import("duly._calls")?.getattr("LockCall")?;
+    start_as(&class, call, |py, value| Ok(Py::new(py, lock(py, value)?)?.into_any()))
+}
+
+fn start_as<'py, T: Send + 'static>(
+    class: &Bound<'py, PyAny>,
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (event_loop, mailbox) = Mailbox::of_running_loop(class.py())?;
+    let future = class.call1((&event_loop,))?;
     let (letters, to_future) = (Arc::clone(mailbox.get().letters()), future.clone().unbind());
     let task = background().or_raise()?.spawn(async move {
         let result = call.await;

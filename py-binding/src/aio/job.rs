@@ -5,12 +5,13 @@ use std::sync::Arc;
 use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
-use super::future::start;
-use crate::convert::{self, Counted, Final, Text, Words};
+use super::future::{start, start_lock};
+use crate::convert::{self, Counted, Final, Name, Text, Words};
 use crate::job::{
     Held, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
     wait_of,
 };
+use crate::lock::{AsyncLock, lock_options, release_for};
 
 /// The asyncio version of `Job`.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
@@ -88,9 +89,42 @@ impl AsyncJob {
     ///
     /// Args:
     ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
-    #[pyo3(signature = (after=None))]
-    fn release<'py>(slf: &Bound<'py, Self>, after: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        settle(slf, release(after)?, String::new(), None, |py, _| Ok(py.None()))
+    ///     reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+    #[pyo3(signature = (after=None, *, reason=None), text_signature = "($self, after=None, *, reason='')")]
+    fn release<'py>(
+        slf: &Bound<'py, Self>,
+        after: Option<&Bound<'py, PyAny>>,
+        reason: Option<Text<Words>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let reason = reason.map(Text::into_string).unwrap_or_default();
+        settle(slf, release(after)?, reason, None, |py, _| Ok(py.None()))
+    }
+
+    /// Take a lock for this run, as `Client.lock` does, and return it; also for `async with`.
+    ///
+    /// If another one holds it when the wait is over, this raises `duly.Release`. `Lock.waited` of a later run then
+    /// says for how long the job has met the lock taken.
+    ///
+    /// Args:
+    ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+    ///     retry_after: the wait before the next run, in seconds or as a timedelta, 0 to 100 years.
+    ///     ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
+    ///     wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
+    #[pyo3(signature = (name, *, retry_after, ttl=None, wait=None))]
+    fn lock<'py>(
+        slf: &Bound<'py, Self>,
+        name: Text<Name>,
+        retry_after: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
+        wait: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (name, options) = (name.into_string(), lock_options(ttl, wait)?);
+        convert::span("retry_after", retry_after)?;
+        let (job, after) = (slf.as_super().get().job().clone(), retry_after.clone().unbind());
+        start_lock(slf.py(), async move { job.lock(&name, &options).await }, move |py, lock| match lock {
+            Ok(lock) => Ok(AsyncLock::new(lock)),
+            Err(taken) => Err(release_for(after.bind(py), &taken)?),
+        })
     }
 
     /// Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`.

@@ -199,7 +199,17 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
     keys.push(key.as_bytes());
     keys.push(format!("{key}:runs").as_bytes());
     args.push(value.as_bytes());
-    Call { script, queue: "q", slot: slot_of(key), keys, args, is_numbered: false, reclaims: false, is_again: false }
+    Call {
+        script,
+        queue: "q",
+        slot: slot_of(key),
+        keys,
+        args,
+        is_numbered: false,
+        notes_again: false,
+        reclaims: false,
+        is_again: false,
+    }
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
@@ -213,6 +223,7 @@ pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> 
         keys,
         args: ByteStrings::default(),
         is_numbered: false,
+        notes_again: false,
         reclaims: false,
         is_again: false,
     };
@@ -232,6 +243,7 @@ pub(super) async fn spares(connection: &Connection, key: &str) -> bool {
         keys,
         args,
         is_numbered: true,
+        notes_again: true,
         reclaims: true,
         is_again: false,
     };

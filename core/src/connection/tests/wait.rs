@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::fixture::{TestServer, connect, eventually, free_port};
+use crate::connection::Connection;
 use crate::value::error::ErrorKind;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -78,20 +79,29 @@ async fn a_dropped_waiter_eats_nothing() {
 async fn an_element_that_came_to_a_dropped_waiter_is_given_back() {
     let server = TestServer::start(&[]);
     let connection = connect(&server.url());
+    for (token, has_lifetime) in [("token", false), ("9000ms", true)] {
+        come_to_a_dropped_waiter(&server, &connection, token).await;
+        eventually("the element is back", || server.cli(&["LRANGE", "w", "0", "-1"]) == token);
+        let life_ms: i64 = server.cli(&["PTTL", "w"]).parse().unwrap();
+        assert_eq!((1..=9000).contains(&life_ms), has_lifetime, "{token}: {life_ms}");
+        server.cli(&["DEL", "w"]);
+    }
+}
+
+async fn come_to_a_dropped_waiter(server: &TestServer, connection: &Connection, token: &str) {
     {
         let mut waiting = std::pin::pin!(connection.wait_for_wake(0, b"w", LONG));
         // This runtime has one thread: between the polls the waiter cannot read what arrives.
-        while blocked(&server) == 0 {
+        while blocked(server) == 0 {
             tokio::select! {
                 biased;
                 _ = &mut waiting => panic!("nothing woke it"),
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
         }
-        server.cli(&["RPUSH", "w", "token"]);
-        eventually("the waiter's connection has the element", || blocked(&server) == 0);
+        server.cli(&["RPUSH", "w", token]);
+        eventually("the waiter's connection has the element", || blocked(server) == 0);
     }
-    eventually("the element is back", || server.cli(&["LRANGE", "w", "0", "-1"]) == "token");
 }
 
 #[tokio::test]

@@ -1,0 +1,63 @@
+//! Who holds a lock, or wants to.
+
+use std::time::Duration;
+
+use crate::process::runtime::background;
+use crate::queue::{Client, Part};
+use crate::script::{Declared, LockFlag, Unlock};
+use crate::value::error::{Error, ErrorKind};
+
+/// How long giving up is tried in the background: until the time to live is over, but no shorter and no longer than this.
+const SHORTEST_FAREWELL: Duration = Duration::from_secs(30);
+const LONGEST_FAREWELL: Duration = Duration::from_secs(600);
+
+/// One owner, and its ways to the server.
+#[derive(Clone)]
+pub(super) struct Owner {
+    /// The caller's.
+    pub(super) part: Part,
+    /// Of the background: behind no large call, open when the caller's client is closed, and in a runtime that always runs.
+    pub(super) beside: Part,
+    /// 64 random bits, which no other has.
+    pub(super) id: String,
+}
+
+impl Owner {
+    /// Errors: `InvalidArgument` if the client is closed.
+    pub(super) fn new(client: &Client, name: &str) -> Result<Self, Error> {
+        let beside = Part::of_lock(client.shared.beside.client(client)?, name);
+        Ok(Self { part: Part::of_lock(client.clone(), name), beside, id: new_id()? })
+    }
+
+    /// Another one of the same lock.
+    pub(super) fn renewed(&self) -> Result<Self, Error> {
+        Ok(Self { id: new_id()?, ..self.clone() })
+    }
+
+    /// Gives whether it was held.
+    pub(super) async fn give_up(&self) -> Result<bool, Error> {
+        let LockFlag(was_held) = self.part.run(Unlock { owner: self.id.clone() }.with([])).await?;
+        Ok(was_held)
+    }
+
+    /// The same in the background, until the server has answered or it no longer matters.
+    pub(super) async fn give_up_beside(&self, ttl: Duration) {
+        let unlock = Unlock { owner: self.id.clone() };
+        let given_up = self.beside.run(unlock.with([]).keep_trying(&Error::is_transient));
+        _ = tokio::time::timeout(ttl.clamp(SHORTEST_FAREWELL, LONGEST_FAREWELL), given_up).await;
+    }
+
+    /// The same as a task. Without a thread for it the time to live remains.
+    pub(super) fn leave(self, ttl: Duration) {
+        if let Ok(background) = background() {
+            background.spawn(async move { self.give_up_beside(ttl).await });
+        }
+    }
+}
+
+fn new_id() -> Result<String, Error> {
+    let random = getrandom::u64();
+    let random = random
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
+    Ok(format!("{random:016x}"))
+}
