@@ -62,8 +62,8 @@ final class LockTest extends ServerTestCase
 
     public function testItIsRenewedWhilePhpIsBusy(): void
     {
-        $lock = $this->client->lock('a', ttl: 1);
-        shell_exec('sleep 2');
+        $lock = $this->client->lock('a', ttl: 2);
+        shell_exec('sleep 3');
         self::assertTrue($lock->isHeld() && $this->isTaken());
     }
 

@@ -79,8 +79,8 @@ def test_a_block_that_lost_it_raises_at_its_end_unless_it_raises_itself(
 
 
 def test_it_is_renewed_while_c_code_holds_the_gil(client: duly.Client) -> None:
-    with client.lock("a", ttl=1) as lock:
-        ctypes.PyDLL(None).usleep(2_000_000)
+    with client.lock("a", ttl=2) as lock:
+        ctypes.PyDLL(None).usleep(3_000_000)
         assert lock.held
 
 
