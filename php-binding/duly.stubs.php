@@ -1421,7 +1421,10 @@ namespace Duly\Exception {
         }
     }
 
-    /** The lease is lost (it ended and the job was taken back, or the job was cancelled): another worker may run it. */
+    /**
+     * The lease is lost (it ended and the job was taken back, or the job was cancelled): another worker may run it. Or
+     * a lock is no longer held.
+     */
     class LeaseLostException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string

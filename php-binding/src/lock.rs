@@ -108,8 +108,7 @@ impl Client {
         wait: Option<&Zval>,
     ) -> Result<Zval, Fault> {
         let Ok(run) = ZendCallable::new(run) else { return Err(Fault::invalid("run must be callable")) };
-        let (name, options) = (name.utf8("name")?, lock_options(ttl, wait)?);
-        let lock = Lock::from(self.blocking()?.lock(&name, &options, &mut Signals)?);
+        let lock = self.take_lock(name, ttl, wait)?;
         let lock = call::Held::from(lock.into_zval(false).map_err(|_| Fault::invalid("the lock is no value of PHP"))?);
         let Some(held) = lock.extract::<&Lock>() else { return Err(Fault::invalid("it is no lock")) };
         match guarded(|| run.try_call(vec![&*lock])) {

@@ -25,21 +25,20 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn of(client: &Client, name: &str) -> Result<Self, Error> {
-        Ok(Self { owner: Owner::new(client, name)?, ttl: Duration::ZERO, is_in_doubt: false })
+    pub(super) fn of(client: &Client, name: &str, ttl: Duration) -> Result<Self, Error> {
+        Ok(Self { owner: Owner::new(client, name)?, ttl, is_in_doubt: false })
     }
 
     /// If another one holds it when the wait is over, the server's time of then.
-    pub(super) async fn take(mut self, ttl: Duration, wait: Duration) -> Result<Result<Lock, Millis>, Error> {
-        self.ttl = ttl;
+    pub(super) async fn take(mut self, wait: Duration) -> Result<Result<Lock, Millis>, Error> {
         let began = Instant::now();
         let until = began + wait.min(LONGEST_WAIT);
         let (mut waited, mut late) = (Duration::ZERO, 0);
         loop {
             let asked_at = Instant::now();
             match self.ask().await? {
-                LockReply::Taken { token, now } if asked_at.elapsed() < ttl / 2 => {
-                    let lock = Lock::begin(&self.owner, token, ttl, asked_at, waited, now)?;
+                LockReply::Taken { token, now } if asked_at.elapsed() < self.ttl / 2 => {
+                    let lock = Lock::begin(&self.owner, token, self.ttl, asked_at, waited, now)?;
                     self.is_in_doubt = false;
                     return Ok(Ok(lock));
                 }

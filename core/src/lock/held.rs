@@ -13,23 +13,17 @@ use crate::script::{Declared, LockFlag, RenewLock};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::{Millis, whole_ms};
 
-/// A renewal that failed is tried again after this part of the time to live.
-const TRIES: u32 = 20;
-
 /// A lock that is held, and renewed until it is [released](Self::release) or dropped.
 ///
 /// Dropped, it is given up in the background; a process that ends before leaves it to the time to live. In a process that was forked
 /// meanwhile it is not held: it is the parent's.
 #[must_use = "a lock is given up when it is dropped"]
 pub struct Lock {
-    held: Renewed,
+    held: Arc<Held>,
     waited: Duration,
     /// By the server's clock.
     taken_at: Millis,
 }
-
-/// Given up in the background when it is dropped.
-struct Renewed(Arc<Held>);
 
 struct Held {
     owner: Owner,
@@ -71,7 +65,7 @@ impl Lock {
         let state = Mutex::new(State { sure_until: asked_at + ttl, end: None });
         let held = Arc::new(Held { owner: owner.clone(), token, ttl, pid: id(), state, ended: Notify::new() });
         background()?.spawn(Arc::clone(&held).renew());
-        Ok(Self { held: Renewed(held), waited, taken_at })
+        Ok(Self { held, waited, taken_at })
     }
 
     /// It was waited for since then, or longer.
@@ -83,12 +77,12 @@ impl Lock {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.held.0.owner.part.name()
+        self.held.owner.part.name()
     }
 
     /// The fencing token: greater than that of each earlier holder of this lock. What the lock protects can refuse a smaller one.
     pub fn token(&self) -> u64 {
-        self.held.0.token
+        self.held.token
     }
 
     /// How long it was waited for: by this call; or by a job, since that first met it taken.
@@ -98,12 +92,12 @@ impl Lock {
 
     /// Is it ours, by what the server has said? False as soon as it may have ended there, also while the server does not answer.
     pub fn is_held(&self) -> bool {
-        self.held.0.pid == id() && self.held.0.is_sure()
+        self.held.pid == id() && self.held.is_sure()
     }
 
     /// Ready when it is no longer held.
     pub async fn lost(&self) {
-        let held = &self.held.0;
+        let held = &self.held;
         while self.is_held() {
             let mut ended = std::pin::pin!(held.ended.notified());
             ended.as_mut().enable();
@@ -119,13 +113,12 @@ impl Lock {
     ///
     /// Errors: those of any call. It is then given up in the background, as it is if this future is dropped.
     pub async fn release(&self) -> Result<bool, Error> {
-        let held = &self.held.0;
+        let held = &self.held;
         if held.pid != id() || !held.end(End::Releasing) {
             return Ok(false);
         }
-        let handed_over = HandedOver(held);
+        let _handed_over = HandedOver(held);
         let given_up = held.owner.give_up().await.map_err(|error| of_lock(error, self.name()))?;
-        std::mem::forget(handed_over);
         held.conclude(End::Released);
         Ok(given_up)
     }
@@ -147,7 +140,7 @@ impl Lock {
     /// Errors: `LeaseLost` if it was lost before, and was not released in the block.
     #[doc(hidden)] // for the skins
     pub async fn leave(&self) -> Result<(), Error> {
-        if self.held.0.pid != id() || matches!(self.held.0.lock().end, Some(End::Released | End::Releasing)) {
+        if self.held.pid != id() || matches!(self.held.lock().end, Some(End::Released | End::Releasing)) {
             return Ok(());
         }
         let was_held = self.is_held();
@@ -172,16 +165,16 @@ impl std::fmt::Debug for Lock {
     }
 }
 
-impl Drop for Renewed {
+impl Drop for Lock {
     fn drop(&mut self) {
         // In a child the mutex may be held for ever, by a thread of its parent.
-        if self.0.pid == id() {
-            self.0.end(End::Dropped);
+        if self.held.pid == id() {
+            self.held.end(End::Dropped);
         }
     }
 }
 
-/// A release that got no answer.
+/// A release that ends without an answer goes on in the background.
 struct HandedOver<'a>(&'a Held);
 
 impl Drop for HandedOver<'_> {
@@ -211,15 +204,20 @@ impl Held {
         is_new
     }
 
+    /// What became of its release; the first word counts.
     fn conclude(&self, end: End) {
-        self.lock().end = Some(end);
+        let mut state = self.lock();
+        if state.end == Some(End::Releasing) {
+            state.end = Some(end);
+        }
+        drop(state);
         self.ended.notify_waiters();
     }
 
     /// Until its end; gives it up then, unless that was done.
     async fn renew(self: Arc<Self>) {
         let every = self.ttl / 3;
-        let mut pause = every;
+        let mut next = Instant::now() + every;
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             ended.as_mut().enable();
@@ -235,21 +233,23 @@ impl Held {
                 Some(End::Dropped | End::Lost) => return self.owner.give_up_beside(self.ttl).await,
             }
             let renewed = async {
-                tokio::time::sleep(pause).await;
-                let asked_at = Instant::now();
+                tokio::time::sleep_until(next.into()).await;
+                next = Instant::now();
                 let renew = RenewLock { owner: self.owner.id.clone(), ttl_ms: whole_ms(self.ttl) };
-                (asked_at, self.owner.beside.run(renew.with([])).await)
+                // Whatever goes wrong, as long as the lock is surely ours.
+                self.owner.beside.run(renew.with([]).keep_trying(&|_| true)).await
             };
-            let renewed = tokio::select! {
-                renewed = renewed => Some(renewed),
-                () = tokio::time::sleep_until(sure_until.into()) => None,
+            let is_renewed = tokio::select! {
+                renewed = renewed => matches!(renewed, Ok(LockFlag(true))),
+                () = tokio::time::sleep_until(sure_until.into()) => false,
                 () = ended => continue,
             };
-            pause = every;
-            match renewed {
-                Some((asked_at, Ok(LockFlag(true)))) => self.lock().sure_until = asked_at + self.ttl,
-                Some((_, Err(_))) => pause = self.ttl / TRIES,
-                Some((_, Ok(LockFlag(false)))) | None => _ = self.end(End::Lost),
+            if is_renewed {
+                // It was asked for then.
+                self.lock().sure_until = next + self.ttl;
+                next += every;
+            } else {
+                self.end(End::Lost);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Other connections than a worker's own, for what must not wait behind a large call there.
+//! Other connections than a worker's or a program's own, for what must not wait behind a large call there: renewals.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -6,7 +6,7 @@ use super::Part;
 use super::client::{Client, Shared};
 use crate::value::error::Error;
 
-/// The queues of a worker have them in common. Whoever needs them last closes them.
+/// The queues of a worker have them in common, and the locks of a client. Whoever needs them last closes them.
 #[derive(Default)]
 pub(crate) struct OtherConnections(Mutex<Weak<Shared>>);
 

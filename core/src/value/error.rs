@@ -20,7 +20,7 @@ pub enum ErrorKind {
     /// Another job already has this id or this key. [`Error::job_id`] is the id of the job that holds it.
     Duplicate,
     /// The lease of this job is lost (it ended and the job was taken back, or the job was settled or cancelled): another worker may
-    /// run it now.
+    /// run it now. Or a lock is no longer held.
     LeaseLost,
     /// Another one holds the lock. Wait for it, or try again later.
     Locked,

@@ -33,18 +33,12 @@ pub const DEFAULT_PRIORITY: u8 = 5;
 /// assert!(duly::name::check_queue("orders/0").is_err());
 /// ```
 pub fn check_queue(name: &str) -> Result<(), Error> {
-    if !name.is_empty() && is_plain(name) {
-        return Ok(());
-    }
-    Err(Error::invalid("a queue name must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others"))
+    check_plain(name, "a queue name must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others")
 }
 
 /// The name of a lock: as that of a queue, which it has nothing to do with.
 pub fn check_lock(name: &str) -> Result<(), Error> {
-    if !name.is_empty() && is_plain(name) {
-        return Ok(());
-    }
-    Err(Error::invalid("the name of a lock must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others"))
+    check_plain(name, "the name of a lock must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others")
 }
 
 /// A key prefix: as a queue name, and it may be empty.
@@ -99,6 +93,10 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn check_plain(name: &str, rule: &'static str) -> Result<(), Error> {
+    if !name.is_empty() && is_plain(name) { Ok(()) } else { Err(Error::invalid(rule)) }
 }
 
 fn is_plain(name: &str) -> bool {

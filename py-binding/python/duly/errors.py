@@ -50,7 +50,7 @@ class DuplicateError(DulyError):
 class LeaseLostError(DulyError):
     """The lease of this job is lost: another worker may run it now.
 
-    It ended and the job was taken back, or the job was settled or cancelled.
+    It ended and the job was taken back, or the job was settled or cancelled. Or a lock is no longer held.
     """
 
     kind = "lease_lost"
