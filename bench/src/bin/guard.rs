@@ -18,9 +18,10 @@ type Failure = Box<dyn std::error::Error>;
 /// Longer than any phase under a tool that slows it down fifty times.
 const LEASE: Duration = Duration::from_secs(3600);
 const DELAY: Duration = Duration::from_secs(86_400);
-/// Calls of one job in a phase, and of a batch.
+/// Calls of one job in a phase, and of a batch. Both are multiples of 50: as often the server has its Lua tidy up, and where in a
+/// shorter phase that falls is chance.
 const SINGLE_CALLS: usize = 100;
-const BATCH_CALLS: usize = 10;
+const BATCH_CALLS: usize = 50;
 const BATCH: usize = 100;
 
 /// Counts what this process allocates.

@@ -6,6 +6,7 @@ use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{ByteStrings, Declared, Digits, IfDuplicate, JobKeys, Levels, Push, PushReply, PushUnique};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::time::Millis;
 
 /// A batch ends earlier when its records are larger than this, so that the server reads no call of a gigabyte.
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
@@ -121,7 +122,7 @@ impl Queue {
 
 impl Part {
     async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
-        let prepared = self.prepare(job).map_err(self.during("push"))?;
+        let prepared = self.prepare(job, host::now()).map_err(self.during("push"))?;
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
             let queue = queue.clone();
@@ -144,15 +145,15 @@ impl Part {
 
     /// All jobs are checked before the first is sent.
     async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
-        let prepare = |(index, job)| self.prepare(job).map_err(|error| error.at_index(index));
+        let now = host::now();
+        let prepare = |(index, job)| self.prepare(job, now).map_err(|error| error.at_index(index));
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
         self.push_prepared(&prepared).await.into_iter().collect()
     }
 
-    fn prepare(&self, job: NewJob) -> Result<Prepared, Error> {
+    fn prepare(&self, job: NewJob, now: Millis) -> Result<Prepared, Error> {
         let client = &self.client.shared;
-        let now = host::now();
         let made_id = client.ids.next(now)?;
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
     }

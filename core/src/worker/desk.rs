@@ -12,8 +12,10 @@
 //! | `lanes.rs` | what is kept of each queue; one that gets no answer holds up no other |
 //! | `ending.rs` | timeouts, jobs given back, the stop |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
+//! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
 //! | `events.rs` | the events of it all |
 
+mod between_runs;
 mod calls;
 mod ending;
 mod events;
@@ -37,11 +39,12 @@ pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
 
+use self::between_runs::BetweenRuns;
 use self::ending::Farewell;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
 use self::starts::{Start, Starts};
-use self::unheard::{BetweenRuns, Claimed};
+use self::unheard::Claimed;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};

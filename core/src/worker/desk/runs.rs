@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::between_runs::Hearing;
 use super::outcomes::failure;
 use super::starts::{Start, Turn};
-use super::unheard::Hearing;
 use super::{Desk, Phase, Running, State};
 use crate::queue::{Decided, Job, Settlement};
 use crate::value::error::Error;

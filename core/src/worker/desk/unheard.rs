@@ -1,8 +1,8 @@
 //! Jobs that failed while no hook was there to be called: what this worker hears of them, and how far its owner is with that.
 
-use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
+use super::between_runs::BetweenRuns;
 use super::{Desk, Phase, State};
 use crate::queue::{Claim, Part, Standing};
 use crate::script::{BeatReply, HearReply};
@@ -11,12 +11,6 @@ use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// So many of a queue are its owner's to hear of at once.
 const MOST_CLAIMED: usize = 100;
-/// The same where hooks are called between runs: others are to get some, too.
-const MOST_BETWEEN_RUNS: usize = 10;
-/// When the next run has waited so long for hooks that are called before it, no more of them are begun.
-const LONGEST_HEARING: Duration = Duration::from_millis(500);
-/// How often an executor looks whether its owner has an event to read, which is on its way.
-const EVENT_COMES: Duration = Duration::from_millis(1);
 
 /// A job that this worker is to report.
 pub(super) struct Claimed {
@@ -26,55 +20,12 @@ pub(super) struct Claimed {
     is_begun: bool,
 }
 
-/// Of an owner that runs one job at a time and calls the hooks between two of them. While a job or a hook runs nothing is claimed,
-/// because it would wait for the end of that; before the next run begins, the server is asked for some of what was left.
-pub(super) struct BetweenRuns {
-    /// By the queue: may there be something to hear? At first that is not known.
-    may_hear: Vec<bool>,
-    /// Since the last run began; at first the beat asks.
-    is_asked: bool,
-    /// When there is a job to run: until then it waits for hooks.
-    waits_until: Option<Instant>,
-    /// How many to claim at once: one after an answer that came too late for the hooks to be called.
-    most: usize,
-}
-
-/// May the next run begin, or must it wait for hooks that are called before it?
-#[derive(Clone, Copy)]
-pub(super) enum Hearing {
-    /// It may.
-    Over,
-    /// The run waits at most so long for the server's answer.
-    Asks(Duration),
-    /// The owner is to read its events before it asks again, this much later.
-    Due(Duration),
-}
-
-impl Hearing {
-    pub(super) fn at_most(self, wait: Duration) -> Duration {
-        match self {
-            Self::Over => wait,
-            Self::Asks(longest) | Self::Due(longest) => wait.min(longest),
-        }
-    }
-}
-
-impl BetweenRuns {
-    pub(super) fn new(lanes: usize) -> Self {
-        Self { may_hear: vec![true; lanes], is_asked: true, waits_until: None, most: MOST_BETWEEN_RUNS }
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        self.waits_until.is_some_and(|until| until <= now)
-    }
-}
-
 impl Desk {
     /// What to say of those that are claimed, and how many more may be. A worker that stops claims no more.
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
         let claims: Vec<_> = state.claimed_of(lane).map(|one| one.claim.clone()).collect();
-        let most = state.between_runs.as_ref().map_or(MOST_CLAIMED, |between| between.most);
+        let most = state.between_runs.as_ref().map_or(MOST_CLAIMED, BetweenRuns::most);
         let most = if state.hears() { most.saturating_sub(claims.len()) } else { 0 };
         (claims, most)
     }
@@ -97,10 +48,8 @@ impl Desk {
         }
         let is_late = !state.hears();
         state.note_may_hear(lane, reply.more > 0 || is_late && !reply.jobs.is_empty());
-        if let Some(between) = &mut state.between_runs
-            && !reply.jobs.is_empty()
-        {
-            between.most = if is_late { 1 } else { MOST_BETWEEN_RUNS.min(2 * between.most) };
+        if let Some(between) = state.between_runs.as_mut().filter(|_| !reply.jobs.is_empty()) {
+            between.learn(is_late);
         }
         for job in &reply.jobs {
             let mut claim =
@@ -211,58 +160,10 @@ impl Desk {
         is_news
     }
 
-    /// The executor may wait for what was heard.
-    fn wake_hearers(&self, state: MutexGuard<'_, State>) {
-        if state.between_runs.is_some() {
-            self.wake_executors(state, usize::MAX);
-        }
-    }
-
     /// One of this worker's own jobs has failed unheard.
     pub(in crate::worker) fn note_unheard(&self, lane: usize) {
         self.lock().note_may_hear(lane, true);
         self.note_news(lane);
-    }
-
-    /// May the next run begin? Asks what there is to hear, if that is not known.
-    pub(super) fn hears_first(&self, state: &mut State) -> Hearing {
-        let Some(between) = &mut state.between_runs else { return Hearing::Over };
-        let may_hear = between.may_hear.contains(&true);
-        let is_due = state.claimed.iter().any(Claimed::is_due);
-        if !(may_hear || is_due) {
-            return Hearing::Over;
-        }
-        if !std::mem::replace(&mut between.is_asked, true) {
-            for (lane, _) in between.may_hear.iter().enumerate().filter(|(_, may_hear)| **may_hear) {
-                self.note_news(lane);
-            }
-        }
-        if state.jobs.fetched.is_empty() {
-            return Hearing::Over;
-        }
-        let now = Instant::now();
-        let until = *between.waits_until.get_or_insert(now + LONGEST_HEARING);
-        if now < until {
-            return if is_due { Hearing::Due(EVENT_COMES) } else { Hearing::Asks(until - now) };
-        }
-        between.may_hear.fill(false);
-        self.give_back_late(state);
-        Hearing::Over
-    }
-
-    /// If a job to run has waited long enough for the hooks of others, another worker is to call those that are not begun.
-    fn give_back_late(&self, state: &mut State) {
-        let has_job = !state.jobs.fetched.is_empty();
-        let Some(between) = state.between_runs.as_mut().filter(|_| has_job) else { return };
-        let now = Instant::now();
-        between.waits_until.get_or_insert(now + LONGEST_HEARING);
-        if between.is_over(now) {
-            for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
-                one.claim.standing = Standing::GivenBack;
-                between.may_hear[one.lane] = true;
-                self.note_news(one.lane);
-            }
-        }
     }
 }
 
@@ -271,7 +172,7 @@ impl State {
     /// few runs each would else never hear of any. (One that calls hooks between runs hears of them before it.)
     fn hears(&self) -> bool {
         let is_busy = |between: &BetweenRuns| {
-            self.runs.running > 0 || self.claimed.iter().any(Claimed::is_begun) || between.is_over(Instant::now())
+            self.runs.running > 0 || self.claimed.iter().any(Claimed::is_begun) || between.is_over()
         };
         match self.phase {
             Phase::Working => !self.between_runs.as_ref().is_some_and(is_busy),
@@ -279,20 +180,6 @@ impl State {
                 self.between_runs.is_none() && self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT
             }
             _ => false,
-        }
-    }
-
-    fn note_may_hear(&mut self, lane: usize, may_hear: bool) {
-        if let Some(between) = &mut self.between_runs {
-            between.may_hear[lane] = may_hear;
-        }
-    }
-
-    /// A run begins: what comes from now on is for the time before the next one. Or none can begin yet, and so none waits.
-    pub(super) fn waits_no_more(&mut self, begins: bool) {
-        if let Some(between) = &mut self.between_runs {
-            between.is_asked &= !begins;
-            between.waits_until = None;
         }
     }
 
@@ -331,13 +218,19 @@ impl State {
 
 impl Claimed {
     /// Its hooks are called just now.
-    fn is_begun(&self) -> bool {
+    pub(super) fn is_begun(&self) -> bool {
         self.claim.standing == Standing::Claimed && self.is_begun
     }
 
     /// Its hooks are to be called.
-    fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.claim.standing == Standing::Claimed && !self.is_begun
+    }
+
+    /// Another worker is to call its hooks. Says of which queue it is.
+    pub(super) fn give_back(&mut self) -> usize {
+        self.claim.standing = Standing::GivenBack;
+        self.lane
     }
 
     fn is_of(&self, lane: usize, id: &[u8], standing: Standing) -> bool {
@@ -347,12 +240,15 @@ impl Claimed {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::format::envelope::Envelope;
     use crate::queue::{Client, Job};
     use crate::script::GrantedJob;
     use crate::value::data::Data;
     use crate::worker::WorkerSettings;
+    use crate::worker::desk::between_runs::{LONGEST_HEARING, MOST_BETWEEN_RUNS};
     use crate::worker::desk::{Batch, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};
 
