@@ -32,26 +32,24 @@ end
 do
   --- include: set_back
 end
---- if full
-local flags, next_item, is_full
-if #ARGV >= first_item then
-  --- include: settle_acks
-end
-local has_others = flags and next_item <= #ARGV
---- end
 local reclaim_cap, expired = '100'
 local reply = { 'jobs', '', '', -1, 0, limits and 1 or 0 }
 -- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then
   --- include: find_expired
 end
+local some_ended = expired and #expired > 0
 --- if usual
 -- Nothing of what takes most of the text has been done: that text does it, under the same number.
 -- without: a job whose worker died is never taken back
-if expired and #expired > 0 then return 'full' end
-local settled = ''
---- else
-local some_ended = expired and #expired > 0
+if some_ended then return 'full' end
+--- end
+local flags, next_item, is_full
+if #ARGV >= first_item then
+  --- include: settle_acks
+end
+--- if full
+local has_others = flags and next_item <= #ARGV
 if has_others or some_ended then
   --- include: coming_back
   if has_others then
@@ -59,7 +57,7 @@ if has_others or some_ended then
   end
   if some_ended then
     -- without 3 lines: a job that was settled in this call is taken back as well
-    if has_others then
+    if flags then
       --- include: find_expired
     end
     if #expired > 0 then
@@ -67,9 +65,9 @@ if has_others or some_ended then
     end
   end
 end
+--- end
 local settled = flags and table.concat(flags) or ''
 reply[2] = settled
---- end
 -- Far more than are taken, because a level goes before another only among jobs that are promoted.
 -- with `= 100000` for `= 4 * want + 100`: a million jobs due at once stall the server
 local promote_cap = 4 * want + 100

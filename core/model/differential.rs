@@ -5,6 +5,7 @@
 //! into `regressions.rs`.
 
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
@@ -97,10 +98,31 @@ pub(super) fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
 }
 
+/// Half of the sequences beside the other half, each with a seed of its own. A failure names its seed, with which the first half
+/// shows it again.
 #[test]
 fn scripts_do_what_the_model_does() {
     let cases = number_from("DULY_MODEL_CASES").map_or(DEFAULT_CASES, |cases| u32::try_from(cases).unwrap());
     let seed = number_from("DULY_MODEL_SEED").unwrap_or(DEFAULT_SEED);
+    println!("DULY_MODEL_SEED={seed} DULY_MODEL_CASES={cases}");
+    let has_failed = &AtomicBool::new(false);
+    let halves = std::thread::scope(|scope| {
+        let half = |seed| scope.spawn(move || run_sequences(seed, cases.div_ceil(2), has_failed));
+        [seed, seed.wrapping_add(1)].map(half).map(std::thread::ScopedJoinHandle::join)
+    });
+    let mut events = Seen::new();
+    for half in halves {
+        for (event, times) in half.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            *events.entry(event).or_default() += times;
+        }
+    }
+    println!("{events:#?}");
+    let missing: Vec<_> = SOMETIMES.iter().filter(|event| !events.contains_key(**event)).collect();
+    assert!(missing.is_empty() || cases < DEFAULT_CASES, "never seen in {cases} cases (seed {seed}): {missing:?}");
+}
+
+/// What they came across. Stops when another run has failed.
+fn run_sequences(seed: u64, cases: u32, has_failed: &AtomicBool) -> Seen {
     // A mutant only has to be caught.
     let is_mutant = std::env::var_os("DULY_MUTANT_FILE").is_some();
     let config = Config {
@@ -110,24 +132,26 @@ fn scripts_do_what_the_model_does() {
         max_shrink_iters: if is_mutant { 0 } else { 4000 },
         ..Config::default()
     };
-    println!("DULY_MODEL_SEED={seed} DULY_MODEL_CASES={cases}");
     let real = RefCell::new(Server::start());
     let tally = RefCell::new(Seen::new());
-    let number = Cell::new(0);
+    let (number, has_failed_here) = (Cell::new(0), Cell::new(false));
     let steps = generate::steps(MOST_STEPS);
     let result = TestRunner::new(config).run(&steps, |list| {
+        if has_failed.load(Ordering::Relaxed) && !has_failed_here.get() {
+            return Ok(());
+        }
         number.set(number.get() + 1);
-        world::run(&mut real.borrow_mut(), &mut tally.borrow_mut(), number.get(), &list).map_err(TestCaseError::fail)
+        world::run(&mut real.borrow_mut(), &mut tally.borrow_mut(), number.get(), &list).map_err(|why| {
+            has_failed_here.set(true);
+            has_failed.store(true, Ordering::Relaxed);
+            TestCaseError::fail(why)
+        })
     });
     match result {
-        Ok(()) => {}
+        Ok(()) => tally.into_inner(),
         Err(TestError::Fail(why, steps)) => {
             panic!("DULY_MODEL_SEED={seed}, after {} cases\n{why}\nsteps: {steps:#?}", number.get())
         }
         Err(abort) => panic!("DULY_MODEL_SEED={seed}: {abort}"),
     }
-    let events = tally.borrow();
-    println!("{events:#?}");
-    let missing: Vec<_> = SOMETIMES.iter().filter(|event| !events.contains_key(**event)).collect();
-    assert!(missing.is_empty() || cases < DEFAULT_CASES, "never seen in {cases} cases (seed {seed}): {missing:?}");
 }

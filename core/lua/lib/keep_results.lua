@@ -22,5 +22,7 @@ for i = 1, result_count do
     redis.pcall('PEXPIRE', hint, is_full and 3000 or 60000)
   end
 end
+--- if full
 -- without: results are taken for outcomes
 next_item = next_item + 3 * result_count
+--- end

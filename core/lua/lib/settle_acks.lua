@@ -36,7 +36,9 @@ end
 -- Results, and the records that failure hooks changed, may grow the server. One without memory settles all the same, without them:
 -- else a queue whose jobs all leave results could never drain, and would hold up the acks of others in the same call.
 local may_grow = result_count > 0
+--- if full
 for at = next_item + 3 * result_count + 6, #ARGV, 7 do may_grow = may_grow or ARGV[at] ~= '' end
+--- end
 if may_grow then
   redis.call('ZCARD', reserved)
   -- without: a foreign type under `returned` leaves a result of a job that is not done

@@ -8,7 +8,7 @@ use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::ReserveOptions;
 use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
-use crate::script::{Declared, Extent, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
+use crate::script::{Declared, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
 use crate::value::error::Error;
 use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::value::time::whole_ms;
@@ -135,8 +135,6 @@ impl Part {
         outcomes: &Outcomes,
         keep_trying: KeepTrying<'_>,
     ) -> Result<ReserveReply, Error> {
-        // A worker's next calls have outcomes, which may be large: by then the server must know the text that takes them.
-        let text = if reserve.ahead { Extent::Full } else { Extent::Usual };
         let reserve = Reserve {
             want: reserve.want,
             lease_ms: whole_ms(reserve.lease),
@@ -148,7 +146,7 @@ impl Part {
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),
         };
-        let reply = self.run(reserve.with([outcomes]).with_text(text).keep_trying(keep_trying)).await?;
+        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
         self.note_limits(reply.limited);
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.

@@ -15,6 +15,10 @@ pub(crate) trait Item {
     fn jobs(&self) -> usize {
         1
     }
+    /// Does only the full text take it, of a script that has two?
+    fn needs_full_text(&self) -> bool {
+        false
+    }
 }
 
 impl Item for () {
@@ -55,13 +59,12 @@ pub(crate) struct Request<'a, D, I> {
     pub(crate) operation: &'static str,
     pub(crate) durability: Durability,
     pub(crate) keep_trying: KeepTrying<'a>,
-    extent: Extent,
 }
 
 impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     pub(super) fn new(script: D, items: I) -> Self {
         let operation = D::DECLARATION.name;
-        Self { script, items, operation, durability: Durability::None, keep_trying: &|_| false, extent: Extent::Usual }
+        Self { script, items, operation, durability: Durability::None, keep_trying: &|_| false }
     }
 
     /// The verb that errors name, where that is not the script's name.
@@ -79,19 +82,13 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         Self { keep_trying, ..self }
     }
 
-    /// With this text, or a fuller one.
-    pub(crate) fn with_text(self, extent: Extent) -> Self {
-        Self { extent, ..self }
-    }
-
     pub(crate) fn is_numbered() -> bool {
         D::DECLARATION.kind == Kind::Numbered
     }
 
-    /// Only a full text takes items.
     fn extent(&self, asked: Extent) -> Extent {
-        let takes_items = || D::DECLARATION.has_extents && self.items.clone().any(|item| item.jobs() > 0);
-        if asked == Extent::Full || takes_items() { Extent::Full } else { self.extent }
+        let needs_full = || D::DECLARATION.has_extents && self.items.clone().any(|item| item.needs_full_text());
+        if asked == Extent::Full || needs_full() { Extent::Full } else { Extent::Usual }
     }
 
     /// The call on this queue. `levels`: whose ready lists are passed, where there is a choice.

@@ -195,6 +195,10 @@ impl Item for &Outcomes {
         self.len()
     }
 
+    fn needs_full_text(&self) -> bool {
+        self.others.len() > 0
+    }
+
     fn append(&self, out: &mut ByteStrings) {
         let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys)];
         parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
