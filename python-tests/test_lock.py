@@ -55,6 +55,21 @@ def test_a_release_can_be_copied_and_pickled() -> None:
             assert (other.after, other.reason, str(other)) == (release.after, release.reason, release.reason)
 
 
+def test_one_that_comes_when_its_loop_is_closed_is_given_up(client: duly.Client, server: Server, prefix: str) -> None:
+    held = [client.lock(name) for name in ("a", "b")]
+
+    async def first() -> None:
+        other = duly.aio.Client(server.url, prefix=prefix)
+        calls = [other.lock("a"), other.lock("b", wait=60, ttl=60)]
+        with pytest.raises(duly.LockedError):
+            await asyncio.gather(*calls)  # which leaves the other call alone
+
+    asyncio.run(first())
+    held[1].release()
+    with client.lock("b", wait=10):
+        pass
+
+
 def test_one_that_is_forgotten_is_released_soon(client: duly.Client) -> None:
     lock = client.lock("a")
     del lock

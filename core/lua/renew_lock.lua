@@ -6,7 +6,7 @@
 -- with `false` for `redis.call('HGET', lock, 'owner') ~= owner`: who lost a lock renews it for its new holder
 if redis.call('HGET', lock, 'owner') ~= owner then return '0' end
 -- without: a server without memory lets locks end
---- include: allow_growing
+redis.call('HDEL', lock, '')
 redis.call('HSET', lock, 'until', string.format('%.0f', from + ttl_ms), 'ttl', ttl_ms)
 -- without: a lock that is renewed is forgotten
 redis.call('PEXPIRE', lock, ttl_ms + 60000)

@@ -2,8 +2,11 @@
 -- Moves:   nothing.
 -- Replies: `1` it was held, `0` it was not, or is lost.
 -- Cost:    O(1). Right when sent twice: it is given up already, and what was answered is known.
--- with `clock` for `clock, allow_growing`: a server without memory keeps locks until their time is over
---- include: clock, allow_growing
+--- include: clock
+-- As in `allow_growing`. It is the lock's key, so that each call has as few as it can: while a slot moves, servers refuse a call of
+-- which one key is there and another is not.
+-- without: a server without memory keeps locks until their time is over
+redis.call('HDEL', lock, '')
 local known = redis.call('HMGET', lock, 'owner', 'until', 'given_up')
 local holder, held_until, given_up = unpack(known, 1, 3)
 local at = string.find(given_up or '', owner, 1, true)

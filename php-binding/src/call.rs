@@ -52,6 +52,11 @@ impl Held {
         self.let_go()
     }
 
+    /// The value itself, for the engine.
+    pub fn take(mut self) -> Zval {
+        std::mem::replace(&mut self.0, Zval::null())
+    }
+
     fn let_go(&mut self) -> Result<(), Fault> {
         let value = std::mem::replace(&mut self.0, Zval::null());
         let has_end = value.is_object() || value.is_array() || value.is_reference();

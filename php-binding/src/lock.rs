@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use duly::blocking::{self, Interrupt, Uninterrupted};
+use duly::blocking::{self, Interrupt};
 use duly::{Error, ErrorKind, LockOptions};
 use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::record::signed;
 use crate::waiting::Signals;
 
-/// How long the end of an object waits for the server. The background goes on with it, as long as the process lives.
+/// How long the end of an object, or of a block that has failed, waits for the server. The background goes on with it, as long as the process lives.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A lock that is held, and renewed by a native thread until it is released or the object is gone.
@@ -113,12 +113,13 @@ impl Client {
         let Some(held) = lock.extract::<&Lock>() else { return Err(Fault::invalid("it is no lock")) };
         match guarded(|| run.try_call(vec![&*lock])) {
             Ok(Ok(answer)) => {
+                let answer = call::Held::from(answer);
                 held.lock.leave(&mut Signals)?;
-                Ok(answer)
+                Ok(answer.take())
             }
             Ok(Err(error)) => Err(Fault::invalid(format!("run could not be called: {error}"))),
             Err(fault) => {
-                let _ = held.lock.leave(&mut Uninterrupted);
+                let _ = held.lock.leave(&mut Until(Instant::now() + FAREWELL));
                 Err(fault)
             }
         }

@@ -64,12 +64,13 @@ impl Asked {
     }
 
     async fn ask(&mut self) -> Result<LockReply, Error> {
-        self.is_in_doubt = true;
+        let was_in_doubt = std::mem::replace(&mut self.is_in_doubt, true);
         let ask = script::Lock { owner: self.owner.id.clone(), ttl_ms: whole_ms(self.ttl), again: Digits(0) };
         let reply = self.owner.part.run(ask.with([])).await;
         self.is_in_doubt = match &reply {
             Ok(reply) => matches!(reply, LockReply::Taken { .. }),
-            Err(error) => error.kind() != ErrorKind::Unreachable, // of which nothing was executed
+            // Of which nothing was executed; but an answer before it may have come too late.
+            Err(error) => was_in_doubt || error.kind() != ErrorKind::Unreachable,
         };
         reply
     }

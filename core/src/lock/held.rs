@@ -64,7 +64,7 @@ impl Lock {
     ) -> Result<Self, Error> {
         let state = Mutex::new(State { sure_until: asked_at + ttl, end: None });
         let held = Arc::new(Held { owner: owner.clone(), token, ttl, pid: id(), state, ended: Notify::new() });
-        background()?.spawn(Arc::clone(&held).renew());
+        background()?.spawn(Arc::clone(&held).renew(asked_at));
         Ok(Self { held, waited, taken_at })
     }
 
@@ -167,9 +167,11 @@ impl std::fmt::Debug for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // In a child the mutex may be held for ever, by a thread of its parent.
         if self.held.pid == id() {
             self.held.end(End::Dropped);
+        } else {
+            // In a child any mutex may be held for ever, by a thread of its parent: nothing of that is touched.
+            std::mem::forget(Arc::clone(&self.held));
         }
     }
 }
@@ -215,9 +217,10 @@ impl Held {
     }
 
     /// Until its end; gives it up then, unless that was done.
-    async fn renew(self: Arc<Self>) {
+    async fn renew(self: Arc<Self>, asked_at: Instant) {
         let every = self.ttl / 3;
-        let mut next = Instant::now() + every;
+        // From when it was asked for: a slow answer leaves less time.
+        let mut next = asked_at + every;
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             ended.as_mut().enable();

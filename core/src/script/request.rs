@@ -105,7 +105,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         let levels = if D::DECLARATION.kind == Kind::Reads { Levels::ALL } else { levels };
         let mut spelled = ByteStrings::default();
         let client = number.map_or("", |number| number.client);
-        keys.append(D::DECLARATION.keys_in(variant.shape), client, levels, self.script.job_ids(), &mut spelled);
+        keys.append(D::DECLARATION.keys_in(variant), client, levels, self.script.job_ids(), &mut spelled);
         let mut args = ByteStrings::default();
         Argument::append(&levels, &mut args);
         if let Some(number) = number {

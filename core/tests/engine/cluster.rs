@@ -78,24 +78,35 @@ impl Cluster {
     /// Moves a slot as `redis-cli --cluster reshard` does, one key at a time so that there is a half-way to be caught in.
     fn move_slot(&self, slot: &str, to: usize) {
         let from = self.owner(slot);
-        if from == to {
-            return;
+        if from != to {
+            self.begin_move(slot, from, to);
+            self.move_keys(slot, from, to);
+            self.end_move(slot, from, to);
         }
-        let id = |node: usize| self.nodes[node].redis_cli(&["cluster", "myid"]).trim().to_owned();
-        let (from_id, to_id) = (id(from), id(to));
-        self.nodes[to].redis_cli(&["cluster", "setslot", slot, "importing", &from_id]);
-        self.nodes[from].redis_cli(&["cluster", "setslot", slot, "migrating", &to_id]);
+    }
+
+    fn id(&self, node: usize) -> String {
+        self.nodes[node].redis_cli(&["cluster", "myid"]).trim().to_owned()
+    }
+
+    fn begin_move(&self, slot: &str, from: usize, to: usize) {
+        self.nodes[to].redis_cli(&["cluster", "setslot", slot, "importing", &self.id(from)]);
+        self.nodes[from].redis_cli(&["cluster", "setslot", slot, "migrating", &self.id(to)]);
+    }
+
+    fn move_keys(&self, slot: &str, from: usize, to: usize) {
         loop {
             let keys = self.nodes[from].redis_cli(&["cluster", "getkeysinslot", slot, "1"]);
             let Some(key) = keys.lines().next().filter(|key| !key.is_empty()) else { break };
             let port = self.nodes[to].port().to_string();
             self.nodes[from].redis_cli(&["migrate", "127.0.0.1", &port, key, "0", "5000"]);
         }
-        for node in [to, from] {
+    }
+
+    fn end_move(&self, slot: &str, from: usize, to: usize) {
+        let to_id = self.id(to);
+        for node in [to, from].into_iter().chain(0..self.nodes.len()) {
             self.nodes[node].redis_cli(&["cluster", "setslot", slot, "node", &to_id]);
-        }
-        for node in &self.nodes {
-            node.redis_cli(&["cluster", "setslot", slot, "node", &to_id]);
         }
     }
 }
@@ -221,4 +232,22 @@ async fn locks_are_held_waited_for_and_moved_on_every_node() {
         assert!(next.token() > lock.token() && next.release().await.unwrap());
     }
     assert_eq!(nodes.len(), 3);
+}
+
+/// A big queue in the same slot may take longer to move than the lock is to live.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_renewed_while_its_slot_moves() {
+    let cluster = Cluster::start();
+    let ttl = Duration::from_secs(2);
+    let lock = cluster.client().lock("stock", &LockOptions::new().ttl(ttl)).await.unwrap();
+    let slot = cluster.slot("duly:{stock}:lock");
+    let from = cluster.owner(&slot);
+    let to = (from + 1) % 3;
+    let outlives_its_time = || async { tokio::time::timeout(ttl * 3 / 2, lock.lost()).await.is_err() };
+    cluster.begin_move(&slot, from, to);
+    assert!(outlives_its_time().await, "it is on the server that it leaves");
+    cluster.move_keys(&slot, from, to);
+    assert!(outlives_its_time().await, "it is on the server to which it moves");
+    cluster.end_move(&slot, from, to);
+    assert!(lock.release().await.unwrap());
 }

@@ -7,34 +7,42 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyWeakrefReference;
 
 /// Completes one future, on the loop's thread.
 pub(super) type Letter = Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>;
 
 /// What waits to be delivered, and the socket's end that wakes the loop.
 pub(super) struct Letters {
-    waiting: Mutex<Vec<Letter>>,
+    /// Nothing when the loop is closed, and nobody waits for any.
+    waiting: Mutex<Option<Vec<Letter>>>,
     bell: UnixStream,
 }
 
 impl Letters {
+    /// To a loop that is closed nothing is delivered: a lock in the letter is given up.
     pub(super) fn post(&self, letter: Letter) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(letter);
-        let first = waiting.len() == 1;
+        let mut waiting = self.lock();
+        let Some(letters) = waiting.as_mut() else { return };
+        letters.push(letter);
+        let first = letters.len() == 1;
         drop(waiting);
         if first {
-            // A full socket rings already, and a closed one means that the loop is gone.
+            // A full socket rings already.
             let _ = (&self.bell).write(&[1]);
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<Letter>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// The reading end, which belongs to one event loop.
+/// The reading end. It belongs to one event loop, which alone holds it, as a reader: it goes when the loop is closed.
 #[pyclass(frozen, weakref)]
 pub(super) struct Mailbox {
     letters: Arc<Letters>,
@@ -52,22 +60,30 @@ impl Mailbox {
         static BY_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let get = GET.get_or_try_init(py, || py.import("duly._calls")?.getattr("running_loop").map(Bound::unbind))?;
         let event_loop = get.bind(py).call0()?;
-        // Weak: a loop that is gone takes its mailbox along.
+        // Weak on both sides: a loop that is gone or closed takes its mailbox along.
         let by_loop = BY_LOOP
             .get_or_try_init(py, || py.import("weakref")?.call_method0("WeakKeyDictionary").map(Bound::unbind))?
             .bind(py);
         let known = by_loop.call_method1("get", (&event_loop,))?;
+        let known = if known.is_none() { known } else { known.call0()? };
         if !known.is_none() {
             return Ok((event_loop, known.cast_into::<Self>()?));
         }
         let (bell, door) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         door.set_nonblocking(true)?;
-        let (letters, fd) = (Arc::new(Letters { waiting: Mutex::default(), bell }), door.as_raw_fd());
+        let (letters, fd) = (Arc::new(Letters { waiting: Mutex::new(Some(Vec::new())), bell }), door.as_raw_fd());
         let mailbox = Bound::new(py, Self { letters, door })?;
         event_loop.call_method1("add_reader", (fd, mailbox.getattr("deliver")?))?;
-        by_loop.set_item(&event_loop, &mailbox)?;
+        by_loop.set_item(&event_loop, PyWeakrefReference::new(&mailbox)?)?;
         Ok((event_loop, mailbox))
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let letters = self.letters.lock().take();
+        drop(letters); // not under the lock
     }
 }
 
@@ -82,7 +98,7 @@ impl Mailbox {
                 _ => break,
             }
         }
-        let letters = std::mem::take(&mut *self.letters.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let letters = self.letters.lock().as_mut().map(std::mem::take).unwrap_or_default();
         let mut outcome = Ok(());
         for letter in letters {
             outcome = outcome.and(letter(py));

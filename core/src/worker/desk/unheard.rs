@@ -24,7 +24,10 @@ impl Desk {
     /// What to say of those that are claimed, and how many more may be. A worker that stops claims no more.
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
-        let claims: Vec<_> = state.claimed_of(lane).map(|one| one.claim.clone()).collect();
+        let all: Vec<_> = state.claimed_of(lane).map(|one| &one.claim).collect();
+        // The server keeps one claim of each job: of two the later one counts.
+        let is_last = |(at, claim): &(usize, &Claim)| all[at + 1..].iter().all(|later| later.id != claim.id);
+        let claims: Vec<_> = all.iter().copied().enumerate().filter(is_last).map(|(_, claim)| claim.clone()).collect();
         let most = state.between_runs.as_ref().map_or(MOST_CLAIMED, BetweenRuns::most);
         let most = if state.hears() { most.saturating_sub(claims.len()) } else { 0 };
         (claims, most)
@@ -100,8 +103,9 @@ impl Desk {
         if let Some(one) = state.claim_of(failed, true) {
             one.claim.standing = Standing::Heard;
         }
-        if state.claim_of(failed, false).is_some() {
-            state.forget_heard(failed.lane, failed.job.id().as_bytes());
+        let id = failed.job.id().as_bytes();
+        if state.claimed_of(failed.lane).any(|one| one.claim.id == id && one.claim.standing != Standing::Heard) {
+            state.forget_heard(failed.lane, id);
         }
         drop(state);
         self.claim_settled.notify_waiters();
@@ -370,6 +374,30 @@ mod tests {
             assert_eq!(owner.desk.claims(0).1, 0, "it claims nothing while it calls a hook");
             owner.desk.heard(&failed);
             owner.hears_of(&[]);
+        }
+    }
+
+    /// Its hooks run when it fails once more, so what is heard of that comes late.
+    #[tokio::test]
+    async fn of_two_claims_of_one_job_the_later_one_is_said() {
+        let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        settings.hooks_between_runs = true;
+        for ends_before_the_answer in [false, true] {
+            let owner = Owner::with(&settings);
+            let first = owner.hears_of(&["a"]).remove(0);
+            assert!(owner.desk.begins_hooks(&first));
+            owner.hears_of(&["a"]);
+            let said = owner.desk.claims(0).0;
+            assert_eq!(said.iter().map(|claim| claim.standing).collect::<Vec<_>>(), [Standing::GivenBack]);
+            if ends_before_the_answer {
+                owner.desk.heard(&first);
+                assert_eq!(owner.standings(), [Standing::GivenBack], "that it was heard of would take the second away");
+            }
+            owner.is_answered(&said, &[]);
+            if !ends_before_the_answer {
+                owner.desk.heard(&first);
+            }
+            assert!(!owner.standings().contains(&Standing::GivenBack), "it is given back once");
         }
     }
 
