@@ -456,7 +456,8 @@ namespace Duly {
          * Limits how many jobs run at once, and how many start in a period, over all workers together.
          *
          * The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
-         * order. The new limits replace all earlier ones, so `setLimits()` removes them.
+         * order. The new limits replace all earlier ones, so `setLimits()` removes them. Each part of a split queue
+         * keeps to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
          *
          * @param ?int $concurrency the most jobs at once, 1 to 1,000,000. Default: no limit
          * @param array{int, int|float}|null $rate how many jobs (1 to 1,000,000) may start in how many seconds (0.001

@@ -171,7 +171,7 @@ def test_grace_over_gives_running_jobs_back(program: Start, queue: duly.Queue) -
     worker.process.send_signal(signal.SIGINT)
     status, out, err = worker.end()
     assert (status, out.split()) == (0, ["stopped"])
-    assert "is over: the job was given back" in err
+    assert "is over: the job goes back" in err
     counts = queue.counts()
     assert (counts.ready, counts.reserved) == (1, 0)
     job = queue.reserve()

@@ -1,7 +1,8 @@
 -- Removes the jobs whose hooks a worker has called, takes back those whose hooks it will not call, and hands out other unheard jobs of
 -- `failed`, each to one worker for `claim_ms`.
 -- Moves:   nothing.
--- Replies: {claimed until, how many more there are, id, record, note or '', id, ...}; or `format <n>`.
+-- Replies: {claimed until, how many more can be had at once, {ids that no hook is called for any more}, id, record, note or '', id, ...};
+--          or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
 -- without: an old client writes into a queue of a newer format
@@ -13,20 +14,28 @@ redis.call('ZCARD', unheard)
 --- include: clock, allow_growing
 
 -- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
--- twice, or behind the end of the claim: then the entry says another moment, and is another's.
+-- twice, or behind the end of the claim: then the entry says another moment, and is another's. What is free has the moment 0.
+local MOST_ENDS = 3
 local until_text = string.format('%.0f', now + claim_ms)
+local is_busy = false
+local function forget(id)
+  redis.call('ZREM', unheard, id)
+  -- without: how often a claim has ended stays for ever
+  redis.call('HDEL', meta, 'ended:' .. id)
+end
 for at = first_item, #ARGV, 3 do
   local id = ARGV[at]
   -- with `do`: a claim that is another worker's by now is taken away, or one that never was is made
   if redis.call('ZSCORE', unheard, id) == ARGV[at + 1] then
     -- with `do`: a job whose hook died is never reported
     if ARGV[at + 2] == '1' then
-      redis.call('ZREM', unheard, id)
+      forget(id)
     else
-      -- without `ARGV[at + 2] == '-' and now_text or`: a worker that ends keeps its claims for 30 s
-      redis.call('ZADD', unheard, ARGV[at + 2] == '-' and now_text or until_text, id)
+      -- without `ARGV[at + 2] == '-' and '0' or`: a worker that ends keeps its claims for 30 s
+      redis.call('ZADD', unheard, ARGV[at + 2] == '-' and '0' or until_text, id)
     end
   end
+  is_busy = is_busy or ARGV[at + 2] == '0'
 end
 
 --- include: unheard_line
@@ -37,7 +46,7 @@ if last > heard_to then
     local id = redis.call('HGET', meta, field)
     if id then
       redis.call('HDEL', meta, field)
-      redis.call('ZADD', unheard, now_text, id)
+      redis.call('ZADD', unheard, '0', id)
     end
   end
   heard_to = to
@@ -48,24 +57,46 @@ if last > heard_to then
   end
 end
 
-local reply = { until_text, 0 }
+local given_up = {}
+local reply = { until_text, 0, given_up }
 local bytes = 0
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', now_text, 'LIMIT', 0, most)) do
-  -- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
-  local record = redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
+local function claim(id, record)
+  redis.call('ZADD', unheard, until_text, id)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = record
+  reply[#reply + 1] = redis.call('HGET', returned, id) or ''
+end
+-- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
+local function failed_record(id) return redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', '0', 'LIMIT', 0, most)) do
+  local record = failed_record(id)
   if record then
     bytes = bytes + #record
     -- without: a hundred large records make one reply
-    if bytes > max_bytes and #reply > 2 then break end
-    redis.call('ZADD', unheard, until_text, id)
-    reply[#reply + 1] = id
-    reply[#reply + 1] = record
-    reply[#reply + 1] = redis.call('HGET', returned, id) or ''
+    if bytes > max_bytes and #reply > 3 then break end
+    claim(id, record)
   else
     -- It has left `failed` meanwhile, and whoever took it away knows of it.
     -- without: what has left `failed` stays for ever
-    redis.call('ZREM', unheard, id)
+    forget(id)
   end
 end
-reply[2] = redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to
+-- A claim that ended without a word: perhaps the hook of that job ends its process, with all that runs there. It is claimed alone, so that
+-- no other is held responsible, and the third time by nobody.
+-- with `most > 0`: hooks are held responsible for the end of another one's process
+if most > 0 and #reply == 3 and not is_busy then
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '(0', now_text, 'LIMIT', 0, 100)) do
+    local record = failed_record(id)
+    -- with `MOST_ENDS + 1` for `redis.call('HINCRBY', meta, 'ended:' .. id, 1)`: hooks that were in flight with one that dies are given up
+    local ends = record and redis.call('HINCRBY', meta, 'ended:' .. id, 1)
+    if record and ends < MOST_ENDS then
+      claim(id, record)
+      break
+    end
+    -- without: a hook that ends its process ends one worker after the other
+    forget(id)
+    if record then given_up[#given_up + 1] = id end
+  end
+end
+reply[2] = redis.call('ZCOUNT', unheard, '-inf', '0') + last - heard_to
 return reply

@@ -24,6 +24,7 @@ const SOMETIMES: &[&str] = &[
     "a call was superseded",
     "a caller learnt of levels",
     "a caller learnt of the shape",
+    "a claim had ended without a word",
     "a claim was given back",
     "a dead worker was forgotten",
     "a dead worker was left out",

@@ -93,6 +93,7 @@ impl State {
         let rates = meta.rate_at.iter().map(|(number, &at)| (format!("rate_at:{number}"), rate::text(at)));
         let clock = [("clock".to_owned(), self.clock_text())];
         let line = meta.unheard.iter().map(|(number, id)| (format!("unheard:{number}"), id.clone()));
+        let line = line.chain(meta.ended.iter().map(|(id, ends)| (format!("ended:{id}"), ends.to_string())));
         let texts = clock.into_iter().chain(levels).chain(limits);
         let texts = texts.chain(rates).chain(line);
         add_hash(&mut dump, "meta", fields.chain(texts).collect());

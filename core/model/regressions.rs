@@ -167,6 +167,30 @@ fn an_old_claim_of_a_failed_job_changes_nothing() {
     holds(&[&claimed_twice[..], &[say(vec![], vec![], vec![0]), say(vec![], vec![], vec![1])]].concat());
 }
 
+/// Claims that end without a word: each job is then claimed alone, and the third time by nobody.
+#[test]
+fn hooks_whose_workers_die_are_given_up() {
+    let fail = Deed::Back { verb: Verb::Unheard, delay_ms: 0, error: "", rewrite: false };
+    let hear = |heard: Vec<usize>, kept: Vec<usize>| {
+        let (most, max_bytes) = (100, MANY_BYTES);
+        Step::Hear { most, max_bytes, heard, kept, given_back: vec![] }
+    };
+    let settle = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
+    let failed = |count| [push(count), reserve(count, MANY_BYTES), settle.clone()];
+    let next = [Step::Advance(50), hear(vec![], vec![])];
+    let on = vec![next.clone(); 9].concat();
+    let first = [&failed(3)[..], &[hear(vec![], vec![])], &next].concat();
+    let all = [&first[..], &on].concat();
+    holds(&all);
+    // New ones come first, and nobody who has a claim gets one that ended. One that is heard of is forgotten.
+    holds(&[&first[..], &failed(2), &next].concat());
+    holds(&[&first[..], &[hear(vec![], vec![0])], &next].concat());
+    holds(&[&first[..], &[hear(vec![0], vec![])], &on].concat());
+    // It left `failed` meanwhile, and comes back.
+    let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
+    holds(&[&first[..], &[requeue], &next, &[reserve(3, MANY_BYTES), settle.clone()], &on].concat());
+}
+
 /// One small job stands before large ones, of which a few fit into a reply.
 #[test]
 fn of_large_jobs_only_those_are_read_that_fit() {

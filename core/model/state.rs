@@ -104,6 +104,8 @@ pub(super) struct Meta {
     pub(super) unheard_last: Option<u64>,
     pub(super) heard_to: Option<u64>,
     pub(super) unheard: BTreeMap<u64, String>,
+    /// How many claims of an unheard job have ended without a word.
+    pub(super) ended: BTreeMap<String, u64>,
     /// How many trimmed jobs workers were told of.
     pub(super) trimmed_reported: Option<u64>,
 }

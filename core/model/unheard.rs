@@ -6,6 +6,11 @@ use crate::script::{GrantedJob, HearReply};
 use super::command::{Answer, Command, Refused, Sent};
 use super::state::State;
 
+/// The moment of what nobody has claimed.
+const FREE: u64 = 0;
+/// So many claims of a job may end without a word before no hook is called for it any more.
+const MOST_ENDS: u64 = 3;
+
 impl State {
     /// Jobs have left `failed`, so many: what waits of them at the head of the line goes.
     pub(super) fn shorten_line(&mut self, left: usize) {
@@ -37,8 +42,8 @@ impl State {
             match self.unheard.get_mut(&id) {
                 Some(until) if *until != claim.until => {}
                 None => {}
-                Some(_) if claim.standing == Standing::Heard => drop(self.unheard.remove(&id)),
-                Some(until) if claim.standing == Standing::GivenBack => *until = self.clock,
+                Some(_) if claim.standing == Standing::Heard => self.forget_unheard(&id),
+                Some(until) if claim.standing == Standing::GivenBack => *until = FREE,
                 Some(until) => *until = claimed_until,
             }
         }
@@ -47,20 +52,19 @@ impl State {
             let to = last.min(from + 100);
             for number in from + 1..=to {
                 if let Some(id) = self.meta.unheard.remove(&number) {
-                    self.unheard.insert(id, self.clock);
+                    self.unheard.insert(id, FREE);
                 }
             }
             let is_empty = to == last;
             self.meta.unheard_last = Some(last).filter(|_| !is_empty);
             self.meta.heard_to = Some(to).filter(|_| !is_empty);
         }
-        let mut free: Vec<_> = self.unheard.iter().filter(|&(_, &at)| at <= self.clock).collect();
-        free.sort_by_key(|&(id, at)| (*at, id.clone()));
-        let free: Vec<String> = free.into_iter().take(most).map(|(id, _)| id.clone()).collect();
+        let free = self.unheard.iter().filter(|&(_, &at)| at == FREE);
+        let free: Vec<String> = free.take(most).map(|(id, _)| id.clone()).collect();
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         for id in free {
             let Some(record) = self.records.get(&id).filter(|_| self.failed.contains_key(&id)) else {
-                self.unheard.remove(&id);
+                self.forget_unheard(&id);
                 continue;
             };
             let record = record.bytes();
@@ -68,13 +72,45 @@ impl State {
             if bytes > max_bytes && !jobs.is_empty() {
                 break;
             }
-            let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
-            self.unheard.insert(id.clone(), claimed_until);
-            jobs.push(GrantedJob { id, foreign_id: None, record, came_back });
+            jobs.push(self.claim_unheard(id, record, claimed_until));
         }
-        let left = self.unheard.values().filter(|&&at| at <= self.clock).count();
+        let is_busy = claims.iter().any(|claim| claim.standing == Standing::Claimed);
+        let mut given_up = Vec::new();
+        if most > 0 && jobs.is_empty() && !is_busy {
+            let mut ended: Vec<_> = self.unheard.iter().filter(|&(_, &at)| at != FREE && at <= self.clock).collect();
+            ended.sort_by_key(|&(id, at)| (*at, id.clone()));
+            let ended: Vec<String> = ended.into_iter().take(100).map(|(id, _)| id.clone()).collect();
+            for id in ended {
+                let record =
+                    self.records.get(&id).filter(|_| self.failed.contains_key(&id)).map(super::state::Record::bytes);
+                let Some(record) = record else {
+                    self.forget_unheard(&id);
+                    continue;
+                };
+                let ends = self.meta.ended.entry(id.clone()).or_default();
+                *ends += 1;
+                if *ends < MOST_ENDS {
+                    jobs.push(self.claim_unheard(id, record, claimed_until));
+                    break;
+                }
+                self.forget_unheard(&id);
+                given_up.push(id);
+            }
+        }
+        let left = self.unheard.values().filter(|&&at| at == FREE).count();
         let more = (left + self.meta.unheard.len()) as u64;
-        Ok(Answer::Heard(HearReply { claimed_until, more, jobs }))
+        Ok(Answer::Heard(HearReply { claimed_until, more, given_up, jobs }))
+    }
+
+    fn claim_unheard(&mut self, id: String, record: Vec<u8>, until: u64) -> GrantedJob {
+        let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
+        self.unheard.insert(id.clone(), until);
+        GrantedJob { id, foreign_id: None, record, came_back }
+    }
+
+    fn forget_unheard(&mut self, id: &str) {
+        self.unheard.remove(id);
+        self.meta.ended.remove(id);
     }
 }
 
@@ -111,6 +147,11 @@ pub(super) fn events(before: &State, after: &State, sent: &Sent, answer: &Answer
             vec![
                 ("a failed job was handed out", !reply.jobs.is_empty()),
                 ("more failed jobs were left than handed out", reply.more > 0),
+                (
+                    "a claim had ended without a word",
+                    after.meta.ended.values().sum::<u64>() > before.meta.ended.values().sum(),
+                ),
+                ("hooks were given up", !reply.given_up.is_empty()),
                 ("a job was heard of", claims.iter().any(|claim| is_ours(claim, Standing::Heard))),
                 ("a claim was made anew", claims.iter().any(|claim| is_ours(claim, Standing::Claimed))),
                 ("a claim was given back", claims.iter().any(|claim| is_ours(claim, Standing::GivenBack))),

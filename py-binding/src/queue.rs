@@ -280,7 +280,8 @@ macro_rules! verbs {
             /// Limit how many jobs run at once, and how many start in a period, over all workers together.
             ///
             /// The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
-            /// order. The new limits replace all earlier ones: `set_limits()` removes them.
+            /// order. The new limits replace all earlier ones: `set_limits()` removes them. Each part of a split queue keeps
+            /// to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
             ///
             /// Args:
             ///     concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.

@@ -258,9 +258,10 @@ impl WorkerEvent {
         match event {
             Event::Interrupted { executor, run, .. } => Self { executor: Some(*executor), run: Some(*run), ..common },
             Event::Failed { failed, .. } => Self { failed: failed.clone(), ..common },
-            Event::GivenBack { queue, .. } | Event::LeasesLost { queue, .. } | Event::Trimmed { queue, .. } => {
-                Self { queue: Some(queue.clone()), ..common }
-            }
+            Event::GivenBack { queue, .. }
+            | Event::OutcomesNotStored { queue, .. }
+            | Event::LeasesLost { queue, .. }
+            | Event::Trimmed { queue, .. } => Self { queue: Some(queue.clone()), ..common },
             _ => common,
         }
     }

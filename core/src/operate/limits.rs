@@ -251,8 +251,12 @@ impl Queue {
     /// ```
     pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
         let parts = u32::try_from(self.each_part().len()).unwrap_or(u32::MAX);
+        limits.check().map_err(self.during("set_limits"))?;
         let shares = limits.scaled(|jobs| jobs / parts);
-        shares.check().map_err(self.during("set_limits"))?;
+        shares.check().map_err(|_| {
+            let why = format!("each of the queue's {parts} parts keeps to its share: a limit is {parts} jobs at least");
+            self.during("set_limits")(Error::invalid(why))
+        })?;
         for part in self.each_part() {
             part.set_limits(&shares).await?;
         }

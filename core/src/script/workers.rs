@@ -73,8 +73,10 @@ impl FromReply for BeatReply {
 pub(crate) struct HearReply {
     /// Until then this worker has to report them.
     pub(crate) claimed_until: u64,
-    /// How many more there are.
+    /// How many more can be had at once.
     pub(crate) more: u64,
+    /// Ids of jobs that no hook is called for any more: too many claims have ended without a word.
+    pub(crate) given_up: Vec<String>,
     pub(crate) jobs: Vec<GrantedJob>,
 }
 
@@ -84,12 +86,14 @@ impl FromReply for HearReply {
         let claimed_until = utf8(next(&mut items, "the end of a claim")?)?;
         let claimed_until = claimed_until.parse().map_err(|_| unexpected("the end of a claim"))?;
         let more = u64::try_from(number(next(&mut items, "how many more there are")?)?).unwrap_or(0);
+        let given_up = array(next(&mut items, "what is given up")?)?;
+        let given_up = given_up.into_iter().map(lossy).collect::<Result<_, _>>()?;
         let mut jobs = Vec::new();
         while let Some(id) = items.next() {
             let record = bytes(next(&mut items, "a record")?)?;
             jobs.push(GrantedJob::new(bytes(id)?, record, bytes(next(&mut items, "what came back")?)?));
         }
-        Ok(Self { claimed_until, more, jobs })
+        Ok(Self { claimed_until, more, given_up, jobs })
     }
 }
 

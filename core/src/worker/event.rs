@@ -49,6 +49,19 @@ pub enum WorkerEvent {
         /// Which job.
         job: AboutJob,
     },
+    /// The worker stops while the server does not answer: whether it knows how this job's run ended is not known. When the lease ends, it
+    /// is treated as if its worker had died.
+    OutcomeNotStored {
+        /// Which job.
+        job: AboutJob,
+    },
+    /// The same of more jobs at once than are reported one by one.
+    OutcomesNotStored {
+        /// The queue's name.
+        queue: String,
+        /// How many jobs, besides those that were reported.
+        jobs: usize,
+    },
     /// A run must end now: what its handler still does is of no use.
     Interrupted {
         /// Which job.
@@ -75,6 +88,12 @@ pub enum WorkerEvent {
         job: AboutJob,
         /// The job itself; nothing if its record cannot be read.
         failed: Option<Arc<FailedJob>>,
+    },
+    /// The hooks of a job in `failed` are called no more: three workers that had claimed it ended without a word. One of them may have
+    /// been ended by the hook.
+    HooksGivenUp {
+        /// Which job.
+        job: AboutJob,
     },
     /// Jobs in `failed` were forgotten, because they were too many or too old. One worker of the queue reports it.
     Trimmed {
@@ -168,6 +187,8 @@ impl WorkerEvent {
         match self {
             Self::LeaseLost { job }
             | Self::NotKept { job }
+            | Self::OutcomeNotStored { job }
+            | Self::HooksGivenUp { job }
             | Self::Interrupted { job, .. }
             | Self::Failed { job, .. } => Some(job),
             _ => None,
@@ -176,7 +197,7 @@ impl WorkerEvent {
 
     /// Is a job lost unless somebody cares for it?
     pub fn is_error(&self) -> bool {
-        matches!(self, Self::Failed { .. })
+        matches!(self, Self::Failed { .. } | Self::HooksGivenUp { .. })
     }
 
     /// Should somebody look at it, or is it just good to know? The end of an outage is reported as loudly as its beginning.
@@ -204,10 +225,23 @@ impl fmt::Display for WorkerEvent {
                     "the leases of {jobs} more jobs of queue {queue} ended too: check whether the server lost its data"
                 )
             }
+            Self::OutcomeNotStored { job } => write!(
+                f,
+                "the run of {job} has ended, but the worker stops while the server does not answer: unless that was stored, it may \
+                 run again, or is kept in failed if it has no retries"
+            ),
+            Self::OutcomesNotStored { queue, jobs } => {
+                write!(f, "the same of {jobs} more jobs of queue {queue}")
+            }
             Self::Failed { job, failed } => {
                 let why = failed.as_ref().map_or("its record cannot be read", |failed| failed.why());
                 write!(f, "{job} failed for good: {why}; find the cause, then requeue or cancel it")
             }
+            Self::HooksGivenUp { job } => write!(
+                f,
+                "{job} is in failed and no hook is called for it any more: three workers that were to call one ended without a \
+                 word; look for an on_failed that ends its process"
+            ),
             Self::Trimmed { queue, jobs } => {
                 write!(
                     f,
@@ -226,9 +260,7 @@ impl fmt::Display for WorkerEvent {
                     (Interruption::LeaseLost, _) => {
                         "its lease was lost: it was cancelled, or another worker may run it"
                     }
-                    (Interruption::Stopped, false) => {
-                        "the grace of the stopping worker is over: the job was given back"
-                    }
+                    (Interruption::Stopped, false) => "the grace of the stopping worker is over: the job goes back",
                     (Interruption::Stopped, true) => {
                         "the grace of the stopping worker is over, but its handler had settled the job"
                     }
@@ -258,7 +290,7 @@ pub enum Interruption {
     TimedOut,
     /// Its lease was lost: the job was cancelled, or is another worker's now.
     LeaseLost,
-    /// The worker's grace is over: the job was given back.
+    /// The worker's grace is over: the job goes back.
     Stopped,
 }
 

@@ -97,7 +97,11 @@ async fn each_part_keeps_to_its_share_of_the_limits() {
     }
     assert_eq!(held.len(), 6);
     assert!(queue.counts().await.unwrap().held.is_some());
-    assert!(queue.set_limits(&Limits::new().concurrency(2)).await.is_err(), "a part would get none");
+    let refused = queue.set_limits(&Limits::new().concurrency(2)).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("each of the queue's 3 parts keeps to its share: a limit is 3 jobs at least"),
+        "{refused}"
+    );
     assert!(queue.set_limits(&Limits::new().name("mail", mail(2))).await.is_err(), "a part would get none");
 }
 

@@ -240,6 +240,34 @@ async fn it_stops_within_the_grace_while_the_server_is_away() {
     assert!(asked.elapsed() < Duration::from_secs(12), "it took {:?}", asked.elapsed());
 }
 
+/// Its handler has ended, and nobody can know whether the server knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_cannot_be_sent_at_the_end_is_told_of() {
+    let mut server = Server::start();
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, may_end) = (Arc::clone(&begun), Arc::clone(&ended));
+    let id = server.queue("orders").push(NewJob::new(&1).unwrap().name("late")).await.unwrap().id().to_owned();
+    let worker = start(&server.client(), move |worker| {
+        worker.grace(Duration::from_millis(100)).handler("late", move |_: Job<Value>, _: Context| {
+            let (begins, may_end) = (Arc::clone(&begins), Arc::clone(&may_end));
+            async move {
+                begins.notify_one();
+                may_end.notified().await;
+                Ok::<(), Failure>(())
+            }
+        })
+    });
+    begun.notified().await;
+    server.kill();
+    ended.notify_one();
+    until("it notices", async || worker.notes.count(is_trouble) == 1).await;
+    let notes = worker.notes.clone();
+    worker.stop.notify_one();
+    worker.running.await.unwrap().unwrap();
+    let is_told = |event: &WorkerEvent| matches!(event, WorkerEvent::OutcomeNotStored { job } if job.id == id);
+    assert_eq!(notes.count(is_told), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
     let mut server = Server::start();

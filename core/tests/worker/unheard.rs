@@ -212,6 +212,49 @@ async fn a_job_whose_hook_died_is_told_of_again() {
     worker.stop().await;
 }
 
+/// Its hook ends the process, again and again: with those that were claimed beside it, then alone, and then no more.
+#[tokio::test]
+async fn a_hook_that_ends_its_process_ends_three_at_most_and_takes_no_other_hook_along() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let bad = fail_by_hand(&queue).await;
+    let mut others = vec![fail_by_hand(&queue).await, fail_by_hand(&queue).await];
+    for claimed_with_it in [3, 1, 1] {
+        // It comes first, as if its claim had ended first.
+        let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+        assert_eq!(failed_event(&engine).await.job.id(), bad);
+        if claimed_with_it > 1 {
+            failed_event(&engine).await;
+            failed_event(&engine).await;
+        } else {
+            support::eventually("it is claimed alone", || async { line(&server).0 == "3" }).await;
+        }
+        drop(engine);
+        for (at, id) in [&bad].into_iter().chain(&others).enumerate() {
+            server.redis_cli(&["ZADD", "duly:{orders}:unheard", &(at + 1).to_string(), id]);
+        }
+    }
+    let worker = Working::start(&server);
+    worker
+        .until_event("it is given up", |event| matches!(event, WorkerEvent::HooksGivenUp { job } if job.id == bad))
+        .await;
+    let reported = worker.wait_for_reports(&others.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let mut reported: Vec<_> = reported.into_iter().map(|report| report.0).collect();
+    reported.sort();
+    others.sort();
+    assert_eq!(reported, others);
+    nobody_waits(&server).await;
+    assert_eq!(
+        server
+            .redis_cli(&["--raw", "HKEYS", "duly:{orders}:meta"])
+            .lines()
+            .filter(|name| name.starts_with("ended:"))
+            .count(),
+        0
+    );
+    worker.stop().await;
+}
+
 /// Fails a new job by hand.
 async fn fail_by_hand(queue: &Queue) -> String {
     let id = queue.push(job("by hand")).await.unwrap().id().to_owned();

@@ -66,6 +66,9 @@ impl Desk {
             return;
         }
         state.interrupt_all(self);
+        if !state.phase.is_over() {
+            state.report_not_stored(self);
+        }
         self.end(state, Phase::Over);
         self.for_fetcher.notify_one();
     }

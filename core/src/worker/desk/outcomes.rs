@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::lanes::Lane;
 use super::{Desk, State};
 use crate::queue::{Decided, Job, MAX_BATCH, Settlement};
 use crate::script::{Outcomes, Verb};
@@ -14,8 +15,8 @@ use crate::worker::event::{AboutJob, WorkerEvent};
 /// Outcomes that leave whether or not a fetch is due.
 pub(super) const OUTCOMES_A_CALL: usize = MAX_BATCH / 2;
 
-/// Leases that were lost together are reported one by one up to so many.
-const MOST_REPORTED_SINGLY: u64 = 10;
+/// Leases, or outcomes, that were lost together are reported one by one up to so many.
+const MOST_REPORTED_SINGLY: usize = 10;
 
 /// Outcomes of one queue for one script call.
 #[derive(Default)]
@@ -42,6 +43,12 @@ impl Batch {
     pub(super) fn settled_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         let others = self.others.iter().filter(|(noted, _)| !matches!(noted, Noted::Started(_)));
         self.acked.iter().chain(others.filter_map(|(_, job)| job.as_ref()))
+    }
+
+    /// Those whose runs have ended, well or not.
+    fn ended_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        let failed = self.others.iter().filter(|(noted, _)| *noted == Noted::Failed);
+        self.acked.iter().chain(failed.filter_map(|(_, job)| job.as_ref()))
     }
 
     /// None if its record could not be decoded.
@@ -79,7 +86,7 @@ impl Desk {
     pub(in crate::worker) fn answered(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();
         let acks = batch.acked.len();
-        let (mut lost, mut startable) = (0, 0);
+        let (mut lost, mut startable) = (0_usize, 0);
         for (index, &settled) in flags.iter().enumerate() {
             let other = index.checked_sub(acks).and_then(|behind| batch.others.get(behind));
             if let Some((Noted::Started(at), Some(job))) = other {
@@ -99,9 +106,9 @@ impl Desk {
                 state.report.released += 1;
             }
         }
-        state.report.lost += lost;
+        state.report.lost += lost as u64;
         if let Some(jobs) = lost.checked_sub(MOST_REPORTED_SINGLY).filter(|&jobs| jobs > 0) {
-            state.report(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs }, self);
+            state.report(WorkerEvent::LeasesLost { queue: queue.to_owned(), jobs: jobs as u64 }, self);
         }
         // Those behind it waited with it.
         let may_start = if startable > 0 { state.jobs.fetched.len() } else { 0 };
@@ -110,6 +117,24 @@ impl Desk {
 }
 
 impl State {
+    /// What has not been sent, or was not answered, is given up: the leases of these jobs end by themselves.
+    pub(super) fn report_not_stored(&mut self, desk: &Desk) {
+        let jobs = |lane: &Lane| {
+            let batches = lane.under_way.iter().map(|batch| &**batch).chain(&lane.batches);
+            batches.flat_map(Batch::ended_jobs).map(|job| AboutJob::of(job)).collect::<Vec<_>>()
+        };
+        for mut jobs in self.lanes.each.iter().map(jobs).collect::<Vec<_>>() {
+            let more = jobs.split_off(jobs.len().min(MOST_REPORTED_SINGLY));
+            let queue = more.first().map(|job| job.queue.clone());
+            for job in jobs {
+                self.report(WorkerEvent::OutcomeNotStored { job }, desk);
+            }
+            if let Some(queue) = queue {
+                self.report(WorkerEvent::OutcomesNotStored { queue, jobs: more.len() }, desk);
+            }
+        }
+    }
+
     /// Lets the policy decide, and notes that.
     pub(super) fn note(&mut self, lane: usize, job: &Arc<Job>, settlement: &Settlement<'_>) -> Result<Next, Error> {
         Decided::of(settlement).map(|decided| self.note_decided(lane, job, decided))

@@ -54,6 +54,10 @@ impl Desk {
         if let Some(between) = state.between_runs.as_mut().filter(|_| !reply.jobs.is_empty()) {
             between.learn(is_late);
         }
+        for id in &reply.given_up {
+            let job = AboutJob::unreadable(queue.name(), id.clone());
+            state.report(WorkerEvent::HooksGivenUp { job }, self);
+        }
         for job in &reply.jobs {
             let mut claim =
                 Claim { id: job.id_bytes().to_vec(), until: reply.claimed_until, standing: Standing::Claimed };
@@ -282,7 +286,12 @@ mod tests {
         fn is_answered(&self, said: &[Claim], ids: &[&str]) -> Vec<Arc<FailedJob>> {
             let record =
                 |id: &&str| GrantedJob::new(id.as_bytes().to_vec(), b"5;0;0;0;{\"data\":1}".to_vec(), Vec::new());
-            let reply = HearReply { claimed_until: UNTIL, more: 0, jobs: ids.iter().map(record).collect() };
+            let reply = HearReply {
+                claimed_until: UNTIL,
+                more: 0,
+                given_up: Vec::new(),
+                jobs: ids.iter().map(record).collect(),
+            };
             self.desk.heard_of(0, said, &self.queue, &reply);
             let events = std::iter::from_fn(|| self.desk.event_within(std::time::Duration::ZERO));
             let failed = |event| if let WorkerEvent::Failed { failed, .. } = event { failed } else { None };
