@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const LAYERS: [&str; 11] = [
+const LAYERS: [&str; 12] = [
     "value",
     "format",
     "process",
@@ -13,6 +13,7 @@ const LAYERS: [&str; 11] = [
     "queue",
     "lock",
     "operate",
+    "bridge",
     "worker",
     "blocking",
 ];

@@ -74,6 +74,7 @@
 //! [`blocking`] has the same methods for programs without an async runtime; it is safe after a fork.
 
 pub mod blocking;
+mod bridge;
 mod connection;
 mod embedded;
 #[cfg(test)]
@@ -95,6 +96,7 @@ mod script;
 mod value;
 pub mod worker;
 
+pub use bridge::{Bridge, BridgeReport, LaneReport, OldQueue, OldState, ScoreUnit};
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};

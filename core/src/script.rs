@@ -5,6 +5,7 @@
 
 mod argument;
 mod audit;
+mod bridge;
 mod call;
 mod command;
 mod crc16;
@@ -30,6 +31,7 @@ pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
 pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
+pub(crate) use bridge::{Adopt, AdoptReply, Order, Place, Take, Taken, entries, lane, lane_id, length, old_length};
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};

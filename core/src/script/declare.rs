@@ -248,7 +248,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::script::{audit, inspect, lock, operate, progress, push, reserve, settle, workers};
+    use crate::script::{audit, bridge, inspect, lock, operate, progress, push, reserve, settle, workers};
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
         let files = [
@@ -260,6 +260,7 @@ pub(super) mod tests {
             workers::DECLARATIONS,
             progress::DECLARATIONS,
             lock::DECLARATIONS,
+            bridge::DECLARATIONS,
             audit::DECLARATIONS,
         ];
         files.concat()

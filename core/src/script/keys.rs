@@ -91,6 +91,8 @@ pub(crate) enum Key {
     WorkerInfos,
     /// sorted set: id of a job in `failed` that no hook has heard of, by when any worker may take that up, in ms.
     Unheard,
+    /// hash: lane of a bridge -> sequence of its last batch that is in.
+    Adopted,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
@@ -107,7 +109,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 16] = [
+    pub(crate) const FIXED: [Self; 17] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -124,6 +126,7 @@ impl Key {
         Self::Workers,
         Self::WorkerInfos,
         Self::Unheard,
+        Self::Adopted,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -146,6 +149,7 @@ impl Key {
             Self::Workers => "workers",
             Self::WorkerInfos => "worker_infos",
             Self::Unheard => "unheard",
+            Self::Adopted => "adopted",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",

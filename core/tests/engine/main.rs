@@ -8,6 +8,7 @@ mod support;
 mod all_jobs;
 mod audit;
 mod bad_input;
+mod bridge;
 mod cluster;
 mod connections;
 mod import;

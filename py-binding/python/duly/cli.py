@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duly._core import Client, WorkerEngine, __version__
+from duly._core import WorkerEngine, __version__, _console
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
@@ -60,6 +60,10 @@ class AppError(UsageError):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] in (["bridge"], ["counts"]):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command takes Ctrl-C itself
+        return _console(list(arguments))
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
@@ -139,11 +143,9 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument("--supervisor-line", type=int, metavar="FD", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
 
-    counts = commands.add_parser("counts", help="show how many jobs of a queue are in each state")
-    counts.add_argument("queue", nargs="+", help="names of queues")
-    counts.add_argument("--url", help="URL of the server (default: DULY_URL, or redis://127.0.0.1:6379)")
-    counts.add_argument("--prefix", default="duly:", help="beginning of all keys (default duly:)")
-    counts.set_defaults(run=_counts)
+    # These two read what comes behind their names themselves, as in every language.
+    commands.add_parser("counts", help="show how many jobs of a queue are in each state")
+    commands.add_parser("bridge", help="take over the jobs of another queue")
     return parser
 
 
@@ -357,12 +359,3 @@ def _queues(text: str | None) -> Mapping[str, int] | list[str] | None:
     if len(weights) != len(parts) or not all(weight.isdecimal() for weight in weights.values()):
         raise UsageError(f"--queues {text}: either names (orders,mail) or weights for all of them (orders=3,mail=1)")
     return {name: int(weight) for name, weight in weights.items()}
-
-
-def _counts(given: argparse.Namespace) -> int:
-    client = Client(given.url, prefix=given.prefix)
-    for name in given.queue:
-        counts = client.queue(name).counts()
-        states = f"delayed {counts.delayed}  ready {counts.ready}  reserved {counts.reserved}  failed {counts.failed}"
-        print(f"{name}: {states}{'  paused' if counts.paused else ''}")  # noqa: T201
-    return 0

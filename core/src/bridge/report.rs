@@ -1,0 +1,117 @@
+//! What a bridge has counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::old_queue::OldState;
+use super::package::Moved;
+use crate::script::Place;
+
+/// What a bridge has taken over, or would.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default)]
+pub struct BridgeReport {
+    /// Of each key of the old queue.
+    pub lanes: Vec<LaneReport>,
+    /// How many jobs came into which queue: ready, delayed and failed.
+    pub queues: BTreeMap<String, [u64; 3]>,
+    /// How many of the failed ones could not be read; they are kept as they are, with the reason.
+    pub unreadable: u64,
+    /// What keeps it from going on, while it waits for that.
+    pub trouble: Option<String>,
+    /// Was nothing moved?
+    pub is_dry: bool,
+}
+
+/// One key of the old queue.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct LaneReport {
+    /// The key.
+    pub key: String,
+    /// What lies there.
+    pub state: OldState,
+    /// How many jobs it had at the start, in flight from an earlier bridge among them.
+    pub before: u64,
+    /// How many were taken over.
+    pub moved: u64,
+    /// How many are left.
+    pub left: u64,
+    /// How many were taken out and are not stored yet.
+    pub in_flight: u64,
+}
+
+impl LaneReport {
+    pub(super) fn new(key: &str, state: OldState, length: u64, in_flight: u64) -> Self {
+        Self { key: key.to_owned(), state, before: length + in_flight, moved: 0, left: length + in_flight, in_flight }
+    }
+}
+
+impl BridgeReport {
+    pub(super) fn note(&mut self, lane: usize, moved: &Moved) {
+        self.lanes[lane].moved += 1;
+        self.unreadable += u64::from(moved.fault.is_some());
+        let counts = self.queues.entry(moved.queue.clone()).or_default();
+        match moved.place {
+            Place::Ready => counts[0] += 1,
+            Place::Due(_) => counts[1] += 1,
+            Place::Failed => counts[2] += 1,
+        }
+    }
+
+    /// How many jobs were taken over.
+    pub fn moved(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.moved).sum()
+    }
+
+    /// Was as much taken over as there was, with nothing left but what workers of the old queue have?
+    pub fn is_complete(&self) -> bool {
+        let is_done = |lane: &LaneReport| {
+            lane.state == OldState::Reserved || lane.left == 0 && lane.in_flight == 0 && lane.moved == lane.before
+        };
+        self.lanes.iter().all(is_done)
+    }
+}
+
+impl fmt::Display for BridgeReport {
+    /// A table, a line each key and queue.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let done = if self.is_dry { "readable" } else { "moved" };
+        let width = self.lanes.iter().map(|lane| lane.key.len()).max().unwrap_or(0).max("old key".len());
+        writeln!(f, "{:width$}  {:9}  {:>9}  {done:>9}  {:>9}", "old key", "state", "before", "left")?;
+        for LaneReport { key, state, before, moved, left, .. } in &self.lanes {
+            writeln!(f, "{key:width$}  {:9}  {before:>9}  {moved:>9}  {left:>9}", state.as_str())?;
+        }
+        let width = self.queues.keys().map(String::len).max().unwrap_or(0).max("duly queue".len());
+        write!(f, "{:width$}  {:>9}  {:>9}  {:>9}", "duly queue", "ready", "delayed", "failed")?;
+        for (queue, [ready, delayed, failed]) in &self.queues {
+            write!(f, "\n{queue:width$}  {ready:>9}  {delayed:>9}  {failed:>9}")?;
+        }
+        if self.unreadable > 0 {
+            write!(f, "\n{} of the failed ones could not be read: their errors say why", self.unreadable)?;
+        }
+        let in_flight: u64 = self.lanes.iter().map(|lane| lane.in_flight).sum();
+        if in_flight > 0 {
+            write!(f, "\n{in_flight} jobs are in flight from a bridge that was interrupted: run it again")?;
+        }
+        if self.is_dry {
+            return write!(f, "\nnothing was moved");
+        }
+        let others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
+        let differs = others.clone().any(|lane| lane.moved + lane.left != lane.before);
+        let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(|lane| lane.left).sum();
+        if held > 0 {
+            write!(
+                f,
+                "\n{held} jobs are with workers of the old queue: they are left to them until their time is over"
+            )?;
+        }
+        if self.is_complete() {
+            write!(f, "\ncounts before and after agree: nothing is left")
+        } else if differs {
+            write!(f, "\nthe old queue was in use meanwhile: moved and left are not what was there before")
+        } else {
+            write!(f, "\nnot all was moved")
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The way over from other queues: nothing is lost and nothing is doubled, wherever it breaks off.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::{self, Server};
+use duly::{Bridge, BridgeReport, Client, ErrorKind, JobView, OldQueue, ReserveOptions, ScoreUnit, State};
+
+const READY: &str = "redis:queue:ready";
+const DELAYED: &str = "redis:queue:delay";
+const FAILED: &str = "redis:queue:failed";
+
+fn package(number: usize, more: &str) -> String {
+    format!(
+        r#"{{"id":"1690000000.5.{number}","time":1690000000,"delay":0,"attempts":0,"data":{{"order":{number}}}{more}}}"#
+    )
+}
+
+/// As `Queue.php` does it: new ones come in at the left.
+fn send(server: &Server, key: &str, packages: impl IntoIterator<Item = String>) {
+    for package in packages {
+        server.redis_cli(&["LPUSH", key, &package]);
+    }
+}
+
+fn thinkphp() -> OldQueue {
+    OldQueue::thinkphp("orders").unwrap()
+}
+
+async fn drain(from: &Client, to: &Client, old: OldQueue) -> BridgeReport {
+    Bridge::new(from, to, old).drain(|_| {}).await.unwrap()
+}
+
+async fn peek(client: &Client, state: State) -> Vec<JobView> {
+    client.queue("orders").unwrap().peek(state, 0, 1000).await.unwrap()
+}
+
+async fn data(client: &Client, state: State) -> Vec<String> {
+    peek(client, state).await.into_iter().map(|job| job.envelope.data.as_str().to_owned()).collect()
+}
+
+fn orders(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
+    numbers.into_iter().map(|number| format!(r#"{{"order":{number}}}"#)).collect()
+}
+
+#[tokio::test]
+async fn jobs_come_over_in_order_with_their_times_attempts_and_errors() {
+    let (old, new) = (Server::start(), Server::start());
+    // Two equal packages are two jobs, and an id that comes twice is none.
+    send(&old, READY, [0, 1, 1, 2].map(|number| package(number, "")));
+    old.redis_cli(&["ZADD", DELAYED, "4102444800", &package(3, "")]);
+    old.redis_cli(&["ZADD", DELAYED, "1690000000.25", &package(4, "")]);
+    let why = r#","attempts":6,"max_attempts":5,"error":"no bank","shop":7"#;
+    send(&old, FAILED, [package(5, why), "no package".to_owned()]);
+    let (from, to) = (old.client(), new.client());
+
+    let dry = Bridge::new(&from, &to, thinkphp()).count().await.unwrap();
+    assert_eq!((dry.moved(), dry.unreadable, dry.queues["orders"]), (8, 1, [5, 1, 2]));
+    assert_eq!(new.redis_cli(&["DBSIZE"]).trim(), "0");
+
+    let report = drain(&from, &to, thinkphp()).await;
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(report.queues, BTreeMap::from([("orders".to_owned(), [5, 1, 2])]));
+    assert!(report.to_string().ends_with("counts before and after agree: nothing is left"), "{report}");
+
+    // What is due already was taken before those that were ready.
+    assert_eq!(data(&to, State::Ready).await, orders([4, 0, 1, 1, 2]));
+    let delayed = peek(&to, State::Delayed).await.remove(0);
+    assert_eq!((delayed.envelope.data.as_str(), delayed.at.unwrap().get()), (r#"{"order":3}"#, 4_102_444_800_000));
+    let failed = peek(&to, State::Failed).await;
+    let one = failed.iter().find(|job| job.envelope.attempts == 6).unwrap();
+    assert_eq!((one.envelope.error.as_str(), one.envelope.time), ("no bank", 1_690_000_000));
+    assert_eq!(one.envelope.headers["old-id"], "1690000000.5.5");
+    assert_eq!((one.envelope.unknown[0].name.as_str(), one.envelope.unknown[0].value.as_str()), ("shop", "7"));
+    assert!(
+        failed.iter().any(|job| job.package() == b"no package" && job.envelope.error.contains("could not read it"))
+    );
+    assert_eq!(drain(&from, &to, thinkphp()).await.moved(), 0);
+}
+
+/// Takes and finishes all jobs that are ready, as workers do that do not wait for the bridge.
+async fn work(client: &Client, done: &mut Vec<String>) {
+    let queue = client.queue("orders").unwrap();
+    for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
+        done.push(job.envelope.data.as_str().to_owned());
+        job.ack().await.unwrap();
+    }
+}
+
+/// A bridge whose call to one of the two servers is lost, with or without its effect, and that ends with it; and then another one. The
+/// jobs are done meanwhile, so that no id could tell that they were here.
+async fn break_off(at_old: bool, fault: Fault, calls: usize) {
+    const JOBS: usize = 1200; // three batches
+    let (old, new) = (Server::start(), Server::start());
+    let packages: Vec<String> = (0..JOBS).map(|number| package(number, "")).collect();
+    for some in packages.chunks(400) {
+        let all: Vec<&str> = ["LPUSH", READY].into_iter().chain(some.iter().map(String::as_str)).collect();
+        old.redis_cli(&all);
+    }
+    let proxy = Proxy::before(if at_old { old.port() } else { new.port() }).await;
+    let deadline = Duration::from_secs(1);
+    let broken = proxy.builder().deadline(deadline).command_timeout(deadline).build().unwrap();
+    support::eventually("it connects", || async { broken.ping().await.is_ok() }).await;
+    let (from, to) = if at_old { (broken, new.client()) } else { (old.client(), broken) };
+    proxy.next_behind(calls, fault);
+    let first = Bridge::new(&from, &to, thinkphp()).drain(|_| {}).await;
+    let mut done = Vec::new();
+    work(&new.client(), &mut done).await;
+    // As if its process had ended; nobody waits here until its locks end by themselves.
+    drop((first, from, to));
+    support::eventually("another one ends", || async {
+        for lock in new.redis_cli(&["--raw", "KEYS", "duly:{bridge:*}:lock"]).lines() {
+            new.redis_cli(&["DEL", lock]);
+        }
+        Bridge::new(&old.client(), &new.client(), thinkphp()).drain(|_| {}).await.is_ok()
+    })
+    .await;
+    work(&new.client(), &mut done).await;
+    work(&new.client(), &mut done).await;
+    done.sort();
+    let mut all = orders(0..JOBS);
+    all.sort();
+    assert_eq!(done, all, "at the old server: {at_old}, {fault:?} behind {calls} calls");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
+    for calls in 0..8 {
+        let all = [
+            (true, Fault::LoseRequest),
+            (true, Fault::LoseReply),
+            (false, Fault::LoseRequest),
+            (false, Fault::LoseReply),
+        ];
+        let mut breaking = tokio::task::JoinSet::new();
+        for (at_old, fault) in all {
+            breaking.spawn(break_off(at_old, fault, calls));
+        }
+        breaking.join_all().await;
+    }
+}
+
+#[tokio::test]
+async fn one_bridge_at_a_time_and_a_late_copy_of_a_dead_one_moves_nothing() {
+    let (old, new) = (Server::start(), Server::start());
+    let proxy = Proxy::before(old.port()).await;
+    let from = proxy.builder().build().unwrap();
+    from.ping().await.unwrap();
+    send(&old, READY, [package(0, "")]);
+    proxy.next_after(0, Fault::HoldRequest);
+    let to = new.client();
+    let dead = tokio::spawn(async move { Bridge::new(&from, &to, thinkphp()).drain(|_| {}).await.map(drop) });
+    proxy.happened().await;
+    let refused = Bridge::new(&old.client(), &new.client(), thinkphp()).drain(|_| {}).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.to_string().contains("another bridge of the key '"), "{refused}");
+    dead.abort();
+    support::eventually("it has given up its lock", || async {
+        Bridge::new(&old.client(), &new.client(), thinkphp()).drain(|_| {}).await.is_ok()
+    })
+    .await;
+    send(&old, READY, [package(1, "")]);
+    proxy.deliver().await;
+    assert_eq!(old.redis_cli(&["LLEN", READY]).trim(), "1", "it is the old queue's");
+    assert_eq!(data(&new.client(), State::Ready).await, orders([0]));
+}
+
+#[tokio::test]
+async fn payloads_are_kept_whole_and_what_workers_have_is_left_to_them() {
+    let server = Server::start();
+    let payload = |order: usize, more: &str| {
+        format!(
+            r#"{{"job":"app\\job\\Close@fire","maxTries":3,"data":{{"order":{order}}},"attempts":{order},"id":"same"{more}}}"#
+        )
+    };
+    let now: u64 = server.redis_cli(&["TIME"]).lines().next().unwrap().trim().parse().unwrap();
+    server.redis_cli(&["RPUSH", "{queues:orders}", &payload(0, ""), &payload(1, "")]);
+    server.redis_cli(&["ZADD", "{queues:orders}:delayed", "4102444800", &payload(2, "")]);
+    let (over, held) = ((now - 5).to_string(), (now + 3600).to_string());
+    server.redis_cli(&["ZADD", "{queues:orders}:reserved", &over, &payload(3, ""), &held, &payload(4, "")]);
+    server.redis_cli(&["RPUSH", "app_queues:orders", &payload(5, r#","uuid":"u-5""#)]);
+    let client = server.client();
+    let report = drain(&client, &client, OldQueue::think_queue(&["orders"]).unwrap()).await;
+    assert_eq!((report.moved(), report.is_complete()), (4, true), "{report}");
+    assert!(report.to_string().contains("1 jobs are with workers of the old queue"), "{report}");
+    drain(&client, &client, OldQueue::laravel("app_", &["orders"]).unwrap()).await;
+    let ready = peek(&client, State::Ready).await;
+    assert_eq!(ready.iter().map(|job| job.envelope.attempts).collect::<Vec<_>>(), [3, 0, 1, 5]);
+    for job in &ready {
+        let order = job.envelope.attempts as usize;
+        let more = if order == 5 { r#","uuid":"u-5""# } else { "" };
+        assert_eq!(job.envelope.data.as_str(), payload(order, more));
+        assert_eq!(job.envelope.name.as_deref(), Some(r"app\job\Close@fire"));
+        assert_eq!(
+            (job.envelope.max_attempts, &*job.envelope.headers["old-id"]),
+            (2, if order == 5 { "u-5" } else { "same" })
+        );
+    }
+    assert_eq!(server.redis_cli(&["ZCARD", "{queues:orders}:reserved"]).trim(), "1");
+}
+
+#[tokio::test]
+async fn shared_keys_are_parted_by_the_queue_of_the_package() {
+    let server = Server::start();
+    let of = |queue: &str, order: usize| package(order, &format!(r#","queue":"{queue}""#));
+    send(&server, "{redis-queue}-waitingorders", [of("orders", 0)]);
+    for (queue, order) in [("orders", 1), ("mail", 2), ("not a name", 3)] {
+        server.redis_cli(&["ZADD", "{redis-queue}-delayed", "1690000000", &of(queue, order)]);
+    }
+    send(&server, "{redis-queue}-failed", [of("mail", 4)]);
+    let client = server.client();
+    let report = drain(&client, &client, OldQueue::workerman("", &["orders", "mail"]).unwrap()).await;
+    assert!(report.is_complete(), "{report}");
+    let counts = [("default", [1, 0, 0]), ("mail", [1, 0, 1]), ("orders", [2, 0, 0])];
+    assert_eq!(report.queues, counts.map(|(queue, counts)| (queue.to_owned(), counts)).into());
+}
+
+#[tokio::test]
+async fn any_list_and_any_sorted_set_come_over() {
+    let server = Server::start();
+    server.redis_cli(&["RPUSH", "tasks", r#"["mail",{"to":1}]"#, "plain text"]);
+    server.redis_cli(&["ZADD", "later", "4102444800000000000", "7"]);
+    let client = server.client();
+    drain(&client, &client, OldQueue::list("tasks", true, "orders").unwrap().name("old.task")).await;
+    drain(&client, &client, OldQueue::sorted_set("later", ScoreUnit::Nanos, "orders").unwrap()).await;
+    assert_eq!(data(&client, State::Ready).await, [r#"["mail",{"to":1}]"#, r#""plain text""#]);
+    assert_eq!(peek(&client, State::Ready).await[0].envelope.name.as_deref(), Some("old.task"));
+    assert_eq!(peek(&client, State::Delayed).await[0].at.unwrap().get(), 4_102_444_800_000);
+}
+
+/// The queue would let the oldest go.
+#[tokio::test]
+async fn more_failed_jobs_than_the_queue_keeps_wait() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.queue("orders").unwrap();
+    queue.keep_failed(2, Duration::from_secs(3600)).await.unwrap();
+    send(&server, FAILED, (0..3).map(|number| package(number, "")));
+    let refused = Bridge::new(&client, &client, thinkphp()).drain(|_| {}).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    assert!(refused.to_string().contains("3 failed jobs come, and the queue keeps 2 more"), "{refused}");
+    queue.keep_failed(3, Duration::from_secs(3600)).await.unwrap();
+    let report = drain(&client, &client, thinkphp()).await;
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(peek(&client, State::Failed).await.len(), 3);
+}
+
+#[tokio::test]
+async fn it_follows_old_producers_and_waits_out_a_restart() {
+    let (old, mut new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let following =
+        tokio::spawn(
+            async move { Bridge::new(&from, &to, thinkphp()).follow(async { drop(stopped.await) }, |_| {}).await },
+        );
+    for number in 0..3 {
+        send(&old, READY, [package(number, "")]);
+        support::eventually("it comes over", || async {
+            data(&new.client(), State::Ready).await == orders(0..=number)
+        })
+        .await;
+        if number == 1 {
+            new.redis_cli(&["SAVE"]);
+            new.restart();
+        }
+    }
+    stop.send(()).unwrap();
+    assert_eq!(following.await.unwrap().unwrap().moved(), 3);
+}
