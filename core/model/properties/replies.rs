@@ -9,10 +9,10 @@ use super::{Seen, holds, note, soup};
 use crate::operate::held_back;
 use crate::queue::decode;
 use crate::script::{
-    AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply, HearReply,
-    LimitReply, LimitUsage, LimitsReply, LookReply, PageReply, PurgeReply, PushUniqueReply, ReclaimReply, RepairReply,
-    RequeueReply, RescheduleReply, ReserveReply, SettleReply, WholeReply, byte_strings, flags, is_refusal, not_kept,
-    scanned, wanted,
+    AdoptReply, AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply,
+    HearReply, LimitReply, LimitUsage, LimitsReply, LookReply, Order, PageReply, PurgeReply, PushUniqueReply,
+    ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply, Taken, WholeReply,
+    byte_strings, flags, is_refusal, not_kept, scanned, wanted,
 };
 use crate::value::error::{Error, ErrorKind};
 
@@ -142,6 +142,9 @@ fn real() -> Vec<Value> {
     let whole = list(["05", "1", "1", "5"]);
     let look = Value::Array(vec![list(["1", "", "", "", "", "", "", "", "", "", "", "", "", "", "0"])]);
     let scan = Value::Array(vec![bulk("0"), list(["a", "b"])]);
+    let heard = ["a", "{\"data\":1}", "1;1;x"].map(bulk);
+    let heard = Value::Array([bulk("1790000000000"), Value::Int(1), list(["b"])].into_iter().chain(heard).collect());
+    let taken = list(["1790000000000000", "0123456789abcdef", "{\"data\":1}", "1790000000.5", "x", "1e3"]);
     let page = list(["1", "a", "1790000000000", "{\"data\":1}", "", "b", "", "x", "1;1;y"]);
     let lines = [
         "created",
@@ -158,12 +161,16 @@ fn real() -> Vec<Value> {
         "format 2",
         "levels 05",
         "again",
+        "adopted",
+        "behind 5",
+        "room 3",
+        "fenced",
     ];
     let (jobs, counts, found) = (Value::Array(jobs.collect()), Value::Array(counts.collect()), Value::Array(found));
     let long = [jobs, counts, found, page];
     // As often as all that is short.
     let mut all: Vec<Value> = std::iter::repeat_n(long, 6).flatten().collect();
-    all.extend([whole, look, scan]);
+    all.extend([whole, look, scan, heard, taken]);
     all.extend([
         list(["live"]),
         list(["failed", "1;1;x"]),
@@ -244,6 +251,8 @@ fn no_reply_makes_a_reader_panic() {
         "limit",
         "beat",
         "hear",
+        "adopt",
+        "taken",
         "cancel",
         "purge",
         "reclaim",
@@ -302,6 +311,8 @@ fn no_reply_makes_a_reader_panic() {
         reads::<Vec<AliveReply>>(&reply, "workers", seen)?;
         reads::<BeatReply>(&reply, "beat", seen)?;
         reads::<HearReply>(&reply, "hear", seen)?;
+        reads::<AdoptReply>(&reply, "adopt", seen)?;
+        sound(Taken::decode(reply.clone(), Order::Score), "taken", seen)?;
         reads::<Vec<LookReply>>(&reply, "looks", seen)?;
         reads::<RepairReply>(&reply, "repair", seen)?;
         reads::<WholeReply>(&reply, "whole", seen)?;
