@@ -165,6 +165,30 @@ final class WorkerLogTest extends ServerTestCase
         self::assertContains($threw, $logger->lines);
     }
 
+    public function testCausesThatFormACircleAreNamedOnceAndTheWorkerGoesOn(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $this->queue->push(2, name: 'n', maxRetries: 0);
+        $this->queue->push(3, name: 'n');
+        $program = $this->program('
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 3, log: "say");
+            $worker->on("n", function (int $data) {
+                $last = $data === 1 ? new RangeException() : new UnderflowException();
+                $thrown = new LogicException("", 0, new DomainException("", 0, $last));
+                (new ReflectionProperty(Exception::class, "previous"))->setValue($last, $thrown);
+                throw $thrown;
+            });
+            $worker->restartOn([UnderflowException::class, PDOException::class]);
+            say(json_encode($worker->run()));
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('"failed":2', $program->said(), 'the second ends it, by a cause');
+        $at = 'at \S+\.php:\d+';
+        $line = "LogicException {$at}; caused by DomainException {$at}; caused by RangeException {$at}\n";
+        self::assertMatchesRegularExpression("~^job 'a' .* failed for good: {$line}~", $program->said());
+        self::assertStringContainsString('caused by RangeException', (string) $this->queue->find('a')?->error);
+    }
+
     public function testAJobThatIsDoneIsLoggedOnlyWhenAskedFor(): void
     {
         $logger = new RecordingLogger();

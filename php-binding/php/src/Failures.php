@@ -15,7 +15,10 @@ use Duly\Exception\TooLargeException;
  */
 final class Failures
 {
+    /** That are named in the log. */
     private const MOST_CAUSES = 8;
+    /** An exception may be its own cause, and other chains may be very long. */
+    private const MOST_WALKED = 1000;
     /** In no path. */
     private const NOBODYS = "\0";
     /** Methods of `Runs` that call handlers and hooks. */
@@ -30,11 +33,25 @@ final class Failures
     /** Of an exception and its causes: `DomainException at own.php:3 (thrown at vendor/x.php:7); caused by ...`. */
     public static function location(\Throwable $error): string
     {
-        $text = self::named($error);
-        for ($causes = 0; $causes < self::MOST_CAUSES && ($error = $error->getPrevious()) !== null; $causes++) {
-            $text .= '; caused by ' . self::named($error);
+        $errors = array_slice(self::withCauses($error), 0, 1 + self::MOST_CAUSES);
+        return self::utf8(implode('; caused by ', array_map(self::named(...), $errors)));
+    }
+
+    /**
+     * The exception and its causes, each once.
+     *
+     * @return non-empty-list<\Throwable>
+     */
+    public static function withCauses(\Throwable $error): array
+    {
+        $found = [spl_object_id($error) => $error];
+        while (count($found) < self::MOST_WALKED && ($error = $error->getPrevious()) !== null) {
+            if (isset($found[spl_object_id($error)])) {
+                break;
+            }
+            $found[spl_object_id($error)] = $error;
         }
-        return self::utf8($text);
+        return array_values($found);
     }
 
     /** Where an interrupted handler was, or by what else it ended. */

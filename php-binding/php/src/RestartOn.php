@@ -37,7 +37,7 @@ final class RestartOn
     /** Whether it, or a cause of it, is one of them. */
     public function means(\Throwable $thrown): bool
     {
-        for ($error = $thrown; $error !== null; $error = $error->getPrevious()) {
+        foreach (Failures::withCauses($thrown) as $error) {
             foreach ($this->classes as $class) {
                 if ($error instanceof $class) {
                     return true;
