@@ -125,7 +125,8 @@ namespace Duly {
         }
 
         /**
-         * Takes the lock as `lock` does, calls `$run` with it, and releases it, whatever that throws.
+         * Takes the lock as `lock` does, calls `$run` with it, and releases it, whatever that throws. `$run` must not
+         * yield, nor return a generator: its code would run without the lock.
          *
          * @template T
          * @param callable(Lock): T $run
@@ -134,6 +135,7 @@ namespace Duly {
          *
          * @throws Exception\LockedException another one holds it when the wait is over
          * @throws Exception\LeaseLostException it was lost before `$run` ended
+         * @throws Exception\InvalidArgumentException `$run` gave a generator
          * @throws Exception\ExceptionInterface
          */
         public function withLock(

@@ -50,6 +50,39 @@ final class LockTest extends ServerTestCase
         self::assertNull($this->client->withLock('a', fn (Lock $lock) => $lock->release() ? null : 1, ttl: 5));
     }
 
+    /** Its body would run when the lock is free. */
+    public function testAClosureThatYieldsIsRefusedAndTheLockIsFree(): void
+    {
+        $ran = false;
+        $yields = static function () use (&$ran): \Generator {
+            $ran = true;
+            yield 1;
+        };
+        foreach ([$yields, static fn () => $yields()] as $run) {
+            $error = $this->thrownBy(InvalidArgumentException::class, fn () => $this->client->withLock('a', $run));
+            $said = 'run gave a generator, whose code would run without the lock: loop over it in run, or do not yield';
+            self::assertSame($said, $error->getMessage());
+            self::assertFalse($this->isTaken());
+        }
+        self::assertFalse($ran);
+        // One that has begun ends before the lock does.
+        $begun = function (): iterable {
+            $generator = (function (): \Generator {
+                try {
+                    yield 1;
+                } finally {
+                    $ended = $this->isTaken() ? 'with the lock' : 'without it';
+                    throw new \DomainException($ended);
+                }
+            })();
+            $generator->current();
+            return $generator;
+        };
+        $error = $this->thrownBy(\DomainException::class, fn () => $this->client->withLock('a', $begun));
+        self::assertSame('with the lock', $error->getMessage());
+        self::assertFalse($this->isTaken());
+    }
+
     public function testAClosureThatLostItIsSaid(): void
     {
         $lose = function (Lock $lock): void {

@@ -114,16 +114,36 @@ impl Client {
         match guarded(|| run.try_call(vec![&*lock])) {
             Ok(Ok(answer)) => {
                 let answer = call::Held::from(answer);
+                if is_generator(&answer) {
+                    let ended = answer.release();
+                    held.leave_now();
+                    ended?;
+                    return Err(Fault::invalid(
+                        "run gave a generator, whose code would run without the lock: loop over it in run, or do not yield",
+                    ));
+                }
                 held.lock.leave(&mut Signals)?;
                 Ok(answer.take())
             }
             Ok(Err(error)) => Err(Fault::invalid(format!("run could not be called: {error}"))),
             Err(fault) => {
-                let _ = held.lock.leave(&mut Until(Instant::now() + FAREWELL));
+                held.leave_now();
                 Err(fault)
             }
         }
     }
+}
+
+impl Lock {
+    /// At the end of a block that has failed.
+    fn leave_now(&self) {
+        let _ = self.lock.leave(&mut Until(Instant::now() + FAREWELL));
+    }
+}
+
+/// Nobody extends PHP's class: it is final.
+fn is_generator(value: &Zval) -> bool {
+    value.object().is_some_and(|object| object.get_class_name().is_ok_and(|class| class == "Generator"))
 }
 
 impl Job {
