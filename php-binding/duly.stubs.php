@@ -1087,7 +1087,8 @@ namespace Duly {
     {
         /**
          * Starts it. When a run must end (see `interruption`) the process gets SIGURG until the run has ended, and
-         * when it has not after `patience` seconds the process ends with exit code 124.
+         * when it has not after `patience` seconds the process ends with exit code 124. The same if a signal came (see
+         * `listen`), the grace is over, and PHP does not come back to this object.
          *
          * @param array<int|string, string|int> $queues as for `Client::reserveFrom`
          * @param int|float $grace how long the current run may go on after `stop`
@@ -1237,6 +1238,11 @@ namespace Duly {
 
         /** Starts no more jobs; the current run may finish within the grace. The second call ends the grace. */
         public function stop(): void
+        {
+        }
+
+        /** Ends the watch over this process: what it does from now on may take as long as it likes. */
+        public function leave(): void
         {
         }
 

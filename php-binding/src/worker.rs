@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::blocking::{self, Engine, Executor, NextRun, Run, process};
+use duly::blocking::{self, Engine, Executor, Interrupt, NextRun, Run, process};
 use duly::worker::{AboutJob, Ended, FailedJob, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Error, ErrorKind, Millis, Outcome};
 use ext_php_rs::convert::IntoZval;
@@ -66,6 +66,11 @@ impl WorkerEngine {
     fn inner(&self) -> Option<&Inner> {
         (self.pid == process::id()).then_some(&*self.inner)
     }
+
+    /// The same for a call of the worker's own code, between what it calls of the program.
+    fn called(&self) -> Option<&Inner> {
+        self.inner().inspect(|inner| inner.watchdog.sign_of_life())
+    }
 }
 
 impl Inner {
@@ -104,9 +109,10 @@ impl WorkerEngine {
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
             let settings = settings(queues, lease, grace, name, maxJobs)?;
+            let grace = settings.grace;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
-            let watchdog = Watchdog::start(&engine, patience)?;
+            let watchdog = Watchdog::start(&engine, grace, patience)?;
             let executor = engine.executor();
             let inner = ManuallyDrop::new(Inner {
                 engine,
@@ -155,7 +161,7 @@ impl WorkerEngine {
     ///
     /// Null when there is none, when something happened (see `events`), and when there will be none (see `isOver`).
     pub fn next(&self, wait: f64) -> PhpResult<Option<Job>> {
-        let Some(inner) = self.inner() else { return Ok(None) };
+        let Some(inner) = self.called() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
             if pcntl::SIGPROCMASK.was_called(Since::Next) {
@@ -180,7 +186,7 @@ impl WorkerEngine {
     /// The handler gave this, which is kept if the producer wants it. False in a process that the handler has forked: the job
     /// is its parent's.
     pub fn keep(&self, result: &Zval) -> PhpResult<bool> {
-        let Some(inner) = self.inner() else { return Ok(false) };
+        let Some(inner) = self.called() else { return Ok(false) };
         let kept = || inner.has_worked.set(inner.current.borrow().is_some());
         if !inner.keeps_result() {
             kept();
@@ -202,7 +208,7 @@ impl WorkerEngine {
 
     /// The run has ended: sends what was noted, or that it is done; nothing when it has ended before.
     pub fn done(&self) -> PhpResult<()> {
-        if let Some(inner) = self.inner() {
+        if let Some(inner) = self.called() {
             inner.done()?;
         }
         Ok(())
@@ -210,7 +216,7 @@ impl WorkerEngine {
 
     /// The worker ends between two runs: one that has worked is done, and the job of one that has not begun goes back, uncounted.
     pub fn abandon(&self) -> PhpResult<()> {
-        let Some(inner) = self.inner() else { return Ok(()) };
+        let Some(inner) = self.called() else { return Ok(()) };
         if !inner.has_worked.get()
             && let Some(run) = inner.current.borrow().as_ref()
         {
@@ -235,7 +241,7 @@ impl WorkerEngine {
         raw: Option<&Zval>,
     ) -> PhpResult<Option<f64>> {
         let is_over = || Fault::from(Error::new(ErrorKind::LeaseLost, "this run has ended"));
-        let Some(inner) = self.inner() else { return Ok(None) };
+        let Some(inner) = self.called() else { return Ok(None) };
         let job = inner.job().ok_or_else(is_over)?;
         let outcome = failure(given(retryAfter), counted, r#final)?;
         let error = error_text(error)?;
@@ -248,7 +254,7 @@ impl WorkerEngine {
     /// The run has ended, and its job is given back, not counted, to run again after so many seconds.
     #[php(optional = after)]
     pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
-        let Some(inner) = self.inner() else { return Ok(()) };
+        let Some(inner) = self.called() else { return Ok(()) };
         let after = given(after).map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
         let reason = utf8("reason", reason)?.unwrap_or_default();
         if let Some(run) = inner.current.borrow().as_ref() {
@@ -281,13 +287,13 @@ impl WorkerEngine {
     /// What happened since the last call: `level` of a log, `text`, and if it is about a job `queue`, `id`, `name` and `attempt`;
     /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
-        let Some(inner) = self.inner() else { return Ok(Vec::new()) };
+        let Some(inner) = self.called() else { return Ok(Vec::new()) };
         inner.watchdog.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
     }
 
     /// The hooks of this failed job, which `events` gave, were called.
     pub fn heard(&self, job: &Job) {
-        let Some(inner) = self.inner() else { return };
+        let Some(inner) = self.called() else { return };
         let mut failed = inner.failed.borrow_mut();
         if let Some(index) = failed.iter().position(|failed| is_of(failed, job)) {
             inner.engine.heard(&failed.swap_remove(index));
@@ -296,7 +302,7 @@ impl WorkerEngine {
 
     /// To be asked just before the hooks of a failed job that `events` gave: false if another worker calls them.
     pub fn may_call_hooks(&self, job: &Job) -> bool {
-        let Some(inner) = self.inner() else { return false };
+        let Some(inner) = self.called() else { return false };
         let mut failed = inner.failed.borrow_mut();
         let Some(index) = failed.iter().position(|failed| is_of(failed, job)) else { return false };
         let may_call = inner.engine.may_call_hooks(&failed[index]);
@@ -310,6 +316,13 @@ impl WorkerEngine {
     pub fn stop(&self) {
         if let Some(inner) = self.inner() {
             inner.engine.stop();
+        }
+    }
+
+    /// The worker's `run` is over: what the program does from now on is not the worker's.
+    pub fn leave(&self) {
+        if let Some(inner) = self.inner() {
+            inner.watchdog.end();
         }
     }
 
@@ -334,10 +347,10 @@ impl WorkerEngine {
     /// Waits until the engine has sent all that it had to send; false when it has not within the wait.
     #[php(optional = wait)]
     pub fn ended(&self, wait: Option<&Zval>) -> PhpResult<bool> {
-        let Some(inner) = self.inner() else { return Ok(true) };
+        let Some(inner) = self.called() else { return Ok(true) };
         let wait = span("wait", wait, Duration::ZERO)?;
         inner.watchdog.let_signals_through();
-        let ended = inner.engine.ended(wait, &mut Signals)?.is_some();
+        let ended = inner.engine.ended(wait, &mut Waits(inner))?.is_some();
         if ended {
             inner.watchdog.hear_all();
         }
@@ -374,14 +387,26 @@ impl WorkerEngine {
     }
 }
 
-/// Ends a wait early when something happened.
-struct Until<'a>(&'a Inner);
+/// Gives a sign of life, and lets PHP's handlers of signals run, which may keep it from the next one.
+struct Waits<'a>(&'a Inner);
 
-impl duly::blocking::Interrupt for Until<'_> {
+impl Interrupt for Waits<'_> {
     type Error = Fault;
 
     fn check(&mut self) -> Result<(), Fault> {
-        Signals.check()?;
+        self.0.watchdog.sign_of_life();
+        Signals.check()
+    }
+}
+
+/// Ends a wait early when something happened.
+struct Until<'a>(&'a Inner);
+
+impl Interrupt for Until<'_> {
+    type Error = Fault;
+
+    fn check(&mut self) -> Result<(), Fault> {
+        Waits(self.0).check()?;
         if self.0.watchdog.has_events() {
             return Err(Error::new(ErrorKind::Interrupted, "something happened").into());
         }

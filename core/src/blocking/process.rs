@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Engine, Uninterrupted};
 use crate::process::host;
@@ -14,6 +14,7 @@ pub use crate::process::id::id;
 pub use crate::process::runtime::without_signals;
 use crate::process::supervise::{self, STUCK};
 pub use crate::process::supervise::{AfterExit, Exit, after_no_process, time_left};
+use crate::worker::AboutJob;
 
 /// Ends the connections of clients that this thread has dropped: else they end with its next call.
 pub fn end_what_is_gone() {
@@ -75,13 +76,43 @@ pub fn leave_at(signal: i64) {
 pub struct StopOnSignal {
     /// In a child that was forked from it the lock may be held for ever.
     pid: u32,
-    handled: Mutex<u64>,
+    handled: Mutex<Handled>,
+}
+
+/// The signals that were handled.
+#[derive(Default)]
+struct Handled {
+    /// With those that came before.
+    count: u64,
+    first: Option<Instant>,
+    second: Option<Instant>,
+}
+
+impl Handled {
+    /// So many came so far. Gives how often the engine is to be stopped.
+    fn note(&mut self, came: u64, now: Instant) -> u64 {
+        let new = came.saturating_sub(self.count);
+        self.count = self.count.max(came);
+        let is_first = new > 0 && self.first.is_none();
+        if is_first {
+            self.first = Some(now);
+        }
+        if new > u64::from(is_first) {
+            self.second.get_or_insert(now);
+        }
+        new.min(2) // the second ends the grace, and more say nothing new
+    }
+
+    fn grace_ends(&self, grace: Duration) -> Option<Instant> {
+        let by_first = self.first?.checked_add(grace);
+        by_first.into_iter().chain(self.second).min()
+    }
 }
 
 impl StopOnSignal {
     /// For the signals behind the first so many.
     pub fn since(came: u64) -> Self {
-        Self { pid: id(), handled: Mutex::new(came) }
+        Self { pid: id(), handled: Mutex::new(Handled { count: came, ..Handled::default() }) }
     }
 
     /// To be called often.
@@ -90,24 +121,32 @@ impl StopOnSignal {
             return;
         }
         let mut handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);
-        let came = came();
-        // The second ends the grace, and more say nothing new.
-        for _ in 0..came.saturating_sub(*handled).min(2) {
+        for _ in 0..handled.note(came(), Instant::now()) {
             engine.stop();
         }
-        *handled = came;
+    }
+
+    /// When the grace ends that began with the first signal, if one came.
+    pub fn grace_ends(&self, grace: Duration) -> Option<Instant> {
+        self.handled.lock().unwrap_or_else(PoisonError::into_inner).grace_ends(grace)
     }
 }
 
-/// Ends a process whose handler cannot be interrupted: reports what is known, and gives back what was fetched.
+/// Ends a process with a handler, a hook or other code that cannot be interrupted: reports what is known, and gives back what was
+/// fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
-    let jobs: Vec<String> = engine.overdue().iter().map(|job| format!(" {job};")).collect();
+    let named = |jobs: Vec<AboutJob>| jobs.iter().map(AboutJob::to_string).collect::<Vec<_>>().join("; ");
+    let (handlers, hooks) = (named(engine.overdue()), named(engine.in_hooks()));
+    let what = match (&*handlers, &*hooks) {
+        ("", "") => "code beside the handlers does not end, such as a logger".to_owned(),
+        ("", jobs) => format!("{jobs}; its on_failed hook does not end"),
+        (jobs, _) => format!("{jobs}; the handler does not end"),
+    };
     engine.stop();
     engine.stop();
     let _ = engine.ended(FAREWELL, &mut Uninterrupted);
     // Nobody may read it any more: no reason to panic.
-    let jobs = jobs.concat();
-    let _ = writeln!(io::stderr(), "duly:{jobs} the handler does not end: this process does, with exit code {STUCK}");
+    let _ = writeln!(io::stderr(), "duly: {what}: this process does, with exit code {STUCK}");
     // SAFETY: runs nothing of the language, which is busy.
     unsafe { libc::_exit(STUCK) }
 }
@@ -137,5 +176,27 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         // SAFETY: it was set as a handler of this signal; one that takes only the number ignores the rest.
         let before = unsafe { std::mem::transmute::<usize, Handler>(before) };
         before(signal, info, context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grace_begins_with_the_first_signal_and_ends_with_the_second() {
+        let (start, grace) = (Instant::now(), Duration::from_secs(30));
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut handled = Handled { count: 5, ..Handled::default() };
+        assert_eq!((handled.note(5, at(0)), handled.grace_ends(grace)), (0, None));
+        assert_eq!((handled.note(6, at(1)), handled.grace_ends(grace)), (1, Some(at(31))));
+        assert_eq!((handled.note(6, at(2)), handled.grace_ends(grace)), (0, Some(at(31))));
+        assert_eq!((handled.note(9, at(3)), handled.grace_ends(grace)), (2, Some(at(3))));
+        assert_eq!((handled.note(10, at(4)), handled.grace_ends(grace)), (1, Some(at(3))));
+        let mut both = Handled::default();
+        assert_eq!((both.note(2, at(1)), both.grace_ends(grace)), (2, Some(at(1))));
+        let mut late = Handled::default();
+        assert_eq!((late.note(1, at(0)), late.note(2, at(40)), late.grace_ends(grace)), (1, 1, Some(at(30))));
+        assert_eq!(late.grace_ends(Duration::MAX), Some(at(40)));
     }
 }

@@ -148,6 +148,11 @@ impl Engine {
         self.engine.overdue()
     }
 
+    /// See [`worker::Engine::in_hooks`].
+    pub fn in_hooks(&self) -> Vec<worker::AboutJob> {
+        self.engine.in_hooks()
+    }
+
     /// See [`worker::Engine::was_cut_short`].
     pub fn was_cut_short(&self) -> bool {
         self.engine.was_cut_short()

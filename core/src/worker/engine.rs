@@ -165,6 +165,11 @@ impl Engine {
         self.desk.overdue()
     }
 
+    /// The jobs whose hooks are called just now: see [`Self::may_call_hooks`].
+    pub fn in_hooks(&self) -> Vec<AboutJob> {
+        self.desk.in_hooks()
+    }
+
     /// The next event, waited for by this thread; none within the wait, or when the engine has ended.
     pub fn event_within(&self, wait: Duration) -> Option<WorkerEvent> {
         self.desk.event_within(wait)
@@ -176,7 +181,8 @@ impl Engine {
     }
 
     /// Are the hooks of a job that [`WorkerEvent::Failed`] reported still to be called here? To be asked just before that. An engine
-    /// that ends gives back the jobs whose hooks nobody has begun to call: then other workers call them.
+    /// that ends gives back the jobs whose hooks nobody has begun to call: then other workers call them. If its owner calls hooks
+    /// between its runs, one that stops gives them back at once, and lets the one that is called end within the grace.
     pub fn may_call_hooks(&self, failed: &FailedJob) -> bool {
         self.desk.begins_hooks(failed)
     }

@@ -395,6 +395,36 @@ async fn a_worker_that_calls_hooks_between_its_runs_hears_of_failures_before_the
     nobody_waits(&server).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_between_runs_has_the_grace_when_its_worker_stops() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for ends_by_itself in [true, false] {
+        let (first, second) = (fail_by_hand(&queue).await, fail_by_hand(&queue).await);
+        let engine = engine_with_hooks_between_runs(&server);
+        let (called, waits) = (failed_event(&engine).await, failed_event(&engine).await);
+        assert!(engine.may_call_hooks(&called));
+        engine.stop();
+        assert!(!engine.may_call_hooks(&waits), "it begins none when it stops");
+        support::eventually("it is another worker's", || async { is_free(&server, &second) }).await;
+        has_answered_a_beat(&server).await;
+        assert!(engine.ended_within(Duration::ZERO).is_none() && !is_free(&server, &first));
+        assert_eq!(engine.in_hooks().iter().map(|job| &job.id).collect::<Vec<_>>(), [&first]);
+        if ends_by_itself {
+            engine.heard(&called);
+        } else {
+            engine.stop();
+        }
+        engine.ended().await.unwrap();
+        let claimed = server.redis_cli(&["ZSCORE", "duly:{orders}:unheard", &first]);
+        assert_eq!(claimed.trim().is_empty(), ends_by_itself, "else the claim ends by itself");
+        assert!(!is_free(&server, &first));
+        for id in [first, second] {
+            queue.cancel(&id).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_a_stopping_worker_is_given_all_the_same_goes_back() {
     let server = Server::start();

@@ -119,6 +119,7 @@ final class Runs
 
     public function end(): void
     {
+        $this->engine?->leave();
         $this->engine = null;
         $this->owner = 0;
         $this->forget();

@@ -36,7 +36,9 @@ if (extension_loaded('duly')) {
  * With pcntl, the first SIGTERM, SIGINT or SIGQUIT lets the running job finish within the grace and then ends `run`.
  * A second one, or the end of the grace, interrupts the handler, gives the job back without counting a failure, and
  * ends the process with 128 and the signal's number (SIGALRM for the end of the grace). A signal cuts a `sleep()` of
- * the handler short, as PHP does everywhere.
+ * the handler short, as PHP does everywhere. Other code that runs then has the same grace: an `onFailed` hook for a job
+ * that failed elsewhere, a logger, a destructor. If it does not end within five seconds after that, the process ends
+ * with exit code 124.
  *
  * Hooks are called around every run, in the same order in every language: `before` hooks in the order in which they
  * were added; the handler; then, in the opposite order, `after` hooks if it returned, also if it acked the job itself.
@@ -275,7 +277,7 @@ final class Worker
             do {
                 $leftovers->clear();
                 $signals->arm();
-                // The engine waits a moment for the hooks of failed jobs that it has reported.
+                // The hooks of jobs that failed elsewhere are other workers' by now.
                 $this->runs->reportEvents($engine);
                 $ended = $engine->ended(self::LAST_WAIT_S);
             } while (!$ended);

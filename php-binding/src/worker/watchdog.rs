@@ -1,5 +1,6 @@
 //! The thread beside a worker's engine that gets PHP out of a handler that must end: a signal, which pcntl turns into an
-//! exception at PHP's next tick, and when that does not help the end of the process. It never calls PHP.
+//! exception at PHP's next tick, and when that does not help the end of the process. The same for other code of the program that
+//! keeps PHP from the engine when the grace is over: hooks between two runs, loggers, destructors. It never calls PHP.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,8 @@ const SIGNAL: libc::c_int = libc::SIGURG;
 const AGAIN: Duration = Duration::from_millis(50);
 /// How soon the thread notices that its engine is gone.
 const LOOK_UP: Duration = Duration::from_secs(1);
+/// How often it checks for signals when the engine has ended, and PHP has not.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// How long the end of an engine waits for its last events; far more than that takes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Events that nobody reads are dropped, the oldest first.
@@ -28,10 +31,15 @@ const MOST_EVENTS: usize = 1000;
 /// What the thread shares with the worker.
 pub struct Watchdog {
     php: libc::pthread_t,
+    grace: Duration,
     patience: Duration,
     /// The number of the run that PHP is busy with; 0 for none.
     running: AtomicU64,
+    /// Counts the signs of life: PHP calls the engine, or waits in such a call.
+    signs: AtomicU64,
     ended: AtomicBool,
+    /// There will be no more events.
+    has_heard_all: AtomicBool,
     has_events: AtomicBool,
     events: Mutex<VecDeque<WorkerEvent>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -39,13 +47,16 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// Starts the thread. To be called by the thread that runs the handlers.
-    pub fn start(engine: &Arc<Engine>, patience: Duration) -> Result<Arc<Self>, Fault> {
+    pub fn start(engine: &Arc<Engine>, grace: Duration, patience: Duration) -> Result<Arc<Self>, Fault> {
         let watchdog = Arc::new(Self {
             // SAFETY: always succeeds.
             php: unsafe { libc::pthread_self() },
+            grace,
             patience,
             running: AtomicU64::new(0),
+            signs: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            has_heard_all: AtomicBool::new(false),
             has_events: AtomicBool::new(false),
             events: Mutex::default(),
             thread: Mutex::default(),
@@ -67,7 +78,12 @@ impl Watchdog {
         let until = Instant::now() + LAST_WORDS;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let is_busy = || self.running.load(Ordering::Acquire) != 0; // with a run that PHP has not ended
-        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && !is_busy() && Instant::now() < until {
+        let hears = || !self.has_heard_all.load(Ordering::Acquire);
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished())
+            && hears()
+            && !is_busy()
+            && Instant::now() < until
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -93,9 +109,17 @@ impl Watchdog {
         self.running.store(run, Ordering::Release);
     }
 
-    /// The worker is gone.
+    /// PHP calls the engine, or waits in such a call.
+    pub fn sign_of_life(&self) {
+        self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The worker is gone, and the program may go on as long as it likes.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
+        if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            thread.thread().unpark();
+        }
     }
 
     pub fn has_events(&self) -> bool {
@@ -109,9 +133,25 @@ impl Watchdog {
     }
 
     fn run(&self, engine: &Weak<Engine>, on_signal: &StopOnSignal) {
+        let mut silence = Silence::default();
+        self.hear(engine, on_signal, &mut silence);
+        self.has_heard_all.store(true, Ordering::Release);
+        // PHP may be in a hook, or at its last words.
+        while !self.ended.load(Ordering::Acquire)
+            && let Some(engine) = engine.upgrade()
+        {
+            Checks { watchdog: self, engine: &engine, on_signal, silence: &mut silence }.look();
+            drop(engine);
+            std::thread::park_timeout(CHECK_EVERY);
+        }
+    }
+
+    /// Until the engine has ended.
+    fn hear(&self, engine: &Weak<Engine>, on_signal: &StopOnSignal, silence: &mut Silence) {
         let mut has_ended = false;
         while let Some(engine) = engine.upgrade() {
-            let Ok(event) = engine.event(LOOK_UP, &mut SignalCheck { engine: &engine, on_signal }) else {
+            let mut checks = Checks { watchdog: self, engine: &engine, on_signal, silence };
+            let Ok(event) = engine.event(LOOK_UP, &mut checks) else {
                 return;
             };
             if self.ended.load(Ordering::Acquire) {
@@ -157,24 +197,57 @@ impl Watchdog {
             if Instant::now() >= until {
                 process::end_stuck(engine);
             }
-            // SAFETY: the thread of PHP ends the watchdog before it ends.
-            unsafe { libc::pthread_kill(self.php, SIGNAL) };
+            self.signal();
             std::thread::sleep(AGAIN);
         }
     }
+
+    fn signal(&self) {
+        // SAFETY: the thread of PHP ends the watchdog before it ends.
+        unsafe { libc::pthread_kill(self.php, SIGNAL) };
+    }
 }
 
-/// Stops the engine at each signal, while the thread waits for events.
-struct SignalCheck<'a> {
+/// Since when PHP gives no sign of life though the grace is over.
+#[derive(Default)]
+struct Silence {
+    since: Option<Instant>,
+    signs: u64,
+}
+
+/// What the thread does while it waits: stops the engine at each signal, and ends a process that has heard one and does not end.
+struct Checks<'a> {
+    watchdog: &'a Watchdog,
     engine: &'a Engine,
     on_signal: &'a StopOnSignal,
+    silence: &'a mut Silence,
 }
 
-impl Interrupt for SignalCheck<'_> {
+impl Checks<'_> {
+    fn look(&mut self) {
+        self.on_signal.check(self.engine);
+        let now = Instant::now();
+        let is_over = self.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now);
+        if !is_over || self.watchdog.ended.load(Ordering::Acquire) {
+            return;
+        }
+        let signs = self.watchdog.signs.load(Ordering::Relaxed);
+        let Some(since) = self.silence.since.filter(|_| signs == self.silence.signs) else {
+            *self.silence = Silence { since: Some(now), signs };
+            return;
+        };
+        if now - since >= self.watchdog.patience {
+            process::end_stuck(self.engine);
+        }
+        self.watchdog.signal();
+    }
+}
+
+impl Interrupt for Checks<'_> {
     type Error = duly::Error;
 
     fn check(&mut self) -> Result<(), duly::Error> {
-        self.on_signal.check(self.engine);
+        self.look();
         Ok(())
     }
 }

@@ -107,16 +107,28 @@ impl Desk {
         let Some(between) = state.between_runs.as_mut().filter(|_| has_job) else { return };
         between.waits_until.get_or_insert_with(|| Instant::now() + LONGEST_HEARING);
         if between.is_over() {
-            for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
-                let lane = one.give_back();
+            self.give_back_due(state);
+        }
+    }
+
+    /// Another worker is to call the hooks that are not begun.
+    pub(super) fn give_back_due(&self, state: &mut State) {
+        for one in state.claimed.iter_mut().filter(|one| one.is_due()) {
+            let lane = one.give_back();
+            if let Some(between) = &mut state.between_runs {
                 between.may_hear[lane] = true;
-                self.note_news(lane);
             }
+            self.note_news(lane);
         }
     }
 }
 
 impl State {
+    /// Does the owner call a hook just now, and so runs no job?
+    pub(super) fn is_in_hook(&self) -> bool {
+        self.between_runs.is_some() && self.claimed.iter().any(Claimed::is_begun)
+    }
+
     pub(super) fn note_may_hear(&mut self, lane: usize, may_hear: bool) {
         if let Some(between) = &mut self.between_runs {
             between.may_hear[lane] = may_hear;

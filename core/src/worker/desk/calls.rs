@@ -48,8 +48,9 @@ impl Desk {
     pub(in crate::worker) fn next_step(&self, due: bool) -> Step {
         let mut state = self.lock();
         let now = Instant::now();
+        let is_busy = state.is_busy();
         if let Phase::Stopping { until, .. } = state.phase
-            && (state.runs.running == 0 || now >= until)
+            && (!is_busy || now >= until)
         {
             state.interrupt_all(self);
             if !state.lanes.has_calls() && state.lanes.all_is_settled() {
@@ -86,7 +87,7 @@ impl Desk {
             state.next_look_for_hoarded(now),
             state.next_start_at(now),
             match state.phase {
-                Phase::Stopping { until, .. } if state.runs.running > 0 && now < until => Some(until),
+                Phase::Stopping { until, .. } if is_busy && now < until => Some(until),
                 _ => None,
             },
         ];

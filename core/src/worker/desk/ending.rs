@@ -53,6 +53,9 @@ impl Desk {
             state.report(WorkerEvent::Stopping { running, grace }, self);
         }
         state.give_back_fetched();
+        if state.between_runs.is_some() {
+            self.give_back_due(&mut state);
+        }
         drop(state);
         self.wake_all();
         self.for_fetcher.notify_one();
@@ -100,10 +103,10 @@ impl Desk {
             Phase::Working => false,
             Phase::Stopping { since, until } => {
                 // Also by other calls that are under way.
-                let nothing_to_settle =
-                    state.runs.running == 0 && batch.outcomes.len() == 0 && state.lanes.all_is_settled();
+                let is_busy = state.is_busy();
+                let nothing_to_settle = !is_busy && batch.outcomes.len() == 0 && state.lanes.all_is_settled();
                 let last_run = state.runs.last_end.map_or(since, |end| end.max(since));
-                let from = if state.runs.running == 0 { last_run.min(until) } else { until };
+                let from = if is_busy { until } else { last_run.min(until) };
                 let to_send = state.lanes.payload_bytes();
                 let farewell = farewell + state.farewell.time_for(to_send, from, now);
                 (nothing_to_settle && state.trouble.calls > 0) || now > from + farewell
@@ -225,6 +228,11 @@ impl State {
             let leased = &self.jobs.leased;
             self.runs.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
         }
+    }
+
+    /// Does a handler run, or a hook that has the worker to itself? When it is to stop, that may go on for the grace.
+    pub(super) fn is_busy(&self) -> bool {
+        self.runs.running > 0 || self.is_in_hook()
     }
 
     pub(super) fn interrupt(&mut self, index: usize, why: Interruption, desk: &Desk) {

@@ -16,8 +16,8 @@ const MOST_CLAIMED: usize = 100;
 pub(super) struct Claimed {
     lane: usize,
     claim: Claim,
-    /// Its owner is about to call its hooks, or does.
-    is_begun: bool,
+    /// The job, if its owner is about to call its hooks, or does.
+    begun: Option<AboutJob>,
 }
 
 impl Desk {
@@ -64,7 +64,7 @@ impl Desk {
             state.forget_heard(lane, &claim.id);
             if is_late {
                 claim.standing = Standing::GivenBack;
-                state.claimed.push(Claimed { lane, claim, is_begun: false });
+                state.claimed.push(Claimed { lane, claim, begun: None });
                 continue;
             }
             let failed = job.failed_of_queue(queue).map(|job| Arc::new(FailedJob { job: Arc::new(job), lane }));
@@ -76,7 +76,7 @@ impl Desk {
             if failed.is_none() {
                 claim.standing = Standing::Heard;
             }
-            state.claimed.push(Claimed { lane, claim, is_begun: false });
+            state.claimed.push(Claimed { lane, claim, begun: None });
             state.report(WorkerEvent::Failed { job: about, failed }, self);
         }
         if !reply.jobs.is_empty() && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
@@ -97,8 +97,15 @@ impl Desk {
         let mut state = self.lock();
         self.give_back_late(&mut state);
         let Some(one) = state.claim_of(failed, false) else { return false };
-        one.is_begun = true;
+        one.begun = Some(AboutJob::of(&failed.job));
         true
+    }
+
+    /// The jobs whose hooks the owner calls just now.
+    pub(in crate::worker) fn in_hooks(&self) -> Vec<AboutJob> {
+        let state = self.lock();
+        let begun = state.claimed.iter().filter(|one| one.is_begun());
+        begun.filter_map(|one| one.begun.clone()).collect()
     }
 
     /// The owner has called its hooks.
@@ -111,7 +118,13 @@ impl Desk {
         if state.claimed_of(failed.lane).any(|one| one.claim.id == id && one.claim.standing != Standing::Heard) {
             state.forget_heard(failed.lane, id);
         }
+        // It may have waited for that alone.
+        let is_stopping = state.phase != Phase::Working;
+        let wake = state.wake_if(is_stopping);
         drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
         self.claim_settled.notify_waiters();
         self.note_news(failed.lane);
     }
@@ -136,10 +149,8 @@ impl Desk {
     /// The worker ends: another one is to call the hooks that its owner has not begun to call.
     pub(in crate::worker) fn give_claims_back(&self, lane: usize) {
         let mut state = self.lock();
-        for one in state.claimed.iter_mut().filter(|one| one.lane == lane && !one.is_begun) {
-            if one.claim.standing == Standing::Claimed {
-                one.claim.standing = Standing::GivenBack;
-            }
+        for one in state.claimed.iter_mut().filter(|one| one.lane == lane && one.is_due()) {
+            one.give_back();
         }
     }
 
@@ -205,7 +216,7 @@ impl State {
     fn claim_at(&self, failed: &FailedJob, is_begun: bool) -> Option<usize> {
         let is_it = |one: &Claimed| one.is_of(failed.lane, failed.job.id().as_bytes(), Standing::Claimed);
         let all = self.claimed.iter().enumerate().filter(|(_, one)| is_it(one));
-        all.min_by_key(|(_, one)| one.is_begun != is_begun).map(|(index, _)| index)
+        all.min_by_key(|(_, one)| one.begun.is_some() != is_begun).map(|(index, _)| index)
     }
 
     /// It has failed once more. The server keeps one claim of each job, and that is the new one by now: to say that the first was
@@ -217,7 +228,7 @@ impl State {
     /// Nobody reads this worker's events: another one is to report it.
     pub(super) fn unclaim(&mut self, event: &WorkerEvent) {
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event
-            && let Some(index) = self.claim_at(failed, false).filter(|&index| !self.claimed[index].is_begun)
+            && let Some(index) = self.claim_at(failed, false).filter(|&index| self.claimed[index].begun.is_none())
         {
             self.claimed.remove(index);
         }
@@ -227,12 +238,12 @@ impl State {
 impl Claimed {
     /// Its hooks are called just now.
     pub(super) fn is_begun(&self) -> bool {
-        self.claim.standing == Standing::Claimed && self.is_begun
+        self.claim.standing == Standing::Claimed && self.begun.is_some()
     }
 
     /// Its hooks are to be called.
     pub(super) fn is_due(&self) -> bool {
-        self.claim.standing == Standing::Claimed && !self.is_begun
+        self.claim.standing == Standing::Claimed && self.begun.is_none()
     }
 
     /// Another worker is to call its hooks. Says of which queue it is.

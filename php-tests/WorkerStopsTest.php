@@ -1,0 +1,157 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+use Duly\Client;
+
+/** A worker that is to stop while code of its program runs that is no run of a job: it gets the grace, and no more. */
+final class WorkerStopsTest extends ServerTestCase
+{
+    private const LOOPS = 'say("begin"); while (true) { usleep(1000); }';
+    /** As a query that gets no answer: PHP waits on after a signal. */
+    private const READS = 'say("begin"); [$mine] = $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        fgets($mine);';
+
+    public function testAHookForAJobOfAnotherWorkerThatDoesNotEndEndsTheProcess(): void
+    {
+        $hang = [
+            'loop' => [self::LOOPS, 'grace: 0.2', [SIGTERM]],
+            'read' => [self::READS, 'grace: 0.2', [SIGINT]],
+            'second_signal' => [self::READS, 'grace: 600', [SIGTERM, SIGINT]],
+        ];
+        $programs = [];
+        foreach ($hang as $name => [$hook, $settings, $signals]) {
+            $this->failByHand($name);
+            $code = '$worker->onFailed(function () { ' . $hook . ' })->run(); say("returned");';
+            $programs[$name] = $this->worker($name, $code, $settings);
+        }
+        foreach ($hang as $name => [, , $signals]) {
+            $programs[$name]->hear('begin');
+            array_map($programs[$name]->signal(...), $signals);
+        }
+        foreach ($programs as $name => $program) {
+            self::assertSame(124, $program->end(), "{$name}: {$program->said()}");
+            $said = 'duly: job a (n, attempt 1) of queue q; its on_failed hook does not end: this process does, with '
+                . "exit code 124\n";
+            self::assertStringEndsWith($said, $program->said(), $name);
+            self::assertSame(1, substr_count($program->said(), 'does not end'));
+            // No other worker calls the hook before the claim ends; then one does.
+            $claimed = "{$this->prefix}{$name}:{q}:unheard";
+            self::assertGreaterThan(1000 * time(), (int) $this->server->command('ZSCORE', $claimed, 'a'), $name);
+            $this->server->command('ZADD', $claimed, '1', 'a');
+        }
+        $next = $this->worker('loop', '$worker->onFailed(fn (Duly\Job $job) => say("heard of {$job->id}"))->run();');
+        $next->hear('heard of a');
+        $next->signal(SIGTERM);
+        self::assertSame(0, $next->end());
+    }
+
+    public function testAHookForAJobOfAnotherWorkerMayEndWithinTheGrace(): void
+    {
+        foreach (['first', 'second'] as $id) {
+            $this->failByHand('grace', $id);
+        }
+        $program = $this->worker('grace', '
+            $worker->onFailed(function (Duly\Job $job) use ($client) {
+                say("begin {$job->id}");
+                $client->queue("gate")->reserve(wait: 20)?->ack();
+                say("end {$job->id}");
+            })->run();
+        ', 'grace: 600, lease: 1');
+        $program->hear('begin first');
+        $program->signal(SIGTERM);
+        Program::untilSignalsHaveCome($program->pid());
+        // It stays a worker of the queue, and keeps the claim, until the hook has ended.
+        $beats = [];
+        Server::until(function () use (&$beats): bool {
+            $beat = $this->server->command('ZRANGE', "{$this->prefix}grace:{q}:workers", '0', '-1', 'WITHSCORES');
+            $beats[serialize($beat)] = true;
+            return $beat === [] || count($beats) > 3;
+        }, 'it does not beat');
+        (new Client($this->server->url(), "{$this->prefix}grace:"))->queue('gate')->push(1);
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('end first', $program->said());
+        self::assertStringNotContainsString('begin second', $program->said(), 'it begins none when it stops');
+        $claimed = "{$this->prefix}grace:{q}:unheard";
+        self::assertSame(['second'], $this->server->command('ZRANGE', $claimed, '0', '-1'));
+        self::assertLessThan(1000 * (time() + 2), (int) $this->server->command('ZSCORE', $claimed, 'second'));
+    }
+
+    public function testCodeBesideTheRunsThatDoesNotEndEndsTheProcess(): void
+    {
+        $fails = '$worker->on("n", fn () => throw new DomainException())->run();';
+        $hang = [
+            'report' => ['report: function () { ' . self::LOOPS . ' }', $fails],
+            'log' => ['log: function () { ' . self::READS . ' }', $fails],
+            'destructor' => ['log: "say"', '
+                class Guarded extends Exception {
+                    public function __construct(private object $guard = new Guard()) {}
+                }
+                class Guard { public function __destruct() { ' . self::LOOPS . ' } }
+                $worker->on("n", fn () => throw new Guarded())->run();
+            '],
+            'exit' => ['log: "say"', '
+                $worker->onFailed(function () { ' . self::LOOPS . ' })->on("n", function () { exit(5); })->run();
+            '],
+        ];
+        $programs = [];
+        foreach ($hang as $name => [$settings, $code]) {
+            $queue = (new Client($this->server->url(), "{$this->prefix}{$name}:"))->queue('q');
+            $queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+            $program = new Program($this->server, "{$this->prefix}{$name}:", '
+                $worker = new Duly\Worker($client, ["q"], grace: 0.2, ' . $settings . ');
+            ' . $code);
+            $programs[$name] = $program;
+        }
+        foreach ($programs as $program) {
+            $program->hear('begin');
+            $program->signal(SIGTERM);
+        }
+        foreach ($programs as $name => $program) {
+            self::assertSame(124, $program->end(), "{$name}: {$program->said()}");
+            $said = 'duly: code beside the handlers does not end, such as a logger: this process does, with exit code '
+                . "124\n";
+            self::assertStringEndsWith($said, $program->said(), $name);
+        }
+    }
+
+    /** The exception that it keeps has the engine in its trace. */
+    public function testNobodyWatchesAProgramWhoseWorkerHasReturned(): void
+    {
+        $this->queue->push(1, name: 'n');
+        $program = new Program($this->server, $this->prefix, '
+            class Late { public function __destruct() { throw new LogicException("late"); } }
+            $kept = new WeakMap(); // until the object of the job is gone: when the worker waits for the next one
+            $worker = new Duly\Worker($client, ["q"], log: "say");
+            $worker->on("n", function (int $data, Duly\Job $job) use ($kept) { $kept[$job] = new Late(); });
+            try {
+                $worker->run();
+            } catch (LogicException $late) {
+                say("returned");
+            }
+            do {
+                usleep(1000);
+                $threads = array_map(fn (string $file) => @file_get_contents($file), glob("/proc/self/task/*/comm"));
+            } while (in_array("duly-watchdog\n", $threads, true));
+        ', '-dzend.exception_ignore_args=0');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString("returned\n", $program->said());
+    }
+
+    private function failByHand(string $prefix, string $id = 'a'): void
+    {
+        $queue = (new Client($this->server->url(), "{$this->prefix}{$prefix}:"))->queue('q');
+        $queue->push(1, id: $id, name: 'n');
+        $queue->reserve()?->fail('by hand', final: true);
+    }
+
+    private function worker(string $prefix, string $code, string $settings = 'grace: 30'): Program
+    {
+        return new Program($this->server, "{$this->prefix}{$prefix}:", '
+            $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
+            $worker->on("n", fn () => null);
+            ' . $code);
+    }
+}
