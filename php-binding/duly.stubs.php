@@ -972,6 +972,24 @@ namespace Duly {
         public readonly bool $clean;
     }
 
+    /** The command `duly` without its program (bin/duly of the Composer package). */
+    final class Console
+    {
+        /**
+         * Runs a command: `['counts', 'orders']`, or `['bridge', '--help']`. It writes to the output and the error
+         * output of the process, and ends at Ctrl-C. Without `--url` it takes `DULY_URL`; it does not read php.ini.
+         *
+         * @param list<string> $arguments what stands behind the name of the program
+         *
+         * @return int the exit status: 0 if all went well, 1 if not, 2 for a wrong command line, 130 after Ctrl-C
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public static function run(array $arguments): int
+        {
+        }
+    }
+
     /** How long to wait before each retry, in seconds, at most 100 years. The default is `linear(5)`. */
     final class RetryPolicy
     {

@@ -127,10 +127,10 @@ impl Bridge {
                 OldQueue::sorted_set(&needed(&self.delayed, "--delayed")?, unit, &self.to)
             }
         }?;
-        Ok(match &self.name {
+        match &self.name {
             Some(name) => old.name(name),
-            None => old,
-        })
+            None => Ok(old),
+        }
     }
 
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
@@ -143,11 +143,11 @@ impl Bridge {
         let bridge = duly::Bridge::new(&source, &target, self.old()?);
         let Output { out, err } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None };
-        let interrupted = interrupted()?;
         let report = match self.mode {
             Mode::DryRun => bridge.count().await?,
-            Mode::Follow => bridge.follow(interrupted, |report| progress.say(report)).await?,
+            Mode::Follow => bridge.follow(interrupted()?, |report| progress.say(report)).await?,
             Mode::Drain => {
+                let interrupted = interrupted()?;
                 tokio::select! {
                     report = bridge.drain(|report| progress.say(report)) => report?,
                     () = interrupted => {

@@ -186,13 +186,36 @@ impl Bridge {
     async fn run(
         &self,
         report: &mut BridgeReport,
-        mut progress: impl FnMut(&BridgeReport),
+        progress: impl FnMut(&BridgeReport),
         ends: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Result<(), Error> {
         let mut lanes = Vec::new();
-        for lane in &self.old.lanes {
-            lanes.push(self.enter(lane).await?);
+        let run = async {
+            for lane in &self.old.lanes {
+                lanes.push(self.enter(lane).await?);
+            }
+            self.move_all(report, progress, ends, &mut lanes).await?;
+            // A copy of a call that comes late is to move nothing any more.
+            for (lane, progress) in self.old.lanes.iter().zip(&lanes) {
+                self.take(lane, progress, 0, None).await?;
+            }
+            Ok(())
+        };
+        let ended = run.await;
+        for progress in &lanes {
+            // It is given up in the background else, or ends by itself.
+            _ = progress.lock.release().await;
         }
+        ended
+    }
+
+    async fn move_all(
+        &self,
+        report: &mut BridgeReport,
+        mut progress: impl FnMut(&BridgeReport),
+        ends: Option<&(dyn Fn() -> bool + Sync)>,
+        lanes: &mut [Progress],
+    ) -> Result<(), Error> {
         loop {
             let mut moved = 0;
             for (index, lane) in self.old.lanes.iter().enumerate() {
@@ -203,18 +226,12 @@ impl Bridge {
                 }
             }
             if ends.map_or(moved == 0, |ends| ends()) {
-                break;
+                return Ok(());
             }
             if moved == 0 {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
-        // A copy of a call that comes late is to move nothing any more.
-        for (lane, progress) in self.old.lanes.iter().zip(&lanes) {
-            self.take(lane, progress, progress.lock.token() + 1, 0).await?;
-            progress.lock.release().await?;
-        }
-        Ok(())
     }
 
     /// One batch of a lane. Gives how many jobs it had.
@@ -225,61 +242,75 @@ impl Bridge {
         lane: &Lane,
         progress: &mut Progress,
     ) -> Result<usize, Error> {
-        let (sequence, id, entries) = match self.take(lane, progress, progress.lock.token(), BATCH_JOBS).await? {
-            Taken::Batch { sequence: Some(sequence), lane, entries } => (sequence, lane, entries),
-            Taken::Batch { .. } => {
-                progress.finished = None;
-                return Ok(0);
+        let mut above = None;
+        loop {
+            let (sequence, id, entries) = match self.take(lane, progress, BATCH_JOBS, above).await? {
+                Taken::Batch { sequence: Some(sequence), lane, entries } => (sequence, lane, entries),
+                Taken::Batch { .. } => {
+                    progress.finished = None;
+                    return Ok(0);
+                }
+                Taken::Fenced => {
+                    let message = "another bridge of these keys has taken over";
+                    return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
+                }
+            };
+            let count = entries.len();
+            let mut parts = BTreeMap::<String, Vec<(String, Moved)>>::new();
+            for (entry, score) in entries {
+                let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
+                let moved = self.read(lane, entry, score, &new_id);
+                parts.entry(moved.queue.clone()).or_default().push((new_id, moved));
             }
-            Taken::Fenced => {
-                let message = "another bridge of these keys has taken over";
-                return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
+            let mut behind = None;
+            for (queue, part) in &parts {
+                behind = behind.max(self.adopt(queue, &id, sequence, part).await?);
             }
-        };
-        let count = entries.len();
-        let mut parts = BTreeMap::<String, Vec<(String, Moved)>>::new();
-        for (entry, score) in entries {
-            let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
-            let moved = self.read(lane, entry, score, &new_id);
-            parts.entry(moved.queue.clone()).or_default().push((new_id, moved));
-        }
-        for (queue, part) in parts {
-            self.adopt(&queue, &id, sequence, &part).await?;
-            for (_, moved) in &part {
+            // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has taken
+            // over, which the next call finds out.
+            if behind.is_some() {
+                above = behind;
+                continue;
+            }
+            for (_, moved) in parts.values().flatten() {
                 report.note(index, moved);
             }
+            progress.finished = Some(sequence);
+            return Ok(count);
         }
-        progress.finished = Some(sequence);
-        Ok(count)
     }
 
-    async fn take(&self, lane: &Lane, progress: &Progress, token: u64, most: usize) -> Result<Taken, Error> {
+    /// `most`: 0 at the end of this bridge, when no late copy of its calls is to move anything any more.
+    async fn take(&self, lane: &Lane, progress: &Progress, most: usize, above: Option<u64>) -> Result<Taken, Error> {
         let take = Take {
             source: &lane.key,
             order: lane.order,
-            token,
+            token: progress.lock.token() + u64::from(most == 0),
             finished: progress.finished,
             lane: &progress.id,
             most,
             most_bytes: BATCH_BYTES,
+            above,
         };
         let reply = self.source.run("bridge", &take.call(), self.source.shared.durability).await?;
         Taken::decode(reply, lane.order)
     }
 
-    /// Stores a queue's part of a batch, once.
-    async fn adopt(&self, queue: &str, lane: &str, sequence: u64, jobs: &[(String, Moved)]) -> Result<(), Error> {
+    /// Stores a queue's part of a batch, once. Gives the sequence of a later one that is there.
+    async fn adopt(
+        &self,
+        queue: &str,
+        lane: &str,
+        sequence: u64,
+        jobs: &[(String, Moved)],
+    ) -> Result<Option<u64>, Error> {
         let part = self.target.queue_or_part(queue)?;
         let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.place, &*moved.came_back));
         let adopt = Adopt { lane: lane.to_owned(), sequence: Digits(sequence) };
         let adopt = adopt.with(items).during("bridge").durably(self.target.shared.durability);
         match part.run(adopt).await? {
-            AdoptReply::Adopted | AdoptReply::Known => Ok(()),
-            AdoptReply::Behind => Err(part.during("bridge")(Error::new(
-                ErrorKind::Corrupt,
-                "a later batch of the same key is here already: the old server lost its last writes and its clock is behind; \
-                 nothing was stored, and the batch waits beside its key",
-            ))),
+            AdoptReply::Adopted | AdoptReply::Known => Ok(None),
+            AdoptReply::Behind(known) => Ok(Some(known)),
             AdoptReply::Room(room) => {
                 let failed = jobs.iter().filter(|(_, moved)| moved.place == Place::Failed).count();
                 Err(part.during("bridge")(Error::new(
@@ -299,9 +330,15 @@ impl Bridge {
 
     /// The first bridge gives a lane its name, which is the same under each address of its server.
     async fn enter(&self, lane: &Lane) -> Result<Progress, Error> {
-        let (slot, [give, get]) = script::lane_id(&lane.key, &format!("{:016x}", random()?));
-        self.source.command("bridge", slot, give).await?;
-        let id = script::lane(self.source.command("bridge", slot, get).await?)?;
+        let new_id = format!("{:016x}", random()?);
+        let (slot, [give, get]) = script::lane_id(&lane.key, &new_id);
+        let mut known = script::lane(self.source.command("bridge", slot, get.clone()).await?)?;
+        // Not at once: a server without memory refuses it.
+        if known.is_none() {
+            self.source.command("bridge", slot, give).await?;
+            known = script::lane(self.source.command("bridge", slot, get).await?)?;
+        }
+        let id = known.unwrap_or(new_id);
         let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
         let lock = lock.map_err(|error| {
             if error.kind() != ErrorKind::Locked {

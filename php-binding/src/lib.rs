@@ -17,6 +17,7 @@ mod audit;
 mod call;
 mod class;
 mod client;
+mod console;
 mod convert;
 mod error;
 mod inspect;
@@ -67,6 +68,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     }
     register!(
         client::Client,
+        console::Console,
         queue::Queue,
         job::Job,
         new_job::NewJob,

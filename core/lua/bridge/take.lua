@@ -5,7 +5,7 @@
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`.
 local source, in_flight, state = KEYS[1], KEYS[2], KEYS[3]
 local token, finished, lane, order = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local most, most_bytes = tonumber(ARGV[5]), tonumber(ARGV[6])
+local most, most_bytes, above = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
@@ -17,9 +17,15 @@ if finished ~= '' and finished == sequence then redis.call('DEL', in_flight) end
 local has_scores = order == 'score' or order == 'over'
 local length = has_scores and redis.call('ZCARD', source) or 0
 if not has_scores then length = redis.call('LLEN', source) end
-if most > 0 and length > 0 and redis.call('EXISTS', in_flight) == 0 then
-  local time = redis.call('TIME')
-  local now_us = time[1] * 1000000 + time[2]
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local is_in_flight = redis.call('EXISTS', in_flight) == 1
+if is_in_flight and (not sequence or above and tonumber(sequence) <= above) then
+  -- The server lost its last writes, or somebody deleted the hash: a later batch of this lane is in, and this one was not stored as it is.
+  sequence = string.format('%.0f', math.max(now_us, (above or 0) + 1, tonumber(sequence or 0) + 1))
+  noted_lane = noted_lane or lane
+  redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
+elseif most > 0 and length > 0 and not is_in_flight then
   local width = has_scores and 2 or 1
   local function page(from, count)
     if order == 'score' then return redis.call('ZRANGE', source, from, from + count - 1, 'WITHSCORES') end

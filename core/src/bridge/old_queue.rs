@@ -107,7 +107,7 @@ impl OldQueue {
             Lane::new(ready, Order::Right, OldState::Ready, to),
             Lane::new(failed, Order::Right, OldState::Failed, to),
         ];
-        Ok(Self { format: Format::Package, lanes, name: None })
+        Self { format: Format::Package, lanes, name: None }.distinct()
     }
 
     /// workerman's and webman's `redis-queue`: a list `{redis-queue}-waiting<queue>` each, and for all of them `{redis-queue}-delayed`
@@ -122,7 +122,7 @@ impl OldQueue {
             lanes.push(Lane::new(key(&format!("waiting{queue}")), Order::Right, OldState::Ready, queue));
         }
         lanes.push(Lane::new(key("failed"), Order::Right, OldState::Failed, FALLBACK_QUEUE));
-        Ok(Self { format: Format::PackageWithQueue, lanes, name: None })
+        Self { format: Format::PackageWithQueue, lanes, name: None }.distinct()
     }
 
     /// think-queue 3: of each queue a list `{queues:<queue>}` and the sorted sets `…:delayed` and `…:reserved`. The whole payload is the
@@ -152,7 +152,7 @@ impl OldQueue {
             lanes.push(Lane::new(format!("{key}:delayed"), Order::Score, OldState::Delayed, to));
             lanes.push(Lane::new(key, Order::Left, OldState::Ready, to));
         }
-        Ok(Self { format: Format::Payload, lanes, name: None })
+        Self { format: Format::Payload, lanes, name: None }.distinct()
     }
 
     /// Any list: each entry is the data of a job. JSON is kept byte for byte, other text becomes a JSON string. `oldest_first`: entries
@@ -175,9 +175,21 @@ impl OldQueue {
     }
 
     /// The handler's name of jobs that say none.
-    #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
+    ///
+    /// Errors: `InvalidArgument` if no job can have it.
+    pub fn name(mut self, name: &str) -> Result<Self, Error> {
+        name::check_handler(name)?;
         self.name = Some(name.to_owned());
-        self
+        Ok(self)
+    }
+
+    /// Errors: `InvalidArgument` for a key that is there twice.
+    fn distinct(self) -> Result<Self, Error> {
+        let mut keys: Vec<&str> = self.lanes.iter().map(|lane| lane.key.as_str()).collect();
+        keys.sort_unstable();
+        match keys.windows(2).find(|two| two[0] == two[1]) {
+            Some(two) => Err(Error::invalid(format!("the key '{}' is there twice: name each queue once", two[0]))),
+            None => Ok(self),
+        }
     }
 }

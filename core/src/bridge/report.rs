@@ -64,12 +64,11 @@ impl BridgeReport {
         self.lanes.iter().map(|lane| lane.moved).sum()
     }
 
-    /// Was as much taken over as there was, with nothing left but what workers of the old queue have?
+    /// Was as much taken over as there was, with nothing left?
     pub fn is_complete(&self) -> bool {
-        let is_done = |lane: &LaneReport| {
-            lane.state == OldState::Reserved || lane.left == 0 && lane.in_flight == 0 && lane.moved == lane.before
-        };
-        self.lanes.iter().all(is_done)
+        // Workers of the old queue take from `reserved` as well.
+        let is_done = |lane: &LaneReport| lane.state == OldState::Reserved || lane.moved == lane.before;
+        self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
     }
 }
 
@@ -103,7 +102,7 @@ impl fmt::Display for BridgeReport {
         if held > 0 {
             write!(
                 f,
-                "\n{held} jobs are with workers of the old queue: they are left to them until their time is over"
+                "\n{held} jobs are with workers of the old queue: they are left to them until their time is over, so run it again then"
             )?;
         }
         if self.is_complete() {

@@ -49,7 +49,7 @@ pub(crate) enum AdoptReply {
     /// It was in before.
     Known,
     /// A later one of this lane is in.
-    Behind,
+    Behind(u64),
     /// So many more jobs fit into `failed`; none was stored.
     Room(usize),
 }
@@ -60,7 +60,7 @@ impl FromReply for AdoptReply {
         match text.split_once(' ') {
             None if text == "adopted" => Ok(Self::Adopted),
             None if text == "known" => Ok(Self::Known),
-            Some(("behind", _)) => Ok(Self::Behind),
+            Some(("behind", known)) => known.parse().map(Self::Behind).map_err(|_| unexpected("a sequence")),
             Some(("room", left)) => left.parse().map(Self::Room).map_err(|_| unexpected("the room of failed jobs")),
             _ => Err(unexpected("what became of a batch")),
         }
@@ -108,6 +108,8 @@ pub(crate) struct Take<'a> {
     pub(crate) lane: &'a str,
     pub(crate) most: usize,
     pub(crate) most_bytes: usize,
+    /// A later batch of this lane is in: what is in flight gets a sequence above its one.
+    pub(crate) above: Option<u64>,
 }
 
 impl Take<'_> {
@@ -128,6 +130,10 @@ impl Take<'_> {
         args.push(self.order.as_str().as_bytes());
         args.push_display(self.most);
         args.push_display(self.most_bytes);
+        match self.above {
+            Some(above) => args.push_display(above),
+            None => args.push(b""),
+        }
         Call {
             script: SCRIPT.get_or_init(|| Box::new(Script::new(TAKE.to_owned()))),
             queue: self.source,
@@ -228,8 +234,8 @@ pub(crate) fn lane_id(source: &str, id: &str) -> (u16, [Cmd; 2]) {
 }
 
 /// The answer to the second command of [`lane_id`].
-pub(crate) fn lane(reply: Value) -> Result<String, Error> {
-    utf8(reply)
+pub(crate) fn lane(reply: Value) -> Result<Option<String>, Error> {
+    if reply == Value::Nil { Ok(None) } else { utf8(reply).map(Some) }
 }
 
 /// The answer to a command of [`old_length`].

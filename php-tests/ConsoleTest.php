@@ -1,0 +1,41 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests;
+
+/** `duly`: the real program. */
+final class ConsoleTest extends ServerTestCase
+{
+    private const PROGRAM = __DIR__ . '/../php-binding/bin/duly';
+
+    public function testBridgeTakesOverTheJobsOfThinkPhpAndCountsShowsThem(): void
+    {
+        $package = '{"id":"1690000000.5.1","time":1690000000,"delay":0,"attempts":0,"data":{"order":42}}';
+        $this->server->command('LPUSH', "{$this->prefix}old", $package);
+        $this->server->command('ZADD', "{$this->prefix}later", '4102444800', $package);
+        $keys = ['--ready', "{$this->prefix}old", '--delayed', "{$this->prefix}later"];
+        [$status, $said] = $this->duly('bridge', 'drain', '--from', 'thinkphp', '--to', 'q', ...$keys);
+        self::assertSame(0, $status, $said);
+        self::assertStringContainsString('counts before and after agree: nothing is left', $said);
+        $job = $this->queue->reserve();
+        self::assertSame([['order' => 42], '1690000000.5.1'], [$job?->data(), $job?->headers['old-id'] ?? null]);
+        self::assertSame([0, "q: delayed 1  ready 0  reserved 1  failed 0\n"], $this->duly('counts', 'q'));
+    }
+
+    public function testAWrongCommandLineSaysWhatThereIs(): void
+    {
+        [$status, $said] = $this->duly('bridge', 'all', '--from', 'thinkphp');
+        self::assertSame(2, $status);
+        self::assertStringContainsString('[possible values: dry-run, drain, follow]', $said);
+    }
+
+    /** @return array{int, string} */
+    private function duly(string ...$arguments): array
+    {
+        $target = ['--url', $this->server->url(), '--prefix', $this->prefix];
+        $command = implode(' ', array_map(escapeshellarg(...), [PHP_BINARY, self::PROGRAM, ...$arguments, ...$target]));
+        exec("{$command} 2>&1", $lines, $status);
+        return [$status, implode("\n", $lines) . "\n"];
+    }
+}
