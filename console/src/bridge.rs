@@ -178,7 +178,7 @@ fn interrupted() -> Result<impl Future<Output = ()>, Error> {
 struct Progress<'a> {
     err: &'a mut dyn Write,
     said_at: Instant,
-    /// The trouble that was told.
+    /// What the last line said that it waits for.
     said: Option<String>,
 }
 

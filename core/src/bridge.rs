@@ -71,11 +71,6 @@ struct Progress {
     finished: Option<u64>,
 }
 
-fn random() -> Result<u64, Error> {
-    getrandom::u64()
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))
-}
-
 impl Bridge {
     /// From the server of `source` to that of `target`, which may be the same.
     pub fn new(source: &Client, target: &Client, old: OldQueue) -> Self {
@@ -243,7 +238,7 @@ impl Bridge {
         progress: &mut Progress,
     ) -> Result<usize, Error> {
         let mut above = None;
-        loop {
+        'again: loop {
             let (sequence, id, entries) = match self.take(lane, progress, BATCH_JOBS, above).await? {
                 Taken::Batch { sequence: Some(sequence), lane, entries } => (sequence, lane, entries),
                 Taken::Batch { .. } => {
@@ -262,15 +257,13 @@ impl Bridge {
                 let moved = self.read(lane, entry, score, &new_id);
                 parts.entry(moved.queue.clone()).or_default().push((new_id, moved));
             }
-            let mut behind = None;
             for (queue, part) in &parts {
-                behind = behind.max(self.adopt(queue, &id, sequence, part).await?);
-            }
-            // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has taken
-            // over, which the next call finds out.
-            if behind.is_some() {
-                above = behind;
-                continue;
+                // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has
+                // taken over, which the next call finds out.
+                if let Some(known) = self.adopt(queue, &id, sequence, part).await? {
+                    above = Some(known);
+                    continue 'again;
+                }
             }
             for (_, moved) in parts.values().flatten() {
                 report.note(index, moved);
@@ -330,7 +323,7 @@ impl Bridge {
 
     /// The first bridge gives a lane its name, which is the same under each address of its server.
     async fn enter(&self, lane: &Lane) -> Result<Progress, Error> {
-        let new_id = format!("{:016x}", random()?);
+        let new_id = host::random_id()?;
         let (slot, [give, get]) = script::lane_id(&lane.key, &new_id);
         let mut known = script::lane(self.source.command("bridge", slot, get.clone()).await?)?;
         // Not at once: a server without memory refuses it.

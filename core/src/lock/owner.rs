@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::process::host;
 use crate::process::runtime::background;
 use crate::queue::{Client, Part};
 use crate::script::{Declared, LockFlag, Unlock};
-use crate::value::error::{Error, ErrorKind};
+use crate::value::error::Error;
 
 /// How long giving up is tried in the background: until the time to live is over, but no shorter and no longer than this.
 const SHORTEST_FAREWELL: Duration = Duration::from_secs(30);
@@ -26,12 +27,12 @@ impl Owner {
     /// Errors: `InvalidArgument` if the client is closed.
     pub(super) fn new(client: &Client, name: &str) -> Result<Self, Error> {
         let beside = Part::of_lock(client.shared.beside.client(client)?, name);
-        Ok(Self { part: Part::of_lock(client.clone(), name), beside, id: new_id()? })
+        Ok(Self { part: Part::of_lock(client.clone(), name), beside, id: host::random_id()? })
     }
 
     /// Another one of the same lock.
     pub(super) fn renewed(&self) -> Result<Self, Error> {
-        Ok(Self { id: new_id()?, ..self.clone() })
+        Ok(Self { id: host::random_id()?, ..self.clone() })
     }
 
     /// Gives whether it was held.
@@ -53,11 +54,4 @@ impl Owner {
             background.spawn(async move { self.give_up_beside(ttl).await });
         }
     }
-}
-
-fn new_id() -> Result<String, Error> {
-    let random = getrandom::u64();
-    let random = random
-        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
-    Ok(format!("{random:016x}"))
 }

@@ -2,12 +2,20 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
 
 /// The host's clock, for what only informs: parts of ids and envelopes, the worker registry.
 pub(crate) fn now() -> Millis {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
+}
+
+/// 64 random bits as 16 hexadecimal digits, for a name that nobody else has.
+pub(crate) fn random_id() -> Result<String, Error> {
+    let random = getrandom::u64()
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random bytes: {error}")))?;
+    Ok(format!("{random:016x}"))
 }
 
 /// From 0 to 1, to spread waits, so that processes that were started together do not act together. A machine without

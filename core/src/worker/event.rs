@@ -231,7 +231,7 @@ impl fmt::Display for WorkerEvent {
                  run again, or is kept in failed if it has no retries"
             ),
             Self::OutcomesNotStored { queue, jobs } => {
-                write!(f, "the same of {jobs} more jobs of queue {queue}")
+                write!(f, "{jobs} more jobs of queue {queue} have ended whose outcomes may not be stored either")
             }
             Self::Failed { job, failed } => {
                 let why = failed.as_ref().map_or("its record cannot be read", |failed| failed.why());

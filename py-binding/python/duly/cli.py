@@ -61,7 +61,7 @@ class AppError(UsageError):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] in (["bridge"], ["counts"]):
+    if arguments and arguments[0] in {"bridge", "counts"}:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command takes Ctrl-C itself
         return _console(list(arguments))
     parser = _parser()
