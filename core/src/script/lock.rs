@@ -12,21 +12,21 @@ scripts! {
     /// Takes it. `again` is 0, and becomes 1 behind an attempt that may have been executed.
     Lock = "lock",
     kind: Plain,
-    keys: [Meta, Lock],
+    keys: [Lock],
     arguments: { owner: String, ttl_ms: u64, again: Digits },
     reply: LockReply;
 
     /// Sets its end.
     RenewLock = "renew_lock",
     kind: Plain,
-    keys: [Meta, Lock],
+    keys: [Lock],
     arguments: { owner: String, ttl_ms: u64 },
     reply: LockFlag;
 
     /// Gives it up.
     Unlock = "unlock",
     kind: Plain,
-    keys: [Meta, Lock, LockWake],
+    keys: [Lock, LockWake],
     arguments: { owner: String },
     reply: LockFlag;
 }
