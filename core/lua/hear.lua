@@ -16,6 +16,7 @@ redis.call('ZCARD', unheard)
 -- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
 -- twice, or behind the end of the claim: then the entry says another moment, and is another's. What is free has the moment 0.
 local MOST_ENDS = 3
+local CLAIMS_IT_WAITS = 10
 local until_text = string.format('%.0f', now + claim_ms)
 local is_busy = false
 local function forget(id)
@@ -68,7 +69,31 @@ local function claim(id, record)
 end
 -- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
 local function failed_record(id) return redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id) end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', '0', 'LIMIT', 0, most)) do
+-- A claim that ended without a word: perhaps the hook of that job ends its process, with all that runs there. It is claimed alone, so that
+-- no other is held responsible, and the third time no hook is called for it: the worker says so, and that it has. It comes before what is
+-- free, and beside what this worker still calls when no worker had nothing else to do for so long: it would wait for ever else.
+-- with `now_text`: hooks are held responsible for the end of another one's process
+local over = is_busy and string.format('%.0f', now - CLAIMS_IT_WAITS * claim_ms) or now_text
+-- with `true`: a worker that stops claims jobs
+if most > 0 then
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '(0', over, 'LIMIT', 0, 100)) do
+    local record = failed_record(id)
+    if not record then
+      -- without: what has left `failed` while it was claimed stays for ever
+      forget(id)
+    elseif redis.call('HINCRBY', meta, 'ended:' .. id, 1) < MOST_ENDS then
+      claim(id, record)
+      break
+    else
+      -- with `forget(id)`: a lost reply loses the word that its hooks are given up
+      redis.call('ZADD', unheard, until_text, id)
+      given_up[#given_up + 1] = id
+    end
+  end
+end
+-- without `#reply > 3 and 0 or`: hooks are held responsible for the end of another one's process
+local may_take = #reply > 3 and 0 or most
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', '0', 'LIMIT', 0, may_take)) do
   local record = failed_record(id)
   if record then
     bytes = bytes + #record
@@ -79,23 +104,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', '0', 'LIMIT', 0
     -- It has left `failed` meanwhile, and whoever took it away knows of it.
     -- without: what has left `failed` stays for ever
     forget(id)
-  end
-end
--- A claim that ended without a word: perhaps the hook of that job ends its process, with all that runs there. It is claimed alone, so that
--- no other is held responsible, and the third time by nobody.
--- with `most > 0`: hooks are held responsible for the end of another one's process
-if most > 0 and #reply == 3 and not is_busy then
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '(0', now_text, 'LIMIT', 0, 100)) do
-    local record = failed_record(id)
-    -- with `MOST_ENDS + 1` for `redis.call('HINCRBY', meta, 'ended:' .. id, 1)`: hooks that were in flight with one that dies are given up
-    local ends = record and redis.call('HINCRBY', meta, 'ended:' .. id, 1)
-    if record and ends < MOST_ENDS then
-      claim(id, record)
-      break
-    end
-    -- without: a hook that ends its process ends one worker after the other
-    forget(id)
-    if record then given_up[#given_up + 1] = id end
   end
 end
 reply[2] = redis.call('ZCOUNT', unheard, '-inf', '0') + last - heard_to

@@ -182,9 +182,15 @@ fn hooks_whose_workers_die_are_given_up() {
     let first = [&failed(3)[..], &[hear(vec![], vec![])], &next].concat();
     let all = [&first[..], &on].concat();
     holds(&all);
-    // New ones come first, and nobody who has a claim gets one that ended. One that is heard of is forgotten.
-    holds(&[&first[..], &failed(2), &next].concat());
+    // They come before new ones. One that is heard of is forgotten.
+    holds(&[&first[..], &failed(2), &next, &[hear(vec![0], vec![])]].concat());
+    // Nobody who has a claim gets one that ended, unless it has waited for long.
     holds(&[&first[..], &[hear(vec![], vec![0])], &next].concat());
+    let keeps = |ms| [Step::Advance(ms), hear(vec![], vec![0])];
+    holds(&[&first[..], &keeps(300), &failed(1), &keeps(10)].concat());
+    holds(&[&first[..], &keeps(420), &failed(1), &keeps(10)].concat());
+    // The word that hooks are given up is said again until a worker has said it.
+    holds(&[&all[..], &next, &[hear(vec![0, 1, 2], vec![])], &on].concat());
     holds(&[&first[..], &[hear(vec![0], vec![])], &on].concat());
     // It left `failed` meanwhile, and comes back.
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };

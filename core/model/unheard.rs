@@ -10,6 +10,8 @@ use super::state::State;
 const FREE: u64 = 0;
 /// So many claims of a job may end without a word before no hook is called for it any more.
 const MOST_ENDS: u64 = 3;
+/// So many times as long as a claim lasts one that has ended waits for a worker that calls no other hook.
+const CLAIMS_IT_WAITS: u64 = 10;
 
 impl State {
     /// Jobs have left `failed`, so many: what waits of them at the head of the line goes.
@@ -59,43 +61,39 @@ impl State {
             self.meta.unheard_last = Some(last).filter(|_| !is_empty);
             self.meta.heard_to = Some(to).filter(|_| !is_empty);
         }
-        let free = self.unheard.iter().filter(|&(_, &at)| at == FREE);
-        let free: Vec<String> = free.take(most).map(|(id, _)| id.clone()).collect();
-        let (mut jobs, mut bytes) = (Vec::new(), 0);
-        for id in free {
-            let Some(record) = self.records.get(&id).filter(|_| self.failed.contains_key(&id)) else {
+        let (mut jobs, mut given_up) = (Vec::new(), Vec::new());
+        let is_busy = claims.iter().any(|claim| claim.standing == Standing::Claimed);
+        let over = if is_busy { self.clock.saturating_sub(CLAIMS_IT_WAITS * claim_ms) } else { self.clock };
+        let mut ended: Vec<_> = self.unheard.iter().filter(|&(_, &at)| at != FREE && at <= over).collect();
+        ended.sort_by_key(|&(id, at)| (*at, id.clone()));
+        let ended: Vec<String> = ended.into_iter().take(100).map(|(id, _)| id.clone()).collect();
+        for id in ended.into_iter().take_while(|_| most > 0) {
+            let Some(record) = self.failed_record(&id) else {
                 self.forget_unheard(&id);
                 continue;
             };
-            let record = record.bytes();
+            let ends = self.meta.ended.entry(id.clone()).or_default();
+            *ends += 1;
+            if *ends < MOST_ENDS {
+                jobs.push(self.claim_unheard(id, record, claimed_until));
+                break;
+            }
+            self.unheard.insert(id.clone(), claimed_until);
+            given_up.push(id.into_bytes());
+        }
+        let free = self.unheard.iter().filter(|&(_, &at)| at == FREE);
+        let free: Vec<String> = free.take(if jobs.is_empty() { most } else { 0 }).map(|(id, _)| id.clone()).collect();
+        let mut bytes = 0;
+        for id in free {
+            let Some(record) = self.failed_record(&id) else {
+                self.forget_unheard(&id);
+                continue;
+            };
             bytes += record.len();
             if bytes > max_bytes && !jobs.is_empty() {
                 break;
             }
             jobs.push(self.claim_unheard(id, record, claimed_until));
-        }
-        let is_busy = claims.iter().any(|claim| claim.standing == Standing::Claimed);
-        let mut given_up = Vec::new();
-        if most > 0 && jobs.is_empty() && !is_busy {
-            let mut ended: Vec<_> = self.unheard.iter().filter(|&(_, &at)| at != FREE && at <= self.clock).collect();
-            ended.sort_by_key(|&(id, at)| (*at, id.clone()));
-            let ended: Vec<String> = ended.into_iter().take(100).map(|(id, _)| id.clone()).collect();
-            for id in ended {
-                let record =
-                    self.records.get(&id).filter(|_| self.failed.contains_key(&id)).map(super::state::Record::bytes);
-                let Some(record) = record else {
-                    self.forget_unheard(&id);
-                    continue;
-                };
-                let ends = self.meta.ended.entry(id.clone()).or_default();
-                *ends += 1;
-                if *ends < MOST_ENDS {
-                    jobs.push(self.claim_unheard(id, record, claimed_until));
-                    break;
-                }
-                self.forget_unheard(&id);
-                given_up.push(id);
-            }
         }
         let left = self.unheard.values().filter(|&&at| at == FREE).count();
         let more = (left + self.meta.unheard.len()) as u64;
@@ -106,6 +104,10 @@ impl State {
         let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
         self.unheard.insert(id.clone(), until);
         GrantedJob { id, foreign_id: None, record, came_back }
+    }
+
+    fn failed_record(&self, id: &str) -> Option<Vec<u8>> {
+        self.records.get(id).filter(|_| self.failed.contains_key(id)).map(super::state::Record::bytes)
     }
 
     fn forget_unheard(&mut self, id: &str) {
@@ -128,12 +130,8 @@ pub(super) fn picked(claims: &[Claim], heard: &[usize], kept: &[usize], given_ba
 /// What an answer claims.
 pub(super) fn claims(answer: &Answer) -> Vec<Claim> {
     let Answer::Heard(reply) = answer else { return Vec::new() };
-    let claim = |job: &GrantedJob| Claim {
-        id: job.id.clone().into_bytes(),
-        until: reply.claimed_until,
-        standing: Standing::Claimed,
-    };
-    reply.jobs.iter().map(claim).collect()
+    let ids = reply.jobs.iter().map(|job| job.id.clone().into_bytes()).chain(reply.given_up.iter().cloned());
+    ids.map(|id| Claim { id, until: reply.claimed_until, standing: Standing::Claimed }).collect()
 }
 
 /// What is worth seeing.
@@ -152,6 +150,11 @@ pub(super) fn events(before: &State, after: &State, sent: &Sent, answer: &Answer
                     after.meta.ended.values().sum::<u64>() > before.meta.ended.values().sum(),
                 ),
                 ("hooks were given up", !reply.given_up.is_empty()),
+                (
+                    "a claim that had ended long ago was made beside others",
+                    claims.iter().any(|claim| claim.standing == Standing::Claimed)
+                        && after.meta.ended.values().sum::<u64>() > before.meta.ended.values().sum(),
+                ),
                 ("a job was heard of", claims.iter().any(|claim| is_ours(claim, Standing::Heard))),
                 ("a claim was made anew", claims.iter().any(|claim| is_ours(claim, Standing::Claimed))),
                 ("a claim was given back", claims.iter().any(|claim| is_ours(claim, Standing::GivenBack))),

@@ -75,8 +75,9 @@ pub(crate) struct HearReply {
     pub(crate) claimed_until: u64,
     /// How many more can be had at once.
     pub(crate) more: u64,
-    /// Ids of jobs that no hook is called for any more: too many claims have ended without a word.
-    pub(crate) given_up: Vec<String>,
+    /// Ids of jobs that no hook is called for any more: too many claims have ended without a word. They are claimed, too, so that
+    /// somebody says so.
+    pub(crate) given_up: Vec<Vec<u8>>,
     pub(crate) jobs: Vec<GrantedJob>,
 }
 
@@ -87,7 +88,7 @@ impl FromReply for HearReply {
         let claimed_until = claimed_until.parse().map_err(|_| unexpected("the end of a claim"))?;
         let more = u64::try_from(number(next(&mut items, "how many more there are")?)?).unwrap_or(0);
         let given_up = array(next(&mut items, "what is given up")?)?;
-        let given_up = given_up.into_iter().map(lossy).collect::<Result<_, _>>()?;
+        let given_up = given_up.into_iter().map(bytes).collect::<Result<_, _>>()?;
         let mut jobs = Vec::new();
         while let Some(id) = items.next() {
             let record = bytes(next(&mut items, "a record")?)?;

@@ -268,6 +268,32 @@ async fn an_outcome_that_cannot_be_sent_at_the_end_is_told_of() {
     assert_eq!(notes.count(is_told), 1);
 }
 
+/// Another program has written over the queue: no waiting cures that, and what has run is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_that_is_refused_for_good_is_told_of() {
+    let server = Server::start();
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, may_end) = (Arc::clone(&begun), Arc::clone(&ended));
+    let id = server.queue("orders").push(NewJob::new(&1).unwrap().name("late")).await.unwrap().id().to_owned();
+    let worker = start(&server.client(), move |worker| {
+        worker.handler("late", move |_: Job<Value>, _: Context| {
+            let (begins, may_end) = (Arc::clone(&begins), Arc::clone(&may_end));
+            async move {
+                begins.notify_one();
+                may_end.notified().await;
+                Ok::<(), Failure>(())
+            }
+        })
+    });
+    begun.notified().await;
+    server.redis_cli(&["set", "duly:{orders}:reserved", "x"]);
+    ended.notify_one();
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    let is_told = |event: &WorkerEvent| matches!(event, WorkerEvent::OutcomeNotStored { job } if job.id == id);
+    assert_eq!(worker.notes.count(is_told), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
     let mut server = Server::start();

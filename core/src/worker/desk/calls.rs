@@ -140,6 +140,11 @@ impl Desk {
         state.lanes.each[lane].call_ended(batch, took, self.lease);
     }
 
+    /// It ended by an error that waiting does not cure, with which the worker ends, too: see [`Self::has_ended`].
+    pub(in crate::worker) fn fail_call(&self, lane: usize, want: usize) {
+        self.lock().lanes.count_call(lane, want, false);
+    }
+
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are reported
     /// as failed: (id, token, reason).
     pub(in crate::worker) fn deliver(

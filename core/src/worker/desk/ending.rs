@@ -80,6 +80,9 @@ impl Desk {
     pub(in crate::worker) fn has_ended(&self) {
         let mut state = self.lock();
         state.interrupt_all(self);
+        if !state.phase.is_over() {
+            state.report_not_stored(self);
+        }
         self.end(state, Phase::Ended);
     }
 

@@ -55,8 +55,11 @@ impl Desk {
             between.learn(is_late);
         }
         for id in &reply.given_up {
-            let job = AboutJob::unreadable(queue.name(), id.clone());
+            let job = AboutJob::unreadable(queue.name(), String::from_utf8_lossy(id).into_owned());
             state.report(WorkerEvent::HooksGivenUp { job }, self);
+            let claim = Claim { id: id.clone(), until: reply.claimed_until, standing: Standing::Heard };
+            state.forget_heard(lane, id);
+            state.claimed.push(Claimed { lane, claim, begun: None });
         }
         for job in &reply.jobs {
             let mut claim =
@@ -79,7 +82,8 @@ impl Desk {
             state.claimed.push(Claimed { lane, claim, begun: None });
             state.report(WorkerEvent::Failed { job: about, failed }, self);
         }
-        if !reply.jobs.is_empty() && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
+        let is_new = !reply.jobs.is_empty() || !reply.given_up.is_empty();
+        if is_new && state.claimed_of(lane).any(|one| one.claim.standing != Standing::Claimed) {
             self.note_news(lane);
         }
         self.wake_hearers(state);

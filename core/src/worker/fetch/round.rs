@@ -147,15 +147,16 @@ impl Fetcher {
     pub(super) fn take_answer(&mut self, answered: Result<Answered, JoinError>) -> Result<(usize, usize), Error> {
         let Answered { index, want, promise, batch, took, reply } = answered
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
-        self.desk.end_call(index, want, &batch, took);
         let lane = &mut self.lanes[index];
         lane.calls -= 1;
+        let reply = reply.inspect_err(|_| self.desk.fail_call(index, want))?;
+        self.desk.end_call(index, want, &batch, took);
         lane.last_call = took;
         lane.heard_at = Instant::now();
         if lane.silent_since.take().is_some() {
             self.desk.speaks_again(index);
         }
-        let Some(reply) = reply? else { return Ok((index, 0)) };
+        let Some(reply) = reply else { return Ok((index, 0)) };
         lane.limited = reply.limited;
         let flags = script::flags(&reply.settled).map_err(lane.queue.during("settle"))?;
         self.desk.answered(lane.queue.name(), &batch, &flags);
