@@ -168,6 +168,12 @@ fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -
             &format!("the server does not know the command {name}; duly needs Redis or Valkey 5.0 or later"),
         ));
     }
+    if says("invalid bulk length") || says("invalid multibulk length") {
+        return Trouble::refused(error(
+            ErrorKind::TooLarge,
+            "the server takes no value of this length (proto-max-bulk-len): raise that, or send less at once",
+        ));
+    }
     if says("out of memory") {
         return Trouble::refused(error(ErrorKind::StorageFull, "the server has no memory left: nothing was stored"));
     }

@@ -201,5 +201,6 @@ fn inner_errors_are_found_in_the_words_of_redis_5_and_6() {
     assert_eq!(kind("BUSY", "Redis is busy running a script."), ErrorKind::Busy);
     assert_eq!(kind("LOADING", "Redis is loading the dataset in memory"), ErrorKind::Busy);
     assert_eq!(kind("ERR", "max number of clients reached"), ErrorKind::Busy);
+    assert_eq!(kind("ERR", "Protocol error: invalid bulk length"), ErrorKind::TooLarge);
     assert_eq!(kind("ERR", "invalid password"), ErrorKind::AuthenticationFailed);
 }
