@@ -453,58 +453,6 @@ def test_a_wrong_password_ends_it_with_status_1(start: Start, environment: dict[
     assert worker.returncode == 1, said
 
 
-def test_counts_shows_queues(start: Start, orders: duly.Queue, server: Server, prefix: str) -> None:
-    orders.push({"text": "one"}, name="note", delay=60)
-    command = start("counts", "orders", "--url", server.url, "--prefix", prefix)
-    said, _ = command.communicate(timeout=20)
-    assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
-
-
-def test_bridge_takes_over_the_jobs_of_another_queue(
-    start: Start, orders: duly.Queue, server: Server, prefix: str
-) -> None:
-    def bridge(mode: str, *more: str) -> tuple[int, str, str]:
-        target = ("--url", server.url, "--prefix", prefix)
-        command = start("bridge", mode, "--from", "list", "--ready", f"{prefix}old", "--to", "orders", *target, *more)
-        out, err = command.communicate(timeout=60)
-        return command.returncode, out, err
-
-    server.cli("rpush", f"{prefix}old", '{"order":1}', "two")
-    status, out, _ = bridge("dry-run")
-    assert (status, out.splitlines()[-1]) == (0, "nothing was moved")
-    status, out, _ = bridge("drain", "--name", "close")
-    assert (status, out.splitlines()[-1]) == (0, "counts before and after agree: nothing is left")
-    assert [(job.name, job.data) for job in orders.peek("ready")] == [("close", {"order": 1}), ("close", "two")]
-
-    follow = start(
-        "bridge",
-        "follow",
-        "--from",
-        "list",
-        "--ready",
-        f"{prefix}old",
-        "--to",
-        "orders",
-        "--url",
-        server.url,
-        "--prefix",
-        prefix,
-    )
-    server.cli("rpush", f"{prefix}old", "3")
-    until(lambda: orders.counts().ready == 3, "it does not come over")
-    follow.send_signal(signal.SIGINT)
-    out, err = follow.communicate(timeout=30)
-    assert (follow.returncode, err) == (0, "")
-    assert "1" in out
-
-    status, _, err = bridge("drain", "--source", "redis://127.0.0.1:1")
-    assert status == 1
-    assert err.startswith("duly: bridge: ")
-    status, _, err = bridge("all")
-    assert status == 2
-    assert "dry-run" in err
-
-
 def log_of(start: Start, environment: dict[str, str], tmp_path: Path, app: str, *arguments: str) -> str:
     """Give what a worker says of a job that fails, when the app's module begins like this."""
     (tmp_path / "shop.py").write_text(app + textwrap.dedent(APP))

@@ -34,12 +34,22 @@ pub(crate) struct Bridge {
     source: Option<String>,
     #[command(flatten)]
     target: Target,
-    /// Queues of think-queue, laravel or workerman; once for each
+    /// When a job counts as taken over: `none`, `wait:<n>` (so many replicas have it) or `fsync` (it is on the disk)
+    #[arg(long, default_value = "none")]
+    durability: duly::Durability,
+    #[command(flatten)]
+    old: Old,
+}
+
+/// What the other queue's keys are. Each option belongs to some kinds of queues.
+#[derive(Debug, Args)]
+struct Old {
+    /// Queues of think-queue, laravel, workerman or celery, and topics of gmq; once for each
     #[arg(long = "queue")]
     queues: Vec<String>,
-    /// The duly queue for the jobs of thinkphp, list and sorted-set
-    #[arg(long, default_value = "default")]
-    to: String,
+    /// The duly queue for the jobs of thinkphp, list and sorted-set [default: default]
+    #[arg(long)]
+    to: Option<String>,
     /// The old list of ready jobs (thinkphp, list)
     #[arg(long)]
     ready: Option<String>,
@@ -49,18 +59,24 @@ pub(crate) struct Bridge {
     /// The old list of failed jobs (thinkphp)
     #[arg(long)]
     failed: Option<String>,
-    /// What the old keys begin with (laravel, workerman)
-    #[arg(long, default_value = "")]
-    key_prefix: String,
-    /// The handler's name of jobs that say none
+    /// What the old keys begin with (laravel, workerman, celery)
+    #[arg(long)]
+    key_prefix: Option<String>,
+    /// The handler's name of jobs that say none (all but celery)
     #[arg(long)]
     name: Option<String>,
-    /// In what the scores of a sorted set count
-    #[arg(long, default_value = "s")]
-    unit: Unit,
+    /// In what the scores of a sorted set count [default: s]
+    #[arg(long)]
+    unit: Option<Unit>,
     /// New entries of the list come in at the beginning (LPUSH), and not at the end
     #[arg(long)]
     newest_first: bool,
+    /// After how many seconds what a worker of celery has is given to another one [default: 3600]
+    #[arg(long)]
+    visibility_timeout: Option<u64>,
+    /// How many buckets gmq has of each kind [default: 3]
+    #[arg(long)]
+    buckets: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -73,7 +89,7 @@ enum Mode {
     Follow,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
     /// `ThinkPHP`'s Queue.php and its Go twin
     Thinkphp,
@@ -83,6 +99,10 @@ enum Kind {
     Laravel,
     /// workerman's and webman's redis-queue
     Workerman,
+    /// Celery with Redis as its broker
+    Celery,
+    /// gmq
+    Gmq,
     /// any list: each entry is a job's data
     List,
     /// any sorted set: each member is a job's data, due at its score
@@ -96,35 +116,72 @@ enum Unit {
     Ns,
 }
 
-impl Bridge {
-    fn old(&self) -> Result<OldQueue, Error> {
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(duly::ErrorKind::InvalidArgument, message.into())
+}
+
+impl Old {
+    /// Which options are given, and to which kinds each belongs.
+    fn check(&self, from: Kind) -> Result<(), Error> {
+        use Kind::{Celery, Gmq, Laravel, List, SortedSet, ThinkQueue, Thinkphp, Workerman};
+        let named = [ThinkQueue, Laravel, Workerman, Celery, Gmq];
+        let options: [(&str, bool, &[Kind]); 11] = [
+            ("--queue", !self.queues.is_empty(), &named),
+            ("--to", self.to.is_some(), &[Thinkphp, List, SortedSet]),
+            ("--ready", self.ready.is_some(), &[Thinkphp, List]),
+            ("--delayed", self.delayed.is_some(), &[Thinkphp, SortedSet]),
+            ("--failed", self.failed.is_some(), &[Thinkphp]),
+            ("--key-prefix", self.key_prefix.is_some(), &[Laravel, Workerman, Celery]),
+            ("--name", self.name.is_some(), &[Thinkphp, ThinkQueue, Laravel, Workerman, Gmq, List, SortedSet]),
+            ("--unit", self.unit.is_some(), &[SortedSet]),
+            ("--newest-first", self.newest_first, &[List]),
+            ("--visibility-timeout", self.visibility_timeout.is_some(), &[Celery]),
+            ("--buckets", self.buckets.is_some(), &[Gmq]),
+        ];
+        for (option, is_given, kinds) in options {
+            if is_given && !kinds.contains(&from) {
+                let kinds: Vec<String> = kinds.iter().map(|kind| kind.word()).collect();
+                let from = from.word();
+                return Err(invalid(format!("{option} is no option of --from {from}, but of {}", kinds.join(", "))));
+            }
+        }
+        if self.queues.is_empty() && named.contains(&from) {
+            return Err(invalid("say which queues: --queue NAME, once for each"));
+        }
+        Ok(())
+    }
+
+    fn queue(&self, from: Kind) -> Result<OldQueue, Error> {
+        self.check(from)?;
         let given = |key: &Option<String>, otherwise: &str| key.clone().unwrap_or_else(|| otherwise.to_owned());
         let needed = |key: &Option<String>, option: &str| {
-            let missing = || Error::new(duly::ErrorKind::InvalidArgument, format!("say which key it is: {option} KEY"));
-            key.clone().ok_or_else(missing)
+            key.clone().ok_or_else(|| invalid(format!("say which key it is: {option} KEY")))
         };
-        if self.queues.is_empty() && matches!(self.from, Kind::ThinkQueue | Kind::Laravel | Kind::Workerman) {
-            let message = "say which queues: --queue NAME, once for each";
-            return Err(Error::new(duly::ErrorKind::InvalidArgument, message));
-        }
-        let old = match self.from {
+        let (to, prefix) = (given(&self.to, "default"), given(&self.key_prefix, ""));
+        let buckets = self.buckets.unwrap_or(3);
+        let old = match from {
             Kind::Thinkphp => OldQueue::thinkphp_with_keys(
-                &self.to,
+                &to,
                 &given(&self.ready, "redis:queue:ready"),
                 &given(&self.delayed, "redis:queue:delay"),
                 &given(&self.failed, "redis:queue:failed"),
             ),
             Kind::ThinkQueue => OldQueue::think_queue(&self.queues),
-            Kind::Laravel => OldQueue::laravel(&self.key_prefix, &self.queues),
-            Kind::Workerman => OldQueue::workerman(&self.key_prefix, &self.queues),
-            Kind::List => OldQueue::list(&needed(&self.ready, "--ready")?, !self.newest_first, &self.to),
+            Kind::Laravel => OldQueue::laravel(&prefix, &self.queues),
+            Kind::Workerman => OldQueue::workerman(&prefix, &self.queues),
+            Kind::Celery => {
+                let timeout = Duration::from_secs(self.visibility_timeout.unwrap_or(3600));
+                OldQueue::celery(&prefix, &self.queues, timeout)
+            }
+            Kind::Gmq => OldQueue::gmq(&self.queues, buckets, buckets),
+            Kind::List => OldQueue::list(&needed(&self.ready, "--ready")?, !self.newest_first, &to),
             Kind::SortedSet => {
                 let unit = match self.unit {
-                    Unit::S => ScoreUnit::Seconds,
-                    Unit::Ms => ScoreUnit::Millis,
-                    Unit::Ns => ScoreUnit::Nanos,
+                    None | Some(Unit::S) => ScoreUnit::Seconds,
+                    Some(Unit::Ms) => ScoreUnit::Millis,
+                    Some(Unit::Ns) => ScoreUnit::Nanos,
                 };
-                OldQueue::sorted_set(&needed(&self.delayed, "--delayed")?, unit, &self.to)
+                OldQueue::sorted_set(&needed(&self.delayed, "--delayed")?, unit, &to)
             }
         }?;
         match &self.name {
@@ -132,15 +189,25 @@ impl Bridge {
             None => Ok(old),
         }
     }
+}
 
+impl Kind {
+    /// As it is written.
+    fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl Bridge {
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
-        let target = self.target.client()?;
+        let old = self.old.queue(self.from)?;
+        let target = self.target.builder().durability(self.durability).build()?;
         let source = match &self.source {
             // It may be a cache that forgets: what it holds is still worth taking.
             Some(url) => Client::builder().url(url).allow_eviction(true).build()?,
-            None => target.clone(),
+            None => self.target.client()?,
         };
-        let bridge = duly::Bridge::new(&source, &target, self.old()?);
+        let bridge = duly::Bridge::new(&source, &target, old);
         let Output { out, err } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None };
         let report = match self.mode {

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::{Args, Parser, Subcommand};
-use duly::{Client, Error, ErrorKind};
+use duly::{Client, ClientBuilder, Error, ErrorKind};
 
 /// All went well.
 pub const DONE: u8 = 0;
@@ -33,7 +33,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bridge(bridge::Bridge),
+    Bridge(Box<bridge::Bridge>),
     Counts(counts::Counts),
 }
 
@@ -49,8 +49,12 @@ struct Target {
 }
 
 impl Target {
+    fn builder(&self) -> ClientBuilder {
+        Client::builder().url(&self.url).prefix(&self.prefix)
+    }
+
     fn client(&self) -> Result<Client, Error> {
-        Client::builder().url(&self.url).prefix(&self.prefix).build()
+        self.builder().build()
     }
 }
 

@@ -10,8 +10,13 @@
 //! |---|---|
 //! | `old_queue.rs` | which keys other queues have |
 //! | `package.rs` | what they keep of a job, and what duly makes of it |
+//! | `celery.rs`, `gmq.rs` | what Celery and gmq keep of a job |
+//! | `instant.rs` | moments as text |
 //! | `report.rs` | what was counted |
 
+mod celery;
+mod gmq;
+mod instant;
 mod old_queue;
 mod package;
 mod report;
@@ -24,12 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::old_queue::Lane;
-use self::package::Moved;
+use self::package::{Fate, Moved};
 use crate::connection::Backoff;
 use crate::lock::{Lock, LockOptions};
 use crate::process::host;
 use crate::queue::Client;
-use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Place, Take, Taken};
+use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Place, Take, Taken};
+use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 
 /// What one batch has at most: jobs, and bytes but for the last job.
@@ -67,8 +73,8 @@ struct Progress {
     id: String,
     /// One bridge at a time; its token tells the old server which one that is.
     lock: Lock,
-    /// The sequence of the batch that is in, which the next call says.
-    finished: Option<u64>,
+    /// The batch that is in, which the next call says.
+    finished: Option<Finished>,
 }
 
 impl Bridge {
@@ -85,14 +91,15 @@ impl Bridge {
         for (index, lane) in self.old.lanes.iter().enumerate() {
             let mut from = 0;
             loop {
-                let (slot, page) = script::entries(&lane.key, lane.order, from, BATCH_JOBS);
-                let entries = lane.order.read(self.source.command("bridge", slot, page).await?)?;
-                from += entries.len();
-                if entries.is_empty() {
+                let look = lane.reading.look(from, BATCH_JOBS, BATCH_BYTES);
+                let reply = self.source.run("bridge", &look, Durability::None).await?;
+                let (seen, entries) = lane.reading.looked(reply)?;
+                if seen == 0 {
                     break;
                 }
+                from += seen;
                 for (entry, score) in entries {
-                    report.note(index, &self.read(lane, entry, score, "0"));
+                    report.note_fate(index, &Fate::read(&self.old, lane, entry, score, "0"));
                 }
             }
         }
@@ -125,11 +132,22 @@ impl Bridge {
             has_ended.store(true, Ordering::Relaxed);
             std::future::pending::<()>().await;
         };
-        let mut report = self.begin().await?;
+        // A server that is not there at the start is a mistake, and one that goes away later an outage.
+        self.source.ping().await?;
+        self.target.ping().await?;
+        let (mut report, mut has_begun) = (BridgeReport::default(), false);
         let follow = async {
             let (mut backoff, ends) = (Backoff::default(), || has_ended.load(Ordering::Relaxed));
             loop {
-                match self.run(&mut report, &mut progress, Some(&ends)).await {
+                let run = async {
+                    if !has_begun {
+                        let trouble = report.trouble.take();
+                        report = BridgeReport { trouble, ..self.begin().await? };
+                        has_begun = true;
+                    }
+                    self.run(&mut report, &mut progress, Some(&ends)).await
+                };
+                match run.await {
                     Ok(()) => break Ok(()),
                     Err(_) if ends() => break Ok(()),
                     Err(error) if error.is_transient() || error.kind() == ErrorKind::LeaseLost => {
@@ -150,21 +168,24 @@ impl Bridge {
             followed = follow => followed?,
             () = ends => {}
         }
+        if !has_begun {
+            return self.begin().await;
+        }
         self.end(report).await
     }
 
     async fn begin(&self) -> Result<BridgeReport, Error> {
         let mut report = BridgeReport::default();
         for lane in &self.old.lanes {
-            let mut counts = [0; 2];
-            let (slot, lengths) = script::old_length(&lane.key, lane.order);
+            let mut counts = [0; 3];
+            let order = lane.reading.order;
+            let (slot, lengths) = script::old_length(lane.key(), order);
             for (count, length) in counts.iter_mut().zip(lengths) {
                 *count = script::length(self.source.command("bridge", slot, length).await?)?;
             }
-            if lane.order.has_scores() {
-                counts[1] /= 2;
-            }
-            report.lanes.push(LaneReport::new(&lane.key, lane.state, counts[0], counts[1]));
+            let [length, in_flight, aside] = counts;
+            let in_flight = if order.has_scores() { in_flight / 2 } else { in_flight };
+            report.lanes.push(LaneReport::new(lane, length + aside, in_flight));
         }
         Ok(report)
     }
@@ -190,9 +211,9 @@ impl Bridge {
                 lanes.push(self.enter(lane).await?);
             }
             self.move_all(report, progress, ends, &mut lanes).await?;
-            // A copy of a call that comes late is to move nothing any more.
+            // A copy of a call that comes late is to move nothing any more, and what stays in the old queue is to be there.
             for (lane, progress) in self.old.lanes.iter().zip(&lanes) {
-                self.take(lane, progress, 0, None).await?;
+                while matches!(self.take(lane, progress, 0, None).await?, Taken::Batch { more: true, .. }) {}
             }
             Ok(())
         };
@@ -212,81 +233,100 @@ impl Bridge {
         lanes: &mut [Progress],
     ) -> Result<(), Error> {
         loop {
-            let mut moved = 0;
+            let mut more = false;
             for (index, lane) in self.old.lanes.iter().enumerate() {
-                moved += self.batch(report, index, lane, &mut lanes[index]).await?;
-                if moved > 0 {
+                more |= self.batch(report, index, lane, &mut lanes[index]).await?;
+                if more || report.trouble.is_some() {
                     report.trouble = None;
                     progress(report);
                 }
             }
-            if ends.map_or(moved == 0, |ends| ends()) {
+            if ends.map_or(!more, |ends| ends()) {
                 return Ok(());
             }
-            if moved == 0 {
+            if !more {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
     }
 
-    /// One batch of a lane. Gives how many jobs it had.
+    /// One batch of a lane. Says whether there may be another one.
     async fn batch(
         &self,
         report: &mut BridgeReport,
         index: usize,
         lane: &Lane,
         progress: &mut Progress,
-    ) -> Result<usize, Error> {
+    ) -> Result<bool, Error> {
         let mut above = None;
         'again: loop {
-            let (sequence, id, entries) = match self.take(lane, progress, BATCH_JOBS, above).await? {
-                Taken::Batch { sequence: Some(sequence), lane, entries } => (sequence, lane, entries),
-                Taken::Batch { .. } => {
+            let (sequence, id, kept_before, more, entries) = match self.take(lane, progress, BATCH_JOBS, above).await? {
+                Taken::Batch { sequence: Some(sequence), lane, kept_before, more, entries } => {
+                    (sequence, lane, kept_before, more, entries)
+                }
+                Taken::Batch { more, .. } => {
                     progress.finished = None;
-                    return Ok(0);
+                    return Ok(more);
                 }
                 Taken::Fenced => {
                     let message = "another bridge of these keys has taken over";
                     return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
                 }
             };
-            let count = entries.len();
-            let mut parts = BTreeMap::<String, Vec<(String, Moved)>>::new();
-            for (entry, score) in entries {
-                let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
-                let moved = self.read(lane, entry, score, &new_id);
-                parts.entry(moved.queue.clone()).or_default().push((new_id, moved));
+            let fates = self.read(lane, entries)?;
+            let mut parts = BTreeMap::<&str, Vec<(&str, &Moved)>>::new();
+            for (new_id, fate) in &fates {
+                if let Fate::Moves(moved) = fate {
+                    parts.entry(&moved.queue).or_default().push((new_id, moved));
+                }
             }
-            for (queue, part) in &parts {
+            for (queue, jobs) in parts {
                 // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has
                 // taken over, which the next call finds out.
-                if let Some(known) = self.adopt(queue, &id, sequence, part).await? {
+                if let Some(known) = self.adopt(queue, &id, sequence, &jobs).await? {
                     above = Some(known);
                     continue 'again;
                 }
             }
-            for (_, moved) in parts.values().flatten() {
-                report.note(index, moved);
+            // Behind an outage the last batch comes again, and was counted.
+            let counted = &mut report.lanes[index];
+            if counted.counted.replace(sequence) != Some(sequence) {
+                if kept_before == 0 {
+                    counted.stays.clear();
+                }
+                for (_, fate) in &fates {
+                    report.note_fate(index, fate);
+                }
             }
-            progress.finished = Some(sequence);
-            return Ok(count);
+            let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
+            progress.finished = Some(Finished { sequence, kept: stays.map(|(at, _)| at + 1).collect() });
+            return Ok(more || !fates.is_empty());
         }
+    }
+
+    /// What becomes of the jobs of a batch, each with its new id.
+    fn read(&self, lane: &Lane, entries: Entries) -> Result<Vec<(String, Fate)>, Error> {
+        let fate = |(entry, score)| {
+            let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
+            let fate = Fate::read(&self.old, lane, entry, score, &new_id);
+            Ok((new_id, fate))
+        };
+        entries.into_iter().map(fate).collect()
     }
 
     /// `most`: 0 at the end of this bridge, when no late copy of its calls is to move anything any more.
     async fn take(&self, lane: &Lane, progress: &Progress, most: usize, above: Option<u64>) -> Result<Taken, Error> {
         let take = Take {
-            source: &lane.key,
-            order: lane.order,
+            reading: &lane.reading,
             token: progress.lock.token() + u64::from(most == 0),
-            finished: progress.finished,
+            finished: progress.finished.as_ref(),
             lane: &progress.id,
             most,
             most_bytes: BATCH_BYTES,
             above,
         };
         let reply = self.source.run("bridge", &take.call(), self.source.shared.durability).await?;
-        Taken::decode(reply, lane.order)
+        Taken::decode(reply, lane.reading.order)
     }
 
     /// Stores a queue's part of a batch, once. Gives the sequence of a later one that is there.
@@ -295,7 +335,7 @@ impl Bridge {
         queue: &str,
         lane: &str,
         sequence: u64,
-        jobs: &[(String, Moved)],
+        jobs: &[(&str, &Moved)],
     ) -> Result<Option<u64>, Error> {
         let part = self.target.queue_or_part(queue)?;
         let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.place, &*moved.came_back));
@@ -317,14 +357,10 @@ impl Bridge {
         }
     }
 
-    fn read(&self, lane: &Lane, entry: Vec<u8>, score: Option<f64>, id: &str) -> Moved {
-        Moved::read(self.old.format, lane, self.old.name.as_deref(), entry, score, id)
-    }
-
     /// The first bridge gives a lane its name, which is the same under each address of its server.
     async fn enter(&self, lane: &Lane) -> Result<Progress, Error> {
         let new_id = host::random_id()?;
-        let (slot, [give, get]) = script::lane_id(&lane.key, &new_id);
+        let (slot, [give, get]) = script::lane_id(lane.key(), &new_id);
         let mut known = script::lane(self.source.command("bridge", slot, get.clone()).await?)?;
         // Not at once: a server without memory refuses it.
         if known.is_none() {
@@ -339,7 +375,7 @@ impl Bridge {
             }
             let message = format!(
                 "another bridge of the key '{}' runs, or was killed less than {} s ago",
-                lane.key,
+                lane.key().escape_debug(),
                 LOCK_TTL.as_secs()
             );
             Error::new(ErrorKind::Locked, message).during("bridge")

@@ -31,7 +31,9 @@ pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
 pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
-pub(crate) use bridge::{Adopt, AdoptReply, Order, Place, Take, Taken, entries, lane, lane_id, length, old_length};
+pub(crate) use bridge::{
+    Adopt, AdoptReply, Entries, Finished, Held, Order, Place, Reading, Take, Taken, lane, lane_id, length, old_length,
+};
 #[cfg(test)]
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};

@@ -144,7 +144,9 @@ fn real() -> Vec<Value> {
     let scan = Value::Array(vec![bulk("0"), list(["a", "b"])]);
     let heard = ["a", "{\"data\":1}", "1;1;x"].map(bulk);
     let heard = Value::Array([bulk("1790000000000"), Value::Int(1), list(["b"])].into_iter().chain(heard).collect());
-    let taken = list(["1790000000000000", "0123456789abcdef", "{\"data\":1}", "1790000000.5", "x", "1e3"]);
+    let taken = ["{\"data\":1}", "1790000000.5", "x", "1e3\ttag"].map(bulk);
+    let first = [bulk("1790000000000000"), bulk("0123456789abcdef"), Value::Int(3), bulk("more")];
+    let taken = Value::Array(first.into_iter().chain(taken).collect());
     let page = list(["1", "a", "1790000000000", "{\"data\":1}", "", "b", "", "x", "1;1;y"]);
     let lines = [
         "created",

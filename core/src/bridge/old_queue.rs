@@ -1,9 +1,13 @@
 //! The other queues: which keys they have, and in which order their jobs lie there.
 
+use std::time::Duration;
+
 use super::package::Format;
-use crate::script::Order;
+use crate::process::host;
+use crate::script::{Held, Order, Reading};
 use crate::value::error::Error;
 use crate::value::name;
+use crate::value::time::MAX_DELAY;
 
 /// Where a package goes whose own queue cannot be told, or has a name that duly does not allow.
 pub(super) const FALLBACK_QUEUE: &str = "default";
@@ -15,6 +19,8 @@ pub struct OldQueue {
     pub(super) lanes: Vec<Lane>,
     /// The handler's name of jobs that say none.
     pub(super) name: Option<String>,
+    /// Those whose jobs come over, where a key has jobs of others too.
+    pub(super) queues: Vec<String>,
 }
 
 /// What lies in a key.
@@ -66,24 +72,49 @@ impl ScoreUnit {
 /// One key, whose jobs come over in order.
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
-    pub(super) key: String,
-    pub(super) order: Order,
+    pub(super) reading: Reading,
     pub(super) state: OldState,
     unit: ScoreUnit,
     /// Where its jobs go, unless they say it themselves.
     pub(super) queue: String,
+    /// Is it one of many that nobody may use? Reports leave it out while it is empty.
+    pub(super) is_seldom: bool,
 }
 
 impl Lane {
     fn new(key: impl Into<String>, order: Order, state: OldState, queue: &str) -> Self {
-        Self { key: key.into(), order, state, unit: ScoreUnit::Seconds, queue: queue.to_owned() }
+        let reading = Reading { source: key.into(), order, held: Held::Here, grace_s: 0 };
+        Self { reading, state, unit: ScoreUnit::Seconds, queue: queue.to_owned(), is_seldom: false }
     }
 
-    /// When a job is due, in ms since 1970; what cannot be a time is due now.
+    fn held(mut self, held: Held) -> Self {
+        self.reading.held = held;
+        self
+    }
+
+    fn seldom(self) -> Self {
+        Self { is_seldom: true, ..self }
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.reading.source
+    }
+
+    /// When a job is due by its score, in ms since 1970.
+    ///
+    /// Errors: `InvalidArgument` for a score that is no time within 100 years.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-    pub(super) fn due(&self, score: Option<f64>) -> Option<u64> {
-        let due = self.unit.to_ms(score.filter(|_| self.state == OldState::Delayed)?).ceil();
-        (0.0..9_007_199_254_740_992.0).contains(&due).then_some(due as u64)
+    pub(super) fn due(&self, score: Option<f64>) -> Result<Option<u64>, Error> {
+        let Some(score) = score.filter(|_| self.state == OldState::Delayed) else { return Ok(None) };
+        let due = self.unit.to_ms(score).ceil();
+        if due.is_finite() && due <= 0.0 {
+            return Ok(Some(0));
+        }
+        let latest = host::now().saturating_add(MAX_DELAY).get();
+        if !(0.0..9_007_199_254_740_992.0).contains(&due) || due as u64 > latest {
+            return Err(Error::invalid(format!("its score {score} is no time within 100 years")));
+        }
+        Ok(Some(due as u64))
     }
 }
 
@@ -107,7 +138,7 @@ impl OldQueue {
             Lane::new(ready, Order::Right, OldState::Ready, to),
             Lane::new(failed, Order::Right, OldState::Failed, to),
         ];
-        Self { format: Format::Package, lanes, name: None }.distinct()
+        Self { format: Format::Package, lanes, name: None, queues: Vec::new() }.distinct()
     }
 
     /// workerman's and webman's `redis-queue`: a list `{redis-queue}-waiting<queue>` each, and for all of them `{redis-queue}-delayed`
@@ -122,7 +153,7 @@ impl OldQueue {
             lanes.push(Lane::new(key(&format!("waiting{queue}")), Order::Right, OldState::Ready, queue));
         }
         lanes.push(Lane::new(key("failed"), Order::Right, OldState::Failed, FALLBACK_QUEUE));
-        Self { format: Format::PackageWithQueue, lanes, name: None }.distinct()
+        Self { format: Format::PackageWithQueue, lanes, name: None, queues: Vec::new() }.distinct()
     }
 
     /// think-queue 3: of each queue a list `{queues:<queue>}` and the sorted sets `…:delayed` and `…:reserved`. The whole payload is the
@@ -152,7 +183,63 @@ impl OldQueue {
             lanes.push(Lane::new(format!("{key}:delayed"), Order::Score, OldState::Delayed, to));
             lanes.push(Lane::new(key, Order::Left, OldState::Ready, to));
         }
-        Self { format: Format::Payload, lanes, name: None }.distinct()
+        Self { format: Format::Payload, lanes, name: None, queues: Vec::new() }.distinct()
+    }
+
+    /// Celery with Redis as its broker: of each queue a list, and one more for each priority from 1 to 9, and of all of them what their
+    /// workers have: the hash `unacked` and its index, behind `prefix` (`global_keyprefix`). What a worker has is left to it until
+    /// `visibility_timeout` is over, whose default is an hour in Celery.
+    ///
+    /// Messages of the protocol of version 2 with a JSON body come over: the task is the name, and the data is
+    /// `{"args":[…],"kwargs":{…}}`. All others stay in the old queue, and the report says why.
+    ///
+    /// Errors: `InvalidArgument` for the name of a queue.
+    pub fn celery(prefix: &str, queues: &[impl AsRef<str>], visibility_timeout: Duration) -> Result<Self, Error> {
+        let index = format!("{prefix}unacked_index");
+        let mut unacked = Lane::new(index, Order::Over, OldState::Reserved, FALLBACK_QUEUE)
+            .held(Held::Field(format!("{prefix}unacked")));
+        unacked.reading.grace_s = visibility_timeout.as_secs() + u64::from(visibility_timeout.subsec_nanos() > 0);
+        let mut lanes = vec![unacked];
+        for queue in queues.iter().map(AsRef::as_ref) {
+            name::check_queue(queue)?;
+            let key = format!("{prefix}{queue}");
+            lanes.push(Lane::new(&key, Order::Right, OldState::Ready, queue));
+            // 0 is the first and the default; kombu writes 3, 6 and 9 unless it is told otherwise.
+            for priority in 1..=9 {
+                let key = format!("{key}\u{6}\u{16}{priority}");
+                lanes.push(Lane::new(key, Order::Right, OldState::Ready, queue).seldom());
+            }
+        }
+        let queues = queues.iter().map(|queue| queue.as_ref().to_owned()).collect();
+        Self { format: Format::Celery, lanes, name: None, queues }.distinct()
+    }
+
+    /// gmq: of each topic a ready list `gmq:readyqueue:<topic>`, and of all of them the sorted sets `gmq:bucket:0` and so on, and
+    /// `gmq:bucket:TTR:A` and so on; its configuration says how many of each (3). A job goes into the queue of its topic; its body is
+    /// the data, and what is no JSON becomes a JSON string.
+    ///
+    /// Errors: `InvalidArgument` for the name of a queue, and for more than 26 buckets.
+    pub fn gmq(topics: &[impl AsRef<str>], buckets: u8, ttr_buckets: u8) -> Result<Self, Error> {
+        if buckets > 26 || ttr_buckets > 26 {
+            return Err(Error::invalid("gmq has at most 26 buckets of each kind here"));
+        }
+        let pool = || Held::Hash("gmq:jobpool".to_owned());
+        let bucket = |id: &dyn std::fmt::Display, order, state| {
+            Lane::new(format!("gmq:bucket:{id}"), order, state, FALLBACK_QUEUE).held(pool())
+        };
+        let mut lanes = Vec::new();
+        for letter in ('A'..='Z').take(ttr_buckets.into()) {
+            lanes.push(bucket(&format_args!("TTR:{letter}"), Order::Over, OldState::Reserved));
+        }
+        for number in 0..buckets {
+            lanes.push(bucket(&number, Order::Score, OldState::Delayed));
+        }
+        for topic in topics.iter().map(AsRef::as_ref) {
+            name::check_queue(topic)?;
+            let key = format!("gmq:readyqueue:{topic}");
+            lanes.push(Lane::new(key, Order::Right, OldState::Ready, topic).held(pool()));
+        }
+        Self { format: Format::Gmq, lanes, name: None, queues: Vec::new() }.distinct()
     }
 
     /// Any list: each entry is the data of a job. JSON is kept byte for byte, other text becomes a JSON string. `oldest_first`: entries
@@ -162,7 +249,12 @@ impl OldQueue {
     pub fn list(key: &str, oldest_first: bool, to: &str) -> Result<Self, Error> {
         name::check_queue(to)?;
         let order = if oldest_first { Order::Left } else { Order::Right };
-        Ok(Self { format: Format::Data, lanes: vec![Lane::new(key, order, OldState::Ready, to)], name: None })
+        Ok(Self {
+            format: Format::Data,
+            lanes: vec![Lane::new(key, order, OldState::Ready, to)],
+            name: None,
+            queues: Vec::new(),
+        })
     }
 
     /// Any sorted set: each member is the data of a job, as in [`list`](Self::list), which is due at its score.
@@ -171,7 +263,7 @@ impl OldQueue {
     pub fn sorted_set(key: &str, unit: ScoreUnit, to: &str) -> Result<Self, Error> {
         name::check_queue(to)?;
         let lane = Lane { unit, ..Lane::new(key, Order::Score, OldState::Delayed, to) };
-        Ok(Self { format: Format::Data, lanes: vec![lane], name: None })
+        Ok(Self { format: Format::Data, lanes: vec![lane], name: None, queues: Vec::new() })
     }
 
     /// The handler's name of jobs that say none.
@@ -185,7 +277,7 @@ impl OldQueue {
 
     /// Errors: `InvalidArgument` for a key that is there twice.
     fn distinct(self) -> Result<Self, Error> {
-        let mut keys: Vec<&str> = self.lanes.iter().map(|lane| lane.key.as_str()).collect();
+        let mut keys: Vec<&str> = self.lanes.iter().map(Lane::key).collect();
         keys.sort_unstable();
         match keys.windows(2).find(|two| two[0] == two[1]) {
             Some(two) => Err(Error::invalid(format!("the key '{}' is there twice: name each queue once", two[0]))),

@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::old_queue::{FALLBACK_QUEUE, Lane, OldState};
+use super::old_queue::{FALLBACK_QUEUE, Lane, OldQueue, OldState};
+use super::{celery, gmq};
 use crate::format::envelope::Envelope;
 use crate::format::record::{CameBack, Record};
 use crate::process::host;
@@ -11,10 +12,10 @@ use crate::script::Place;
 use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::json;
-use crate::value::name;
+use crate::value::name::{self, DEFAULT_PRIORITY};
 
 /// Of a job that was taken over: its id in the old queue.
-const OLD_ID: &str = "old-id";
+pub(super) const OLD_ID: &str = "old-id";
 
 /// How a job is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,52 @@ pub(super) enum Format {
     Payload,
     /// Its data.
     Data,
+    /// A message of Celery, or what `unacked` has of one.
+    Celery,
+    /// A hash of gmq.
+    Gmq,
+}
+
+/// A job as it was read.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) envelope: Envelope,
+    /// The queue that it names itself.
+    pub(super) queue: Option<String>,
+    /// When it is due, if it says so itself, in ms since 1970.
+    pub(super) due: Option<u64>,
+    /// Does it go to `failed`?
+    pub(super) has_failed: bool,
+}
+
+impl Job {
+    pub(super) fn of(envelope: Envelope) -> Self {
+        Self { envelope, queue: None, due: None, has_failed: false }
+    }
+}
+
+/// Why a job could not be read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// Nobody can: it goes to `failed` as it is.
+    Fault(Error),
+    /// duly cannot do what it asks for, and workers of the old queue can: it stays there. What is said here depends on nothing but
+    /// the job's bytes and the options, because a batch may be read again.
+    Stays(String),
+}
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// What becomes of a job.
+#[derive(Debug)]
+pub(super) enum Fate {
+    Moves(Moved),
+    /// It stays in the old queue, for this reason.
+    Stays(String),
 }
 
 /// A job on its way.
@@ -40,77 +87,89 @@ pub(super) struct Moved {
     pub(super) fault: Option<String>,
 }
 
-impl Moved {
+impl Fate {
     /// `id`: its new one. Old ids are no identity: some queues give the same one twice.
-    pub(super) fn read(
-        format: Format,
-        lane: &Lane,
-        name: Option<&str>,
-        entry: Vec<u8>,
-        score: Option<f64>,
-        id: &str,
-    ) -> Self {
-        let due = lane.due(score);
-        let place = match lane.state {
-            OldState::Failed => Place::Failed,
-            // What is due by this clock and not yet by the server's is a moment early; the server looks as well.
-            _ => due.filter(|&due| due > host::now().get()).map_or(Place::Ready, Place::Due),
+    pub(super) fn read(old: &OldQueue, lane: &Lane, entry: Vec<u8>, score: Option<f64>, id: &str) -> Self {
+        let (due, fault) = match lane.due(score) {
+            Ok(due) => (due, None),
+            Err(error) => (None, Some(format!("the bridge cannot tell when it is due: {error}"))),
         };
-        match read(format, &entry, id).and_then(|(mut envelope, queue)| {
-            if envelope.name.is_none() {
-                envelope.name = name.map(str::to_owned);
+        let read = read(old, lane, &entry, id).and_then(|mut job| {
+            job.due = job.due.or(due);
+            job.has_failed |= lane.state == OldState::Failed || fault.is_some();
+            let envelope = &mut job.envelope;
+            if let Some(fault) = &fault {
+                envelope.error.clone_from(fault);
             }
-            if place == Place::Failed && envelope.error.is_empty() {
+            if envelope.name.is_none() {
+                envelope.name.clone_from(&old.name);
+            }
+            if job.has_failed && envelope.error.is_empty() {
                 "it had failed in the old queue, which did not say why".clone_into(&mut envelope.error);
             }
             envelope.check()?;
-            Ok((envelope, queue))
-        }) {
-            Ok((mut envelope, queue)) => {
+            Ok(job)
+        });
+        match read {
+            Ok(Job { mut envelope, queue, due, has_failed }) => {
+                let place = match due {
+                    _ if has_failed => Place::Failed,
+                    // What is due by this clock and not yet by the server's is a moment early; the server looks as well.
+                    Some(due) if due > host::now().get() => Place::Due(due),
+                    _ => Place::Ready,
+                };
                 let came_back = CameBack::of(&envelope).map(|beside| beside.encode()).unwrap_or_default();
                 (envelope.attempts, envelope.error) = (0, String::new());
                 let queue = queue.unwrap_or_else(|| lane.queue.clone());
-                Self { queue, record: Record::encode(&envelope), came_back, place, fault: None }
+                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, place, fault })
             }
-            Err(error) => {
+            Err(Unread::Stays(reason)) => Self::Stays(reason),
+            Err(Unread::Fault(error)) if old.format == Format::Celery => Self::Stays(error.to_string()),
+            Err(Unread::Fault(error)) => {
                 let fault = format!("the bridge could not read it: {error}");
                 let came_back = CameBack { error: fault.clone(), ..CameBack::default() }.encode();
-                Self { queue: lane.queue.clone(), record: entry, came_back, place: Place::Failed, fault: Some(fault) }
+                let (queue, place) = (lane.queue.clone(), Place::Failed);
+                Self::Moves(Moved { queue, record: entry, came_back, place, fault: Some(fault) })
             }
         }
     }
 }
 
-/// The job, and the queue that it names itself.
-fn read(format: Format, entry: &[u8], id: &str) -> Result<(Envelope, Option<String>), Error> {
-    match format {
-        Format::Package => Ok((with_new_id(Envelope::decode(entry)?, id), None)),
+fn read(old: &OldQueue, lane: &Lane, entry: &[u8], id: &str) -> Result<Job, Unread> {
+    match old.format {
+        Format::Package => Ok(Job::of(with_new_id(Envelope::decode(entry)?, id))),
         Format::PackageWithQueue => {
             let envelope = Envelope::decode(entry)?;
             let named = envelope.unknown.iter().find(|field| field.name == "queue");
             let named = named.and_then(|field| field.value.deserialize::<String>().ok());
             let queue = named.filter(|queue| name::check_queue(queue).is_ok());
-            Ok((with_new_id(envelope, id), Some(queue.unwrap_or_else(|| FALLBACK_QUEUE.to_owned()))))
+            let queue = Some(queue.unwrap_or_else(|| FALLBACK_QUEUE.to_owned()));
+            Ok(Job { queue, ..Job::of(with_new_id(envelope, id)) })
         }
-        Format::Payload => Ok((payload(entry, id)?, None)),
-        Format::Data => {
-            let data = Data::from_json(entry, usize::MAX).or_else(|_| match std::str::from_utf8(entry) {
-                Ok(text) => Data::from_serialize(text, usize::MAX),
-                Err(error) => Err(Error::invalid(format!("it is not UTF-8 at byte {}", error.valid_up_to()))),
-            })?;
-            Ok((Envelope::new(id, data), None))
-        }
+        Format::Payload => Ok(Job::of(payload(entry, id)?)),
+        Format::Data => Ok(Job::of(Envelope::new(id, data(entry)?))),
+        Format::Celery if lane.state == OldState::Reserved => celery::unacked(entry, &old.queues, id),
+        Format::Celery => celery::message_of(entry, id),
+        Format::Gmq => gmq::job(entry, id),
     }
 }
 
+/// JSON as it is, and other text as a JSON string.
+pub(super) fn data(bytes: &[u8]) -> Result<Data, Error> {
+    Data::from_json(bytes, usize::MAX).or_else(|_| match std::str::from_utf8(bytes) {
+        Ok(text) => Data::from_serialize(text, usize::MAX),
+        Err(error) => Err(Error::invalid(format!("it is not UTF-8 at byte {}", error.valid_up_to()))),
+    })
+}
+
 /// The old one is kept as a header.
-fn with_new_id(mut envelope: Envelope, id: &str) -> Envelope {
+pub(super) fn with_new_id(mut envelope: Envelope, id: &str) -> Envelope {
     let old = std::mem::replace(&mut envelope.id, id.to_owned());
     if !old.is_empty() && old.len() <= 4096 {
         envelope.headers.insert(OLD_ID.to_owned(), old);
     }
-    // The key of another queue's job means nothing here.
-    envelope.key = None;
+    // The key and the priority of another queue's job mean nothing here.
+    (envelope.key, envelope.priority) = (None, DEFAULT_PRIORITY);
     envelope
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::old_queue::OldState;
-use super::package::Moved;
+use super::old_queue::{Lane, OldState};
+use super::package::{Fate, Moved};
 use crate::script::Place;
 
 /// What a bridge has taken over, or would.
@@ -39,15 +39,49 @@ pub struct LaneReport {
     pub left: u64,
     /// How many were taken out and are not stored yet.
     pub in_flight: u64,
+    /// Why jobs stay in the old queue, and how many.
+    pub stays: BTreeMap<String, u64>,
+    /// Is it shown while it is empty?
+    is_seldom: bool,
+    /// The last batch that was counted: it may come again behind an outage.
+    pub(super) counted: Option<u64>,
 }
 
 impl LaneReport {
-    pub(super) fn new(key: &str, state: OldState, length: u64, in_flight: u64) -> Self {
-        Self { key: key.to_owned(), state, before: length + in_flight, moved: 0, left: length + in_flight, in_flight }
+    /// `length`: without those in flight.
+    pub(super) fn new(lane: &Lane, length: u64, in_flight: u64) -> Self {
+        let before = length + in_flight;
+        Self {
+            key: lane.key().to_owned(),
+            state: lane.state,
+            before,
+            moved: 0,
+            left: before,
+            in_flight,
+            stays: BTreeMap::new(),
+            is_seldom: lane.is_seldom,
+            counted: None,
+        }
+    }
+
+    /// The key as a terminal can show it.
+    fn shown(&self) -> String {
+        self.key.escape_debug().to_string()
+    }
+
+    fn is_shown(&self) -> bool {
+        !self.is_seldom || self.before + self.moved + self.left > 0
     }
 }
 
 impl BridgeReport {
+    pub(super) fn note_fate(&mut self, lane: usize, fate: &Fate) {
+        match fate {
+            Fate::Moves(moved) => self.note(lane, moved),
+            Fate::Stays(reason) => *self.lanes[lane].stays.entry(reason.clone()).or_default() += 1,
+        }
+    }
+
     pub(super) fn note(&mut self, lane: usize, moved: &Moved) {
         self.lanes[lane].moved += 1;
         self.unreadable += u64::from(moved.fault.is_some());
@@ -64,6 +98,15 @@ impl BridgeReport {
         self.lanes.iter().map(|lane| lane.moved).sum()
     }
 
+    /// Why jobs stay in the old queue, and how many.
+    pub fn stays(&self) -> BTreeMap<&str, u64> {
+        let mut all = BTreeMap::new();
+        for (reason, count) in self.lanes.iter().flat_map(|lane| &lane.stays) {
+            *all.entry(reason.as_str()).or_default() += count;
+        }
+        all
+    }
+
     /// Was as much taken over as there was, with nothing left?
     pub fn is_complete(&self) -> bool {
         // Workers of the old queue take from `reserved` as well.
@@ -76,9 +119,11 @@ impl fmt::Display for BridgeReport {
     /// A table, a line each key and queue.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let done = if self.is_dry { "readable" } else { "moved" };
-        let width = self.lanes.iter().map(|lane| lane.key.len()).max().unwrap_or(0).max("old key".len());
+        let shown = || self.lanes.iter().filter(|lane| lane.is_shown());
+        let width = shown().map(|lane| lane.shown().chars().count()).max().unwrap_or(0).max("old key".len());
         writeln!(f, "{:width$}  {:9}  {:>9}  {done:>9}  {:>9}", "old key", "state", "before", "left")?;
-        for LaneReport { key, state, before, moved, left, .. } in &self.lanes {
+        for lane in shown() {
+            let (key, LaneReport { state, before, moved, left, .. }) = (lane.shown(), lane);
             writeln!(f, "{key:width$}  {:9}  {before:>9}  {moved:>9}  {left:>9}", state.as_str())?;
         }
         let width = self.queues.keys().map(String::len).max().unwrap_or(0).max("duly queue".len());
@@ -89,6 +134,10 @@ impl fmt::Display for BridgeReport {
         if self.unreadable > 0 {
             write!(f, "\n{} of the failed ones could not be read: their errors say why", self.unreadable)?;
         }
+        for (reason, count) in self.stays() {
+            let stay = if self.is_dry { "would stay" } else { "stay" };
+            write!(f, "\n{count} jobs {stay} in the old queue: {reason}")?;
+        }
         let in_flight: u64 = self.lanes.iter().map(|lane| lane.in_flight).sum();
         if in_flight > 0 {
             write!(f, "\n{in_flight} jobs are in flight from a bridge that was interrupted: run it again")?;
@@ -98,7 +147,8 @@ impl fmt::Display for BridgeReport {
         }
         let others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
         let differs = others.clone().any(|lane| lane.moved + lane.left != lane.before);
-        let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(|lane| lane.left).sum();
+        let held = |lane: &LaneReport| lane.left.saturating_sub(lane.stays.values().sum());
+        let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(held).sum();
         if held > 0 {
             write!(
                 f,

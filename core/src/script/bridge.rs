@@ -1,4 +1,4 @@
-//! `adopt.lua` and `bridge/take.lua`: jobs of another queue, out of its keys and into ours.
+//! `adopt.lua`, `bridge/look.lua` and `bridge/take_batch.lua`: jobs of another queue, out of its keys and into ours.
 
 use once_cell::race::OnceBox;
 use redis::{Cmd, Value, cmd};
@@ -7,11 +7,22 @@ use super::argument::{Argument, Digits};
 use super::call::{ByteStrings, Call, Script};
 use super::crc16::crc16;
 use super::declare::scripts;
-use super::reply::{FromReply, array, bytes, next, number, text, unexpected, utf8};
+use super::library;
+use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-/// It is about keys of others, which no declaration spells.
-pub(super) const TAKE: &str = include_str!("../../lua/bridge/take.lua");
+const TAKE: (&str, &str) = ("take_batch", include_str!("../../lua/bridge/take_batch.lua"));
+const LOOK: (&str, &str) = ("look", include_str!("../../lua/bridge/look.lua"));
+/// They are about keys of others, which no declaration spells.
+#[cfg(test)]
+pub(super) const BODIES: [(&str, &str); 2] = [TAKE, LOOK];
+
+/// Such a script as the server gets it.
+pub(super) fn text(name: &str, body: &str) -> String {
+    let mut text = String::new();
+    library::Parts::ALL.append(name, body, &mut text);
+    text
+}
 
 scripts! {
     /// Stores the jobs of a batch with its sequence, unless they are in.
@@ -56,7 +67,7 @@ pub(crate) enum AdoptReply {
 
 impl FromReply for AdoptReply {
     fn decode(reply: Value) -> Result<Self, Error> {
-        let text = text(reply)?;
+        let text = text_of(reply)?;
         match text.split_once(' ') {
             None if text == "adopted" => Ok(Self::Adopted),
             None if text == "known" => Ok(Self::Known),
@@ -95,49 +106,47 @@ impl Order {
     }
 }
 
-/// Asks for the next batch of another queue's key.
-#[derive(Debug)]
-pub(crate) struct Take<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) order: Order,
-    /// Of the lock that the bridge holds.
-    pub(crate) token: u64,
-    /// The sequence of the batch that is in.
-    pub(crate) finished: Option<u64>,
-    /// The lane's id, if it has none yet.
-    pub(crate) lane: &'a str,
-    pub(crate) most: usize,
-    pub(crate) most_bytes: usize,
-    /// A later batch of this lane is in: what is in flight gets a sequence above its one.
-    pub(crate) above: Option<u64>,
+/// Where the jobs are whose ids are in a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// In it.
+    Here,
+    /// In this hash, by their ids.
+    Field(String),
+    /// In a hash each, whose name begins with this and a colon.
+    Hash(String),
 }
 
-impl Take<'_> {
-    /// Right when sent twice: what is in flight stays there until the call that names it.
-    pub(crate) fn call(&self) -> Call<'_> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        keys.push(self.source.as_bytes());
-        for own in ["in_flight", "state"] {
-            keys.push(beside(self.source, own).as_bytes());
+impl Held {
+    fn append(&self, keys: &mut ByteStrings, args: &mut ByteStrings) {
+        let (word, key) = match self {
+            Self::Here => ("here", None),
+            Self::Field(key) => ("field", Some(key)),
+            Self::Hash(key) => ("hash", Some(key)),
+        };
+        args.push(word.as_bytes());
+        if let Some(key) = key {
+            keys.push(key.as_bytes());
         }
-        args.push_display(self.token);
-        match self.finished {
-            Some(finished) => args.push_display(finished),
-            None => args.push(b""),
-        }
-        args.push(self.lane.as_bytes());
-        args.push(self.order.as_str().as_bytes());
-        args.push_display(self.most);
-        args.push_display(self.most_bytes);
-        match self.above {
-            Some(above) => args.push_display(above),
-            None => args.push(b""),
-        }
+    }
+}
+
+/// How another queue's key is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    pub(crate) source: String,
+    pub(crate) order: Order,
+    pub(crate) held: Held,
+    /// How long after its score the time of an entry is over, in seconds.
+    pub(crate) grace_s: u64,
+}
+
+impl Reading {
+    fn call<'a>(&'a self, script: &'static Script, keys: ByteStrings, args: ByteStrings) -> Call<'a> {
         Call {
-            script: SCRIPT.get_or_init(|| Box::new(Script::new(TAKE.to_owned()))),
-            queue: self.source,
-            slot: slot(self.source),
+            script,
+            queue: &self.source,
+            slot: slot(&self.source),
             keys,
             args,
             is_numbered: false,
@@ -146,11 +155,95 @@ impl Take<'_> {
             is_again: false,
         }
     }
+
+    /// Reads entries behind the first `from`, and takes none of them.
+    pub(crate) fn look(&self, from: usize, most: usize, most_bytes: usize) -> Call<'_> {
+        static SCRIPT: OnceBox<Script> = OnceBox::new();
+        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
+        keys.push(self.source.as_bytes());
+        args.push(self.order.as_str().as_bytes());
+        self.held.append(&mut keys, &mut args);
+        args.push_display(self.grace_s);
+        for number in [from, most, most_bytes] {
+            args.push_display(number);
+        }
+        self.call(SCRIPT.get_or_init(|| Box::new(Script::new(text(LOOK.0, LOOK.1)))), keys, args)
+    }
+
+    /// The answer to [`look`](Self::look): how many entries were read, and the jobs.
+    pub(crate) fn looked(&self, reply: Value) -> Result<(usize, Entries), Error> {
+        let mut items = array(reply)?.into_iter();
+        let seen = number(next(&mut items, "how many entries were read")?)?;
+        Ok((usize::try_from(seen).unwrap_or_default(), entries_of(items, self.order)?))
+    }
+}
+
+/// Asks for the next batch of another queue's key.
+#[derive(Debug)]
+pub(crate) struct Take<'a> {
+    pub(crate) reading: &'a Reading,
+    /// Of the lock that the bridge holds.
+    pub(crate) token: u64,
+    /// The batch that is in.
+    pub(crate) finished: Option<&'a Finished>,
+    /// The lane's id, if it has none yet.
+    pub(crate) lane: &'a str,
+    pub(crate) most: usize,
+    pub(crate) most_bytes: usize,
+    /// A later batch of this lane is in: what is in flight gets a sequence above its one.
+    pub(crate) above: Option<u64>,
+}
+
+/// A batch that is in.
+#[derive(Debug, Clone)]
+pub(crate) struct Finished {
+    pub(crate) sequence: u64,
+    /// Which of its entries go back to the other queue, by their numbers from 1.
+    pub(crate) kept: Vec<usize>,
+}
+
+impl<'a> Take<'a> {
+    /// Right when sent twice: what is in flight stays there until the call that names it.
+    pub(crate) fn call(&self) -> Call<'a> {
+        static SCRIPT: OnceBox<Script> = OnceBox::new();
+        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
+        let source = &self.reading.source;
+        keys.push(source.as_bytes());
+        for own in ["in_flight", "state", "aside"] {
+            keys.push(beside(source, own).as_bytes());
+        }
+        args.push_display(self.token);
+        match self.finished {
+            Some(finished) => args.push_display(finished.sequence),
+            None => args.push(b""),
+        }
+        args.push(self.lane.as_bytes());
+        args.push(self.reading.order.as_str().as_bytes());
+        args.push_display(self.most);
+        args.push_display(self.most_bytes);
+        match self.above {
+            Some(above) => args.push_display(above),
+            None => args.push(b""),
+        }
+        self.reading.held.append(&mut keys, &mut args);
+        args.push_display(self.reading.grace_s);
+        let kept = self.finished.map(|finished| finished.kept.as_slice()).unwrap_or_default();
+        args.push(kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" ").as_bytes());
+        self.reading.call(SCRIPT.get_or_init(|| Box::new(Script::new(text(TAKE.0, TAKE.1)))), keys, args)
+    }
 }
 
 /// A key of the bridge in the same slot.
 fn beside(source: &str, own: &str) -> String {
-    if tag(source).is_some() { format!("{source}:duly:{own}") } else { format!("{{{source}}}:duly:{own}") }
+    if tag(source).is_some() {
+        return format!("{source}:duly:{own}");
+    }
+    if !source.contains('}') {
+        return format!("{{{source}}}:duly:{own}");
+    }
+    // It is no tag itself: a number that has its slot is.
+    let number = (0..1_000_000_u32).find(|number| slot(&number.to_string()) == slot(source)).unwrap_or_default();
+    format!("{{{number}}}:{source}:duly:{own}")
 }
 
 /// What a cluster takes the slot from, where that is not the whole key.
@@ -163,7 +256,7 @@ fn slot(key: &str) -> u16 {
     crc16(tag(key).unwrap_or(key).as_bytes()) % 16384
 }
 
-/// Entries of another queue's key, each with its score, where it has one.
+/// Jobs of another queue's key, each with its score, where it has one.
 pub(crate) type Entries = Vec<(Vec<u8>, Option<f64>)>;
 
 /// The answer to [`Take`].
@@ -173,6 +266,10 @@ pub(crate) enum Taken {
         /// None if there is nothing.
         sequence: Option<u64>,
         lane: String,
+        /// How many went back to the other queue before this batch.
+        kept_before: u64,
+        /// May the next call find something?
+        more: bool,
         entries: Entries,
     },
     /// Another bridge has taken over.
@@ -182,7 +279,7 @@ pub(crate) enum Taken {
 impl Taken {
     pub(crate) fn decode(reply: Value, order: Order) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return if text(reply)? == "fenced" { Ok(Self::Fenced) } else { Err(unexpected("a batch")) };
+            return if text_of(reply)? == "fenced" { Ok(Self::Fenced) } else { Err(unexpected("a batch")) };
         }
         let mut items = array(reply)?.into_iter();
         let sequence = utf8(next(&mut items, "a sequence")?)?;
@@ -191,38 +288,23 @@ impl Taken {
             digits => Some(digits.parse().map_err(|_| unexpected("a sequence"))?),
         };
         let lane = utf8(next(&mut items, "a lane")?)?;
+        let kept_before = number(next(&mut items, "how many went back")?)?;
+        let more = utf8(next(&mut items, "whether there is more")?)? == "more";
         let entries = entries_of(items, order)?;
-        Ok(Self::Batch { sequence, lane, entries })
+        Ok(Self::Batch { sequence, lane, kept_before: u64::try_from(kept_before).unwrap_or_default(), more, entries })
     }
 }
 
-/// Looks at so many entries behind the first `from`, and takes none of them.
-pub(crate) fn entries(source: &str, order: Order, from: usize, count: usize) -> (u16, Cmd) {
-    let mut command = cmd(if order.has_scores() { "ZRANGE" } else { "LRANGE" });
-    command.arg(source);
-    match order {
-        Order::Right => command.arg(format!("-{}", from + count)).arg(format!("-{}", from + 1)),
-        _ => command.arg(from).arg(from + count - 1),
-    };
-    if order.has_scores() {
-        command.arg("WITHSCORES");
-    }
-    (slot(source), command)
-}
-
-impl Order {
-    /// What [`entries`] gave.
-    pub(crate) fn read(self, reply: Value) -> Result<Entries, Error> {
-        entries_of(array(reply)?.into_iter(), self)
-    }
-}
-
-/// How many there are: in the key, and in flight from a bridge that has ended.
-pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 2]) {
-    let (mut length, mut in_flight) = (cmd(if order.has_scores() { "ZCARD" } else { "LLEN" }), cmd("LLEN"));
+/// How many there are: in the key, in flight from a bridge that has ended, and on their way back.
+pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 3]) {
+    let mut length = cmd(if order.has_scores() { "ZCARD" } else { "LLEN" });
     length.arg(source);
-    in_flight.arg(beside(source, "in_flight"));
-    (slot(source), [length, in_flight])
+    let of = |own| {
+        let mut length = cmd("LLEN");
+        length.arg(beside(source, own));
+        length
+    };
+    (slot(source), [length, of("in_flight"), of("aside")])
 }
 
 /// Gives a lane this id, if it has none, and asks which it has.
@@ -249,6 +331,8 @@ fn entries_of(items: impl Iterator<Item = Value>, order: Order) -> Result<Entrie
         let entry = bytes(entry)?;
         let score = if order.has_scores() {
             let score = utf8(next(&mut items, "a score")?)?;
+            // Behind it may be the id of the entry.
+            let score = score.split('\t').next().unwrap_or_default();
             Some(score.parse().map_err(|_| unexpected("a score"))?)
         } else {
             None
@@ -256,4 +340,18 @@ fn entries_of(items: impl Iterator<Item = Value>, order: Order) -> Result<Entrie
         entries.push((entry, score));
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_the_bridge_are_in_the_slot_of_the_key() {
+        for key in ["orders", "{queues:orders}", "a{}b", "a}b", "{}", "}{", "a{b}c", "{a", "{a{}b}"] {
+            assert_eq!(slot(&beside(key, "state")), slot(key), "{key}");
+        }
+        assert_eq!(beside("orders", "state"), "{orders}:duly:state");
+        assert_eq!(beside("{queues:orders}", "state"), "{queues:orders}:duly:state");
+    }
 }

@@ -18,7 +18,7 @@ library! {
     ahead, allow_growing, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due,
     examine_one, failed_set, find_expired, find_full, find_stale, first_use, fitting, given_up, grant, granted_again,
     hand_over, keep_results, keeps_result, lease_ended, leave_waiting, left_by_limits, limits, live_limits, meta,
-    next_token, none_granted, note_unheard, once, parked, place_freed, promote_due, rate, reclaim_expired, remove,
+    next_token, none_granted, note_unheard, old_page, once, parked, place_freed, promote_due, rate, reclaim_expired, remove,
     resolve, routing, set_back, set_limits, settle_acks, settle_others, shorten_line, stale, stale_run, start,
     state_of, take, take_places, to_head, unheard_line, usage, waiters, wake, wake_for_place, wake_one, within_limits
 }
@@ -98,6 +98,9 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Of what serves every queue with one text.
+    pub(super) const ALL: Self = Self { clock: Clock::Server, is_plain: false, is_usual: false };
+
     /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
     /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
     /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
@@ -155,7 +158,9 @@ mod tests {
     #[test]
     fn every_file_of_the_library_is_in_a_script() {
         let mut used: BTreeSet<&str> = BTreeSet::new();
-        let mut next: Vec<&str> = all().iter().flat_map(|script| includes(script.body)).collect();
+        let bodies =
+            all().into_iter().map(|script| script.body).chain(crate::script::bridge::BODIES.map(|(_, body)| body));
+        let mut next: Vec<&str> = bodies.flat_map(includes).collect();
         while let Some(name) = next.pop() {
             if used.insert(name) {
                 next.extend(includes(library(name, Clock::Server)));

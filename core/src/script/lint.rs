@@ -42,8 +42,8 @@ const READS: &[&str] = &[
 
 /// Every text, with either clock and in every shape, and what to call it.
 fn texts() -> Vec<(String, String)> {
-    let mut texts =
-        vec![("permissions".to_owned(), PERMISSIONS.to_owned()), ("take".to_owned(), super::bridge::TAKE.to_owned())];
+    let mut texts = vec![("permissions".to_owned(), PERMISSIONS.to_owned())];
+    texts.extend(super::bridge::BODIES.map(|(name, body)| (name.to_owned(), super::bridge::text(name, body))));
     for script in all() {
         for variant in variants() {
             texts.push((format!("{} ({variant:?})", script.name), script.assemble(variant).text));

@@ -301,3 +301,86 @@ async fn an_old_server_that_lost_its_last_writes_or_the_bridges_hash_does_not_st
     old.redis_cli(&["DEL", &hash]);
     assert_eq!(run().await.unwrap().moved(), 2);
 }
+
+#[tokio::test]
+async fn a_score_that_is_no_time_goes_to_failed_with_its_job() {
+    let server = Server::start();
+    let client = server.client();
+    // Milliseconds in a queue of seconds, too.
+    for (number, score) in ["inf", "-inf", "1790000000000", "0"].into_iter().enumerate() {
+        server.redis_cli(&["ZADD", DELAYED, score, &package(number, "")]);
+    }
+    let report = drain(&client, &client, thinkphp()).await;
+    assert!(report.is_complete(), "{report}");
+    assert_eq!((report.queues["orders"], report.unreadable), ([1, 0, 3], 3));
+    for job in peek(&client, State::Failed).await {
+        assert!(job.envelope.error.contains("is no time within 100 years"), "{}", job.envelope.error);
+        assert!(job.envelope.headers["old-id"].starts_with("1690000000.5."));
+    }
+}
+
+/// A batch that was stored, and whose end the old server has not heard of, comes again.
+#[tokio::test]
+async fn a_batch_counts_once_behind_an_outage() {
+    let (old, new) = (Server::start(), Server::start());
+    send(&old, READY, (0..3).map(|number| package(number, "")));
+    let proxy = Proxy::before(old.port()).await;
+    let deadline = Duration::from_millis(500);
+    let from = proxy.builder().deadline(deadline).command_timeout(deadline).build().unwrap();
+    support::eventually("it connects", || async { from.ping().await.is_ok() }).await;
+    let to = new.client();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let following =
+        tokio::spawn(
+            async move { Bridge::new(&from, &to, thinkphp()).follow(async { drop(stopped.await) }, |_| {}).await },
+        );
+    let list = format!("{{{READY}}}:duly:in_flight");
+    support::eventually("they come over", || async { data(&new.client(), State::Ready).await.len() == 3 }).await;
+    support::eventually("the batch has ended", || async { old.redis_cli(&["EXISTS", &list]).trim() == "0" }).await;
+    // From here on each call is lost for a while, that which ends the next batch too.
+    send(&old, READY, (3..6).map(|number| package(number, "")));
+    proxy.next_after(1, Fault::LoseRequest);
+    support::eventually("all are over", || async { data(&new.client(), State::Ready).await.len() == 6 }).await;
+    support::eventually("it goes on", || async { old.redis_cli(&["EXISTS", &list]).trim() == "0" }).await;
+    stop.send(()).unwrap();
+    let report = following.await.unwrap().unwrap();
+    assert_eq!((report.moved(), report.queues["orders"]), (6, [6, 0, 0]), "{report}");
+}
+
+/// As gmq writes them: `mq/job.go` and `mq/bucket.go`.
+#[tokio::test]
+async fn jobs_of_gmq_come_over_with_their_hashes() {
+    let server = Server::start();
+    let client = server.client();
+    let job = |id: &str, topic: &str, body: &str, status: &str, runs: &str| {
+        let key = format!("gmq:jobpool:{id}");
+        let fields = ["id", id, "topic", topic, "delay", "0", "TTR", "30", "body", body, "status", status];
+        server.redis_cli(&[&["HMSET", &*key][..], &fields, &["consume_num", runs]].concat());
+    };
+    let now: u64 = server.redis_cli(&["TIME"]).lines().next().unwrap().trim().parse().unwrap();
+    job("r1", "orders", r#"{"order":1}"#, "2", "0");
+    job("r2", "orders", "plain text", "2", "0");
+    server.redis_cli(&["LPUSH", "gmq:readyqueue:orders", "r1", "r2", "r1"]);
+    job("d1", "orders", "[1]", "1", "0");
+    job("d2", "mail", "[2]", "1", "0");
+    server.redis_cli(&["ZADD", "gmq:bucket:0", "4102444800", "d1", "4102444801", "gone"]);
+    server.redis_cli(&["ZADD", "gmq:bucket:2", "4102444800", "d2"]);
+    // One that a consumer has, one whose time is over, and one that is ready again.
+    job("t1", "orders", "[3]", "3", "1");
+    job("t2", "orders", "[4]", "3", "2");
+    let (held, over) = ((now + 60).to_string(), (now - 5).to_string());
+    server.redis_cli(&["ZADD", "gmq:bucket:TTR:B", &held, "t1", &over, "t2", &over, "r2"]);
+    let gmq = || OldQueue::gmq(&["orders", "mail"], 3, 3).unwrap();
+    let dry = Bridge::new(&client, &client, gmq()).count().await.unwrap();
+    assert_eq!(dry.moved(), 6, "the ready list has one twice: {dry}");
+    let report = drain(&client, &client, gmq()).await;
+    assert_eq!(report.moved(), 5, "{report}");
+    assert!(report.to_string().contains("1 jobs are with workers of the old queue"), "{report}");
+    assert_eq!(report.queues["mail"], [0, 1, 0]);
+    let ready = peek(&client, State::Ready).await;
+    let seen: Vec<_> = ready.iter().map(|job| (&*job.envelope.headers["old-id"], job.envelope.data.as_str())).collect();
+    assert_eq!(seen, [("t2", "[4]"), ("r1", r#"{"order":1}"#), ("r2", r#""plain text""#)]);
+    assert_eq!((ready[0].envelope.attempts, &*ready[0].envelope.headers["ttr"]), (2, "30"));
+    assert_eq!(peek(&client, State::Delayed).await[0].at.unwrap().get(), 4_102_444_800_000);
+    assert_eq!(server.redis_cli(&["--raw", "KEYS", "gmq:jobpool:*"]).trim(), "gmq:jobpool:t1");
+}

@@ -1,0 +1,127 @@
+-- The next batch of a lane: jobs of another queue go out of its list or sorted set into a list of the bridge, under a sequence that
+-- rises, and stay there until a later call says that the batch is in. Jobs of it that duly cannot take over go back to the other queue.
+-- Keys:    the other queue's list or sorted set; the bridge's list and its hash, and a list of what goes back, all of this lane alone;
+--          with `held` also the key that has the jobs.
+-- Replies: {sequence, or '' if there is nothing; the lane's id; how many were sent back before this batch; `more` if the next call may
+--          find something; the entries of the batch, from a sorted set each with its score}; or `fenced`: another bridge has taken over.
+-- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; at most 1,000 that go back.
+local source, in_flight, state, aside, companion = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, finished, lane, order = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local most, most_bytes, above = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local held, grace_s, kept = ARGV[8], tonumber(ARGV[9]), ARGV[10]
+local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark')
+local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
+local kept_before, mark = tonumber(noted[4] or 0), noted[5]
+if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
+--- include: old_page
+-- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
+redis.call('HDEL', state, '')
+-- Jobs that went back are the oldest of the key, as far as the one that is marked, unless workers of the other queue have taken some of
+-- them. A bridge reads all of them once.
+local function note_kept(count, newest)
+  kept_before = count
+  if count == 0 then
+    redis.call('HDEL', state, 'kept', 'mark')
+  elseif newest then
+    mark = redis.sha1hex(newest)
+    redis.call('HSET', state, 'kept', count, 'mark', mark)
+  else
+    redis.call('HSET', state, 'kept', count)
+  end
+end
+if noted_token ~= token then
+  redis.call('HSET', state, 'token', token)
+  note_kept(0)
+end
+
+if finished ~= '' and finished == sequence then
+  for index in string.gmatch(kept, '%d+') do
+    local at = (index - 1) * width
+    local entry = redis.call('LINDEX', in_flight, at)
+    -- A copy of this call finds none any more.
+    if entry and has_scores then
+      local score, tag = string.match(redis.call('LINDEX', in_flight, at + 1), '^(%S+)\t(.*)$')
+      redis.call('ZADD', source, score, tag)
+      redis.call('HSET', companion, tag, entry)
+      note_kept(kept_before + 1, tag)
+    elseif entry then
+      redis.call('LPUSH', aside, entry)
+    end
+  end
+  redis.call('DEL', in_flight)
+end
+
+local length = has_scores and redis.call('ZCARD', source) or 0
+if not has_scores then length = redis.call('LLEN', source) end
+local is_in_flight = redis.call('EXISTS', in_flight) == 1
+local more, kept_then = '', kept_before
+if is_in_flight and (not sequence or above and tonumber(sequence) <= above) then
+  -- The server lost its last writes, or somebody deleted the hash: a later batch of this lane is in, and this one was not stored as it is.
+  sequence = string.format('%.0f', math.max(now_us, (above or 0) + 1, tonumber(sequence or 0) + 1))
+  noted_lane = noted_lane or lane
+  redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
+elseif not is_in_flight then
+  if kept_before > 0 then
+    local newest
+    if has_scores then
+      newest = redis.call('ZRANGE', source, kept_before - 1, kept_before - 1)[1]
+    else
+      newest = redis.call('LINDEX', source, -kept_before)
+    end
+    -- A list has no middle to take from: what came since is taken as a whole, or all is read anew.
+    local is_much = not has_scores and most > 0 and length - kept_before > most
+    if is_much or not newest or redis.sha1hex(newest) ~= mark then note_kept(0) end
+  end
+  kept_then = kept_before + redis.call('LLEN', aside)
+  local batch, seen, taken, bytes = {}, 0, 0, 0
+  if most > 0 and length > 0 then
+    repeat
+      local entries = page(kept_before + seen, math.min(16, most - seen))
+      for i = 1, #entries, width do
+        local entry = entry_of(entries[i])
+        bytes = bytes + (entry and #entry or 0)
+        if taken > 0 and bytes > most_bytes then break end
+        seen = seen + 1
+        if entry then
+          taken = taken + 1
+          -- Its id may be there twice.
+          if held == 'field' then redis.call('HDEL', companion, entries[i]) end
+          if held == 'hash' then redis.call('DEL', companion .. ':' .. entries[i]) end
+          batch[#batch + 1] = entry
+          -- What goes back needs its tag.
+          if width == 2 then batch[#batch + 1] = held == 'field' and entries[i + 1] .. '\t' .. entries[i] or entries[i + 1] end
+        end
+      end
+    until #entries == 0 or seen >= most or bytes > most_bytes
+  end
+  if not has_scores and kept_before > 0 and seen > 0 and seen < length - kept_before then
+    note_kept(0)
+    more = 'more'
+  elseif seen > 0 then
+    if has_scores then
+      redis.call('ZREMRANGEBYRANK', source, kept_before, kept_before + seen - 1)
+    elseif order == 'left' or kept_before > 0 then
+      redis.call('LTRIM', source, seen, '-1')
+    else
+      redis.call('LTRIM', source, '0', -seen - 1)
+    end
+    more = 'more'
+    if taken > 0 then
+      redis.call('RPUSH', in_flight, unpack(batch))
+      sequence = string.format('%.0f', math.max(now_us, tonumber(sequence or 0) + 1))
+      noted_lane = noted_lane or lane
+      redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
+    end
+  else
+    -- All is read: what stays in the other queue goes back to where its workers take it.
+    local back = redis.call('LRANGE', aside, '0', '999')
+    if #back > 0 then
+      redis.call('RPUSH', source, unpack(back))
+      redis.call('LTRIM', aside, #back, '-1')
+      note_kept(kept_before + #back, kept_before == 0 and back[1] or nil)
+      if redis.call('EXISTS', aside) == 1 then more = 'more' end
+    end
+  end
+end
+local entries = redis.call('LRANGE', in_flight, '0', '-1')
+return { #entries > 0 and sequence or '', noted_lane or lane, kept_then, more, unpack(entries) }
