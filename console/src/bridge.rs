@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use duly::{BridgeReport, Client, Error, OldQueue, ScoreUnit};
+use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit};
 
 use crate::{DONE, FAILED, INTERRUPTED, Output, Target};
 
@@ -17,11 +17,12 @@ const SAY_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begin with `dry-run`. Then stop the old consumers, run `follow` beside the old producers, and change these to duly one by one. When none \
-is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree.
+is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way.
 
 examples:
   duly bridge dry-run --from think-queue --queue orders --source redis://old:6379/0
   duly bridge follow  --from thinkphp --to orders --source redis://old:6379/0 --url redis://new:6379
+  duly bridge follow  --back --from thinkphp --to orders --source redis://old:6379/0
   duly bridge drain   --from list --ready tasks --to orders --name order.close")]
 pub(crate) struct Bridge {
     /// What to do
@@ -34,9 +35,12 @@ pub(crate) struct Bridge {
     source: Option<String>,
     #[command(flatten)]
     target: Target,
+    /// The other way: duly's jobs go into the keys of thinkphp, workerman or think-queue
+    #[arg(long)]
+    back: bool,
     /// When a job counts as taken over: `none`, `wait:<n>` (so many replicas have it) or `fsync` (it is on the disk)
     #[arg(long, default_value = "none")]
-    durability: duly::Durability,
+    durability: Durability,
     #[command(flatten)]
     old: Old,
 }
@@ -201,13 +205,20 @@ impl Kind {
 impl Bridge {
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
         let old = self.old.queue(self.from)?;
-        let target = self.target.builder().durability(self.durability).build()?;
+        // What comes in is waited for, and not what goes out.
+        let (into_old, into_duly) =
+            if self.back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
+        let target = self.target.builder().durability(into_duly).build()?;
         let source = match &self.source {
             // It may be a cache that forgets: what it holds is still worth taking.
-            Some(url) => Client::builder().url(url).allow_eviction(true).build()?,
-            None => self.target.client()?,
+            Some(url) => Client::builder().url(url).allow_eviction(!self.back),
+            None => self.target.builder(),
         };
-        let bridge = duly::Bridge::new(&source, &target, old);
+        let source = source.durability(into_old).build()?;
+        let mut bridge = duly::Bridge::new(&source, &target, old);
+        if self.back {
+            bridge = bridge.back()?;
+        }
         let Output { out, err } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None };
         let report = match self.mode {

@@ -10,33 +10,7 @@ if earlier then return earlier end
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
 --- include: routing, stale, keeps_result, fitting
--- A foreign type under one of our keys stops it before the first write.
--- without: a foreign type under `jobs` loses the purged jobs' places
-redis.call('HLEN', jobs)
--- without: a foreign type under `returned` leaves records that nobody hands out
-redis.call('HLEN', returned)
--- without: a foreign type under `keys` leaves records that nobody hands out
-redis.call('HLEN', keys)
--- without: a foreign type under `stale` leaves records that nobody hands out
-redis.call('HLEN', stale)
--- without `redis.call('LLEN', ready(level))`: a foreign type under a list fails a purge by half
-for level in string.gmatch(levels, '%d') do redis.call('LLEN', ready(level)) end
---- if limited
--- without: a foreign type under `parked` purges by half
-if limits then redis.call('ZCARD', parked) end
---- end
-
--- Records are read for their keys and for who waits for their results, not more bytes of them than one call may read.
-local bytes_left, is_cut = 4194304, false
-local function cut(entries, ids)
-  if not noted_large then return end
-  local fitting
-  fitting, bytes_left = count_fitting(ids or entries, bytes_left)
-  for k = #entries, fitting + 1, -1 do
-    -- with `is_cut = true`: a purge reads any number of large records
-    entries[k], is_cut = nil, true
-  end
-end
+--- include: head_of_state
 
 local awaited = {}
 local function forget(ids)
@@ -56,55 +30,7 @@ local function forget(ids)
   return removed
 end
 
-local removed, seen = 0, 0
-if state == 'ready' then
-  for level in string.gmatch(levels, '%d') do
-    -- with `ready(level), 0, cap - 1)` for `ready(level), 0, cap - seen - 1)`: a purge removes more than its cap
-    local entries = redis.call('LRANGE', ready(level), 0, cap - seen - 1)
-    cut(entries)
-    if #entries > 0 then
-      seen = seen + #entries
-      redis.call('LTRIM', ready(level), #entries, -1)
-      local ids = {}
-      for _, id in ipairs(entries) do
-        -- with `ids[#ids + 1] = id`: purging ready jobs removes one that has been rescheduled
-        if not skip_stale(level, id) then ids[#ids + 1] = id end
-      end
-      if #ids > 0 then removed = removed + forget(ids) end
-    end
-    -- with `if seen >= cap then break end`: a purge that has read enough reads on in each other level
-    if seen >= cap or is_cut then break end
-  end
-  --- if limited
-  -- with `parked, 0, cap - 1)` for `parked, 0, cap - seen - 1)`: a purge removes more than its cap
-  local parked_ids = limits and seen < cap and not is_cut and redis.call('ZRANGE', parked, 0, cap - seen - 1) or {}
-  cut(parked_ids)
-  if #parked_ids > 0 then
-    seen = seen + #parked_ids
-    -- without: purged jobs that were held back leave their entries
-    redis.call('ZREM', parked, unpack(parked_ids))
-    removed = removed + forget(parked_ids)
-  end
-  --- end
-else
-  local set = state == 'delayed' and delayed or failed
-  local members = redis.call('ZRANGE', set, 0, cap - 1)
-  local ids = {}
-  for i, member in ipairs(members) do
-    -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
-    ids[i] = string.match(member, '^[^\t]*')
-  end
-  cut(members, ids)
-  seen = #members
-  if seen > 0 then
-    redis.call('ZREM', set, unpack(members))
-    removed = forget({ unpack(ids, 1, seen) })
-    if state == 'failed' then
-      local left = seen
-      --- include: shorten_line
-    end
-  end
-end
+--- include: out_of_state
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
   --- include: allow_growing

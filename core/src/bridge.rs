@@ -12,8 +12,10 @@
 //! | `package.rs` | what they keep of a job, and what duly makes of it |
 //! | `celery.rs`, `gmq.rs` | what Celery and gmq keep of a job |
 //! | `instant.rs` | moments as text |
+//! | `back.rs` | the way back: `thinkphp`, `workerman` and `think_queue` |
 //! | `report.rs` | what was counted |
 
+mod back;
 mod celery;
 mod gmq;
 mod instant;
@@ -65,6 +67,7 @@ pub struct Bridge {
     source: Client,
     target: Client,
     old: OldQueue,
+    is_back: bool,
 }
 
 /// How far this bridge is with a lane.
@@ -80,13 +83,16 @@ struct Progress {
 impl Bridge {
     /// From the server of `source` to that of `target`, which may be the same.
     pub fn new(source: &Client, target: &Client, old: OldQueue) -> Self {
-        Self { source: source.clone(), target: target.clone(), old }
+        Self { source: source.clone(), target: target.clone(), old, is_back: false }
     }
 
     /// Counts what is there and reads all of it, and moves nothing: says what would become of it.
     ///
     /// Errors: those of any call.
     pub async fn count(&self) -> Result<BridgeReport, Error> {
+        if self.is_back {
+            return self.count_back().await;
+        }
         let mut report = self.begin().await?;
         for (index, lane) in self.old.lanes.iter().enumerate() {
             let mut from = 0;
@@ -175,6 +181,9 @@ impl Bridge {
     }
 
     async fn begin(&self) -> Result<BridgeReport, Error> {
+        if self.is_back {
+            return self.begin_back().await;
+        }
         let mut report = BridgeReport::default();
         for lane in &self.old.lanes {
             let mut counts = [0; 3];
@@ -194,6 +203,9 @@ impl Bridge {
         let after = self.begin().await?;
         for (lane, after) in report.lanes.iter_mut().zip(after.lanes) {
             (lane.left, lane.in_flight) = (after.before, after.in_flight);
+            if self.is_back {
+                lane.stays = after.stays;
+            }
         }
         Ok(report)
     }
@@ -205,6 +217,9 @@ impl Bridge {
         progress: impl FnMut(&BridgeReport),
         ends: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Result<(), Error> {
+        if self.is_back {
+            return self.run_back(report, progress, ends).await;
+        }
         let mut lanes = Vec::new();
         let run = async {
             for lane in &self.old.lanes {
@@ -369,17 +384,17 @@ impl Bridge {
         }
         let id = known.unwrap_or(new_id);
         let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
-        let lock = lock.map_err(|error| {
-            if error.kind() != ErrorKind::Locked {
-                return error;
-            }
-            let message = format!(
-                "another bridge of the key '{}' runs, or was killed less than {} s ago",
-                lane.key().escape_debug(),
-                LOCK_TTL.as_secs()
-            );
-            Error::new(ErrorKind::Locked, message).during("bridge")
-        })?;
+        let lock = lock.map_err(|error| locked(error, &format!("the key '{}'", lane.key().escape_debug())))?;
         Ok(Progress { id, lock, finished: None })
     }
+}
+
+/// What it says when another bridge has the lock.
+fn locked(error: Error, of: &str) -> Error {
+    if error.kind() != ErrorKind::Locked {
+        return error;
+    }
+    let seconds = LOCK_TTL.as_secs();
+    let message = format!("another bridge of {of} runs, or was killed less than {seconds} s ago");
+    Error::new(ErrorKind::Locked, message).during("bridge")
 }

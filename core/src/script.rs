@@ -10,6 +10,7 @@ mod call;
 mod command;
 mod crc16;
 mod declare;
+mod depart;
 mod inspect;
 mod keys;
 mod library;
@@ -38,6 +39,7 @@ pub(crate) use bridge::{
 pub(crate) use call::Script;
 pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
+pub(crate) use depart::{Depart, DepartReply, DepartingJob, Publish, Published};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };

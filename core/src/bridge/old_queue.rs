@@ -19,6 +19,8 @@ pub struct OldQueue {
     pub(super) lanes: Vec<Lane>,
     /// The handler's name of jobs that say none.
     pub(super) name: Option<String>,
+    /// Can jobs go back there?
+    pub(super) goes_back: bool,
     /// Those whose jobs come over, where a key has jobs of others too.
     pub(super) queues: Vec<String>,
 }
@@ -138,7 +140,7 @@ impl OldQueue {
             Lane::new(ready, Order::Right, OldState::Ready, to),
             Lane::new(failed, Order::Right, OldState::Failed, to),
         ];
-        Self { format: Format::Package, lanes, name: None, queues: Vec::new() }.distinct()
+        Self { format: Format::Package, lanes, name: None, goes_back: true, queues: Vec::new() }.distinct()
     }
 
     /// workerman's and webman's `redis-queue`: a list `{redis-queue}-waiting<queue>` each, and for all of them `{redis-queue}-delayed`
@@ -153,7 +155,7 @@ impl OldQueue {
             lanes.push(Lane::new(key(&format!("waiting{queue}")), Order::Right, OldState::Ready, queue));
         }
         lanes.push(Lane::new(key("failed"), Order::Right, OldState::Failed, FALLBACK_QUEUE));
-        Self { format: Format::PackageWithQueue, lanes, name: None, queues: Vec::new() }.distinct()
+        Self { format: Format::PackageWithQueue, lanes, name: None, goes_back: true, queues: Vec::new() }.distinct()
     }
 
     /// think-queue 3: of each queue a list `{queues:<queue>}` and the sorted sets `…:delayed` and `…:reserved`. The whole payload is the
@@ -161,7 +163,8 @@ impl OldQueue {
     ///
     /// Errors: `InvalidArgument` for the name of a queue.
     pub fn think_queue(queues: &[impl AsRef<str>]) -> Result<Self, Error> {
-        Self::payloads(queues, |queue| format!("{{queues:{queue}}}"))
+        let old = Self::payloads(queues, |queue| format!("{{queues:{queue}}}"))?;
+        Ok(Self { goes_back: true, ..old })
     }
 
     /// Laravel: of each queue a list `queues:<queue>` and the sorted sets `…:delayed` and `…:reserved`, behind `prefix` (an application's
@@ -183,7 +186,7 @@ impl OldQueue {
             lanes.push(Lane::new(format!("{key}:delayed"), Order::Score, OldState::Delayed, to));
             lanes.push(Lane::new(key, Order::Left, OldState::Ready, to));
         }
-        Self { format: Format::Payload, lanes, name: None, queues: Vec::new() }.distinct()
+        Self { format: Format::Payload, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
     }
 
     /// Celery with Redis as its broker: of each queue a list, and one more for each priority from 1 to 9, and of all of them what their
@@ -211,7 +214,7 @@ impl OldQueue {
             }
         }
         let queues = queues.iter().map(|queue| queue.as_ref().to_owned()).collect();
-        Self { format: Format::Celery, lanes, name: None, queues }.distinct()
+        Self { format: Format::Celery, lanes, name: None, goes_back: false, queues }.distinct()
     }
 
     /// gmq: of each topic a ready list `gmq:readyqueue:<topic>`, and of all of them the sorted sets `gmq:bucket:0` and so on, and
@@ -239,7 +242,7 @@ impl OldQueue {
             let key = format!("gmq:readyqueue:{topic}");
             lanes.push(Lane::new(key, Order::Right, OldState::Ready, topic).held(pool()));
         }
-        Self { format: Format::Gmq, lanes, name: None, queues: Vec::new() }.distinct()
+        Self { format: Format::Gmq, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
     }
 
     /// Any list: each entry is the data of a job. JSON is kept byte for byte, other text becomes a JSON string. `oldest_first`: entries
@@ -253,6 +256,7 @@ impl OldQueue {
             format: Format::Data,
             lanes: vec![Lane::new(key, order, OldState::Ready, to)],
             name: None,
+            goes_back: false,
             queues: Vec::new(),
         })
     }
@@ -263,7 +267,7 @@ impl OldQueue {
     pub fn sorted_set(key: &str, unit: ScoreUnit, to: &str) -> Result<Self, Error> {
         name::check_queue(to)?;
         let lane = Lane { unit, ..Lane::new(key, Order::Score, OldState::Delayed, to) };
-        Ok(Self { format: Format::Data, lanes: vec![lane], name: None, queues: Vec::new() })
+        Ok(Self { format: Format::Data, lanes: vec![lane], name: None, goes_back: false, queues: Vec::new() })
     }
 
     /// The handler's name of jobs that say none.

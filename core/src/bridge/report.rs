@@ -21,6 +21,8 @@ pub struct BridgeReport {
     pub trouble: Option<String>,
     /// Was nothing moved?
     pub is_dry: bool,
+    /// Do jobs go back? Then the lanes are duly's queues, and the queues are the other one's keys.
+    pub is_back: bool,
 }
 
 /// One key of the old queue.
@@ -64,6 +66,21 @@ impl LaneReport {
         }
     }
 
+    /// Of the way back.
+    pub(super) fn of_queue(queue: &str, state: OldState, count: u64) -> Self {
+        Self {
+            key: queue.to_owned(),
+            state,
+            before: count,
+            moved: 0,
+            left: count,
+            in_flight: 0,
+            stays: BTreeMap::new(),
+            is_seldom: false,
+            counted: None,
+        }
+    }
+
     /// The key as a terminal can show it.
     fn shown(&self) -> String {
         self.key.escape_debug().to_string()
@@ -93,6 +110,16 @@ impl BridgeReport {
         }
     }
 
+    pub(super) fn note_back(&mut self, lane: usize, key: &str, count: u64) {
+        self.lanes[lane].moved += count;
+        let counts = self.queues.entry(key.to_owned()).or_default();
+        match self.lanes[lane].state {
+            OldState::Delayed => counts[1] += count,
+            OldState::Failed => counts[2] += count,
+            OldState::Ready | OldState::Reserved => counts[0] += count,
+        }
+    }
+
     /// How many jobs were taken over.
     pub fn moved(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.moved).sum()
@@ -110,7 +137,8 @@ impl BridgeReport {
     /// Was as much taken over as there was, with nothing left?
     pub fn is_complete(&self) -> bool {
         // Workers of the old queue take from `reserved` as well.
-        let is_done = |lane: &LaneReport| lane.state == OldState::Reserved || lane.moved == lane.before;
+        // What was on its way from an earlier bridge is in no state of duly.
+        let is_done = |lane: &LaneReport| self.is_back || lane.state == OldState::Reserved || lane.moved == lane.before;
         self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
     }
 }
@@ -118,16 +146,22 @@ impl BridgeReport {
 impl fmt::Display for BridgeReport {
     /// A table, a line each key and queue.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let done = if self.is_dry { "readable" } else { "moved" };
+        let done = match (self.is_dry, self.is_back) {
+            (true, false) => "readable",
+            (true, true) => "would go",
+            (false, _) => "moved",
+        };
+        let (from, to) = if self.is_back { ("duly queue", "old key") } else { ("old key", "duly queue") };
+        let here = if self.is_back { "duly" } else { "the old queue" };
         let shown = || self.lanes.iter().filter(|lane| lane.is_shown());
-        let width = shown().map(|lane| lane.shown().chars().count()).max().unwrap_or(0).max("old key".len());
-        writeln!(f, "{:width$}  {:9}  {:>9}  {done:>9}  {:>9}", "old key", "state", "before", "left")?;
+        let width = shown().map(|lane| lane.shown().chars().count()).max().unwrap_or(0).max(from.len());
+        writeln!(f, "{:width$}  {:9}  {:>9}  {done:>9}  {:>9}", from, "state", "before", "left")?;
         for lane in shown() {
             let (key, LaneReport { state, before, moved, left, .. }) = (lane.shown(), lane);
             writeln!(f, "{key:width$}  {:9}  {before:>9}  {moved:>9}  {left:>9}", state.as_str())?;
         }
-        let width = self.queues.keys().map(String::len).max().unwrap_or(0).max("duly queue".len());
-        write!(f, "{:width$}  {:>9}  {:>9}  {:>9}", "duly queue", "ready", "delayed", "failed")?;
+        let width = self.queues.keys().map(String::len).max().unwrap_or(0).max(to.len());
+        write!(f, "{to:width$}  {:>9}  {:>9}  {:>9}", "ready", "delayed", "failed")?;
         for (queue, [ready, delayed, failed]) in &self.queues {
             write!(f, "\n{queue:width$}  {ready:>9}  {delayed:>9}  {failed:>9}")?;
         }
@@ -136,7 +170,7 @@ impl fmt::Display for BridgeReport {
         }
         for (reason, count) in self.stays() {
             let stay = if self.is_dry { "would stay" } else { "stay" };
-            write!(f, "\n{count} jobs {stay} in the old queue: {reason}")?;
+            write!(f, "\n{count} jobs {stay} in {here}: {reason}")?;
         }
         let in_flight: u64 = self.lanes.iter().map(|lane| lane.in_flight).sum();
         if in_flight > 0 {
@@ -152,13 +186,13 @@ impl fmt::Display for BridgeReport {
         if held > 0 {
             write!(
                 f,
-                "\n{held} jobs are with workers of the old queue: they are left to them until their time is over, so run it again then"
+                "\n{held} jobs are with workers of {here}: they are left to them until their time is over, so run it again then"
             )?;
         }
         if self.is_complete() {
             write!(f, "\ncounts before and after agree: nothing is left")
         } else if differs {
-            write!(f, "\nthe old queue was in use meanwhile: moved and left are not what was there before")
+            write!(f, "\n{here} was in use meanwhile: moved and left are not what was there before")
         } else {
             write!(f, "\nnot all was moved")
         }

@@ -115,22 +115,7 @@ impl Envelope {
         let text = std::str::from_utf8(package)
             .map_err(|error| corrupt(format!("it is not UTF-8 at byte {}", error.valid_up_to())))?;
         let mut reader = Reader { envelope: Self::new("", Data::default()), has_data: false, has_time: false };
-        let mut cursor = Cursor::new(text);
-        cursor.skip_space();
-        cursor.expect(b'{', "it is not a JSON object").map_err(malformed)?;
-        cursor.skip_space();
-        if !cursor.take(b'}') {
-            loop {
-                let (name, value) = member(&mut cursor).map_err(malformed)?;
-                reader.field(name, value)?;
-                if cursor.take(b'}') {
-                    break;
-                }
-                cursor.expect(b',', "a comma or the closing brace is missing").map_err(malformed)?;
-                cursor.skip_space();
-            }
-        }
-        cursor.finish().map_err(malformed)?;
+        each_member(text, |name, value| reader.field(name, value))?;
         if !reader.has_data {
             return Err(corrupt("the field 'data' is missing"));
         }
@@ -204,6 +189,38 @@ pub(crate) fn corrupt(reason: impl std::fmt::Display) -> Error {
 
 fn malformed(fault: Fault) -> Error {
     corrupt(format_args!("{fault}"))
+}
+
+/// Hands over each name, as it is written, and its value of an object.
+fn each_member(text: &str, mut field: impl FnMut(&str, &str) -> Result<(), Error>) -> Result<(), Error> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip_space();
+    cursor.expect(b'{', "it is not a JSON object").map_err(malformed)?;
+    cursor.skip_space();
+    if !cursor.take(b'}') {
+        loop {
+            let (name, value) = member(&mut cursor).map_err(malformed)?;
+            field(name, value)?;
+            if cursor.take(b'}') {
+                break;
+            }
+            cursor.expect(b',', "a comma or the closing brace is missing").map_err(malformed)?;
+            cursor.skip_space();
+        }
+    }
+    cursor.finish().map_err(malformed)
+}
+
+/// The fields of an object in their order, each value byte for byte.
+///
+/// Errors: [`ErrorKind::Corrupt`] if it is none.
+pub(crate) fn members(text: &str) -> Result<Vec<(String, String)>, Error> {
+    let mut fields = Vec::new();
+    each_member(text, |name, value| {
+        fields.push((json::unescaped_lossy(name).into_owned(), value.to_owned()));
+        Ok(())
+    })?;
+    Ok(fields)
 }
 
 /// One name and its value. The value's text reaches from the colon to the comma or brace behind it, white space

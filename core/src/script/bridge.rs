@@ -15,7 +15,7 @@ const TAKE: (&str, &str) = ("take_batch", include_str!("../../lua/bridge/take_ba
 const LOOK: (&str, &str) = ("look", include_str!("../../lua/bridge/look.lua"));
 /// They are about keys of others, which no declaration spells.
 #[cfg(test)]
-pub(super) const BODIES: [(&str, &str); 2] = [TAKE, LOOK];
+pub(super) const BODIES: [(&str, &str); 3] = [TAKE, LOOK, super::depart::PUBLISH];
 
 /// Such a script as the server gets it.
 pub(super) fn text(name: &str, body: &str) -> String {
@@ -96,7 +96,7 @@ impl Order {
         matches!(self, Self::Score | Self::Over)
     }
 
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Left => "left",
             Self::Right => "right",
@@ -234,7 +234,7 @@ impl<'a> Take<'a> {
 }
 
 /// A key of the bridge in the same slot.
-fn beside(source: &str, own: &str) -> String {
+pub(super) fn beside(source: &str, own: &str) -> String {
     if tag(source).is_some() {
         return format!("{source}:duly:{own}");
     }
@@ -252,7 +252,7 @@ fn tag(key: &str) -> Option<&str> {
     behind.split_once('}').map(|(tag, _)| tag).filter(|tag| !tag.is_empty())
 }
 
-fn slot(key: &str) -> u16 {
+pub(super) fn slot(key: &str) -> u16 {
     crc16(tag(key).unwrap_or(key).as_bytes()) % 16384
 }
 

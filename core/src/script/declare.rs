@@ -247,7 +247,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::script::{audit, bridge, inspect, lock, operate, progress, push, reserve, settle, workers};
+    use crate::script::{audit, bridge, depart, inspect, lock, operate, progress, push, reserve, settle, workers};
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
         let files = [
@@ -260,6 +260,7 @@ pub(super) mod tests {
             progress::DECLARATIONS,
             lock::DECLARATIONS,
             bridge::DECLARATIONS,
+            depart::DECLARATIONS,
             audit::DECLARATIONS,
         ];
         files.concat()

@@ -93,6 +93,10 @@ pub(crate) enum Key {
     Unheard,
     /// hash: lane of a bridge -> sequence of its last batch that is in.
     Adopted,
+    /// list: id, record, what came back and score of the jobs that are on their way back to another queue.
+    Departing,
+    /// hash: the last batch of those, and whose it is.
+    Departed,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
@@ -109,7 +113,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 17] = [
+    pub(crate) const FIXED: [Self; 19] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -127,6 +131,8 @@ impl Key {
         Self::WorkerInfos,
         Self::Unheard,
         Self::Adopted,
+        Self::Departing,
+        Self::Departed,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -150,6 +156,8 @@ impl Key {
             Self::WorkerInfos => "worker_infos",
             Self::Unheard => "unheard",
             Self::Adopted => "adopted",
+            Self::Departing => "departing",
+            Self::Departed => "departed",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",
@@ -179,7 +187,7 @@ impl Key {
             | Self::Places
             | Self::Workers
             | Self::Unheard => "zset",
-            Self::Wake | Self::Ready | Self::Done | Self::LockWake => "list",
+            Self::Wake | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
             Self::Result | Self::Progress => "string",
             _ => "hash",
         }

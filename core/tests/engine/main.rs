@@ -9,6 +9,7 @@ mod all_jobs;
 mod audit;
 mod bad_input;
 mod bridge;
+mod bridge_back;
 mod bridge_celery;
 mod cluster;
 mod connections;

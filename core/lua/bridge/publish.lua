@@ -1,0 +1,23 @@
+-- Puts a batch of jobs into another queue's list or sorted set, once, with the sequence of that batch.
+-- Keys:    the other queue's list or sorted set; a hash of the bridge beside it.
+-- Replies: `published`, `known` (this batch is in), or `behind <sequence>` (a later one of its lane is).
+-- Cost:    O(log n) a job, at most 500.
+local target, published = KEYS[1], KEYS[2]
+local lane, sequence, order = ARGV[1], ARGV[2], ARGV[3]
+local known = redis.call('HGET', published, lane)
+-- It was sent again, perhaps by another program.
+-- without: a batch that was sent again runs twice
+if known == sequence then return 'known' end
+-- A late copy of an earlier batch, which is in.
+-- without: a late copy of a batch runs its jobs once more
+if known and tonumber(known) > tonumber(sequence) then return 'behind ' .. known end
+-- ARGV from 4: the jobs, the oldest first; for a sorted set each behind its score.
+if order == 'score' then
+  redis.call('ZADD', target, unpack(ARGV, 4))
+elseif order == 'left' then
+  redis.call('RPUSH', target, unpack(ARGV, 4))
+else
+  redis.call('LPUSH', target, unpack(ARGV, 4))
+end
+redis.call('HSET', published, lane, sequence)
+return 'published'

@@ -1,0 +1,65 @@
+-- The next batch of jobs that go back to another queue: out of a state into a list beside it, under a sequence that rises, where they stay
+-- until a later call says that the other queue has them. A batch that is there already is the next one.
+-- Moves:   delayed | ready | failed -> gone, by way of `departing`.
+-- Replies: {sequence, or '' if there is nothing; the bridge's id for this queue; the state that they were in; `more` if the next call may find something; id, record,
+--          what came back, score or '' of each job}; or `fenced` (another bridge has taken over), `format <n>`, `levels <list>`.
+-- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
+--- include: meta
+if refused then return refused end
+local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state')
+local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted[3], noted[4]
+-- without: a bridge whose lock was lost goes on beside another one
+if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
+-- without: a foreign type under `departing` loses the jobs of a batch
+local waiting = redis.call('LLEN', departing)
+--- include: allow_growing
+redis.call('HSET', departed, 'token', token)
+-- without `and finished == sequence`: a late copy throws away a batch that is on its way
+if finished ~= '' and finished == sequence then
+  redis.call('DEL', departing)
+  waiting = 0
+end
+local more = ''
+--- include: clock
+local function next_sequence(least)
+  sequence = string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1))
+  noted_lane = noted_lane or lane
+  redis.call('HSET', departed, 'sequence', sequence, 'lane', noted_lane, 'state', noted_state or state)
+end
+if waiting > 0 then
+  -- The server lost its last writes: the other queue has a later batch, and this one not as it is.
+  -- without: behind a failover the bridge asks for the same batch without an end
+  if not sequence or above ~= '' and tonumber(sequence) <= tonumber(above) then next_sequence(tonumber(above) or 0) end
+elseif cap > 0 then
+  --- include: routing, stale, fitting
+  --- include: head_of_state
+  local batch = {}
+  local function forget(ids, set, members)
+    local records = redis.call('HMGET', jobs, unpack(ids))
+    for i, record in ipairs(records) do
+      if record then
+        local _, _, key = routing(record)
+        -- without `and redis.call('HGET', keys, key) == ids[i]`: a failed job that goes back frees a key that a live job holds
+        if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
+        local at = #batch
+        batch[at + 1], batch[at + 2] = ids[i], record
+        -- without `or ''`: a batch ends at the first job that never came back
+        batch[at + 3] = redis.call('HGET', returned, ids[i]) or ''
+        batch[at + 4] = set and redis.call('ZSCORE', set, members[i]) or ''
+      end
+    end
+    -- without: what came back of a job that has gone stays for ever
+    redis.call('HDEL', returned, unpack(ids))
+    return redis.call('HDEL', jobs, unpack(ids))
+  end
+  --- include: out_of_state
+  -- with `if removed > 0 then`: the bridge stops at entries that no longer count
+  if seen > 0 then more = 'more' end
+  if removed > 0 then
+    redis.call('RPUSH', departing, unpack(batch))
+    noted_state = state
+    next_sequence(tonumber(above) or 0)
+  end
+end
+local entries = redis.call('LRANGE', departing, '0', '-1')
+return { #entries > 0 and sequence or '', noted_lane or lane, noted_state or state, more, unpack(entries) }
