@@ -1,23 +1,42 @@
-"""The way over from other queues, each with its own library or its own protocol."""
+"""From other queues and back: each with its own library or protocol, by the commands of docs/coming-from."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 import duly
 import pytest
+import redis
 from celery import Celery, chain
+from old_queues import Packages, Payloads
 from support import Server
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "coming-from"
+LATER = 4_102_444_800
 
 Bridge = Callable[..., tuple[int, str]]
 
 
+def command_of(page: str, mode: str, *has: str) -> list[str]:
+    """The command of a page with this mode and these options, but for its servers."""
+    lines = (line.strip() for line in (PAGES / f"{page}.md").read_text(encoding="utf-8").splitlines())
+    fitting = [line for line in lines if line.startswith(f"duly bridge {mode} ") and all(part in line for part in has)]
+    assert fitting, f"{page}.md has no command for {mode} {has}"
+    return shlex.split(re.sub(r" --(source|url) \S+", "", fitting[0]))[2:]
+
+
 @pytest.fixture
-def bridge(server: Server, prefix: str) -> Bridge:
-    def run(mode: str, *arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "duly", "bridge", mode, *arguments, "--url", server.url, "--prefix", prefix]
+def bridge(own_server: Server) -> Bridge:
+    def run(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "duly", "bridge", *arguments, "--url", own_server.url]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout + done.stderr
 
@@ -25,11 +44,159 @@ def bridge(server: Server, prefix: str) -> Bridge:
 
 
 @pytest.fixture
-def celery(server: Server, prefix: str) -> Celery:
-    app = Celery("shop", broker=f"redis+socket://{server.socket}", backend=None)
+def drain(bridge: Bridge) -> Callable[..., str]:
+    """Runs what a page says: dry-run, drain. All must have come over."""
+
+    def run(page: str, *has: str) -> str:
+        status, said = bridge(*command_of(page, "dry-run", *has))
+        assert (status, said.splitlines()[-1]) == (0, "nothing was moved"), said
+        status, said = bridge(*command_of(page, "drain", *has))
+        assert (status, said.splitlines()[-1]) == (0, "counts before and after agree: nothing is left"), said
+        return said
+
+    return run
+
+
+@pytest.fixture
+def old(own_server: Server) -> redis.Redis:
+    return redis.Redis(unix_socket_path=str(own_server.socket))
+
+
+@pytest.fixture
+def orders(own_server: Server) -> duly.Queue:
+    return duly.Client(own_server.url).queue("orders")
+
+
+def test_every_page_has_its_commands() -> None:
+    pages = sorted(path.stem for path in PAGES.glob("*.md"))
+    assert pages == ["celery", "gmq", "laravel", "list-or-sorted-set", "think-queue", "thinkphp", "workerman"]
+    for page in pages:
+        for mode in ("dry-run", "follow", "drain"):
+            command_of(page, mode)
+
+
+@pytest.mark.parametrize("page", ["thinkphp", "workerman"])
+def test_packages_come_over_and_go_back(
+    page: str, old: redis.Redis, orders: duly.Queue, bridge: Bridge, drain: Callable[..., str]
+) -> None:
+    if page == "thinkphp":
+        queue = Packages(old, "redis:queue:ready", "redis:queue:delay", "redis:queue:failed")
+    else:
+        shared = "{redis-queue}-"
+        queue = Packages(old, f"{shared}waitingorders", f"{shared}delayed", f"{shared}failed", queue="orders")
+
+    def refuse(_: object) -> None:
+        raise ValueError("no bank")
+
+    # One fails six times, and another one once.
+    queue.send("never")
+    for _ in range(6):
+        assert queue.consume(refuse)
+        queue.poll(time.time() + 60)
+    for order in range(3):
+        queue.send({"order_id": order, "name": "中文"})
+    queue.send({"order_id": 3}, delay=3600)
+    assert queue.consume(refuse)
+    drain(page)
+    assert not old.exists(queue.ready, queue.delayed, queue.failed)
+    assert [job.data["order_id"] for job in orders.peek("ready")] == [1, 2]
+    assert [(job.data["order_id"], job.attempts, job.error) for job in orders.peek("delayed")] == [
+        (0, 1, "no bank"),
+        (3, 0, ""),
+    ]
+    (failed,) = orders.peek("failed")
+    assert (failed.data, failed.attempts, failed.error) == ("never", 6, "no bank")
+
+    orders.push({"order_id": 9}, name="order.close")
+    status, said = bridge(*command_of(page, "drain", "--back"))
+    assert (status, said.splitlines()[-1]) == (0, "counts before and after agree: nothing is left"), said
+    done: list[int] = []
+    while queue.consume(lambda data: done.append(data["order_id"])):
+        pass
+    assert done == [1, 2, 9]
+    assert (old.zcard(queue.delayed), old.llen(queue.failed)) == (2, 1)
+    queue.poll(time.time() + 7200)
+    assert queue.consume(refuse)
+    (retried,) = [json.loads(text) for text in cast("list[bytes]", old.zrange(queue.delayed, 0, -1))]
+    assert (retried["attempts"], retried["error"]) == (2 if retried["data"]["order_id"] == 0 else 1, "no bank")
+
+
+def test_payloads_of_think_queue_come_over_and_go_back(
+    old: redis.Redis, orders: duly.Queue, bridge: Bridge, drain: Callable[..., str]
+) -> None:
+    queue = Payloads(old, "{queues:orders}")
+    sent = [queue.push("app/job/Close@fire", {"order_id": order}) for order in range(2)]
+    queue.push("app/job/Close@fire", {"order_id": 2}, delay=3600)
+    # A worker that was killed had this one, and its time is over.
+    assert queue.pop(time.time() - 100)
+    drain("think-queue")
+    ready = orders.peek("ready")
+    assert [job.data["data"]["order_id"] for job in ready] == [0, 1]
+    assert [job.attempts for job in ready] == [1, 0]
+    assert ready[1].raw.decode() == sent[1]
+    assert ready[1].name == "app/job/Close@fire"
+    orders.push({"order_id": 5}, name="app/job/Mail@fire")
+    status, said = bridge(*command_of("think-queue", "drain", "--back"))
+    assert status == 0, said
+    runs = []
+    while popped := queue.pop(time.time()):
+        payload, reserved = popped
+        runs.append((payload["job"], payload["data"]["order_id"], payload["attempts"]))
+        queue.delete(reserved)
+    close, mail = "app/job/Close@fire", "app/job/Mail@fire"
+    assert runs == [(close, 0, 2), (close, 1, 1), (mail, 5, 1)]
+    assert old.zcard("{queues:orders}:delayed") == 1
+
+
+def test_payloads_of_laravel_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:
+    queue = Payloads(old, "shop_database_queues:orders")
+    handler = "Illuminate\\Queue\\CallQueuedHandler@call"
+    command = {"commandName": "App\\Jobs\\Close", "command": 'O:14:"App\\Jobs\\Close":1:{s:5:"order";i:42;}'}
+    queue.push(handler, command)
+    queue.push(handler, command, delay=3600)
+    drain("laravel")
+    (ready,) = orders.peek("ready")
+    assert (ready.name, ready.data["data"]) == (handler, command)
+    assert orders.counts().delayed == 1
+
+
+def test_any_list_and_sorted_set_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:
+    old.rpush("tasks", '{"order":1}', "two")
+    old.zadd("later", {'{"order":3}': LATER})
+    drain("list-or-sorted-set", "--from list")
+    drain("list-or-sorted-set", "--from sorted-set")
+    assert [(job.name, job.data) for job in orders.peek("ready")] == [
+        ("order.close", {"order": 1}),
+        ("order.close", "two"),
+    ]
+    (delayed,) = orders.peek("delayed")
+    assert delayed.data == {"order": 3}
+
+
+def test_jobs_of_gmq_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:
+    for number, status in enumerate(["2", "1", "3"]):
+        job: dict[Any, Any] = {
+            "id": f"j{number}",
+            "topic": "orders",
+            "delay": "0",
+            "TTR": "5",
+            "body": '{"order":1}',
+            "status": status,
+        }
+        old.hset(f"gmq:jobpool:j{number}", mapping={**job, "consume_num": "0"})
+    old.lpush("gmq:readyqueue:orders", "j0")
+    old.zadd("gmq:bucket:1", {"j1": LATER})
+    old.zadd("gmq:bucket:TTR:A", {"j2": time.time() - 5})
+    drain("gmq")
+    assert {job.headers["old-id"] for job in orders.peek("ready")} == {"j0", "j2"}
+    assert orders.counts().delayed == 1
+    assert not old.keys("gmq:jobpool:*")
+
+
+@pytest.fixture
+def celery(own_server: Server) -> Celery:
+    app = Celery("shop", broker=f"redis+socket://{own_server.socket}", backend=None)
     app.conf.task_default_queue = "orders"
-    app.conf.broker_transport_options = {"global_keyprefix": prefix}
-    app.conf.worker_hijack_root_logger = False
 
     @app.task(name="shop.close")  # type: ignore[untyped-decorator, unused-ignore]
     def close(*args: object, **kwargs: object) -> None:
@@ -38,9 +205,7 @@ def celery(server: Server, prefix: str) -> Celery:
     return app
 
 
-def test_tasks_of_celery_come_over_and_workflows_stay(
-    celery: Celery, client: duly.Client, prefix: str, bridge: Bridge
-) -> None:
+def test_tasks_of_celery_come_over_and_workflows_stay(celery: Celery, orders: duly.Queue, bridge: Bridge) -> None:
     close = celery.tasks["shop.close"]
     sent = close.apply_async((42,), {"how": "späte"}, headers={"shop": "7"})
     later = close.apply_async((43,), countdown=3600, expires=7200, priority=5, retries=2)
@@ -51,14 +216,12 @@ def test_tasks_of_celery_come_over_and_workflows_stay(
         close.apply_async((4,), compression="zlib"),
         close.apply_async((b"bytes",)),
     ]
-    options = ["--from", "celery", "--queue", "orders", "--key-prefix", prefix]
-    status, said = bridge("dry-run", *options)
+    status, said = bridge(*command_of("celery", "dry-run"))
     assert status == 0, said
-    status, said = bridge("drain", *options)
+    status, said = bridge(*command_of("celery", "drain"))
     assert status == 1, said
     for reason in ("a callback (link)", "a chain", "and not JSON", "is compressed", "no JSON value"):
         assert reason in said, said
-    orders = client.queue("orders")
     (ready,) = orders.peek("ready")
     assert (ready.name, ready.data) == ("shop.close", {"args": [42], "kwargs": {"how": "späte"}})
     assert (ready.headers["old-id"], ready.headers["shop"]) == (sent.id, "7")
@@ -74,16 +237,15 @@ def test_tasks_of_celery_come_over_and_workflows_stay(
 
 
 def test_what_a_worker_of_celery_has_comes_over_when_its_time_is_over(
-    celery: Celery, client: duly.Client, prefix: str, bridge: Bridge
+    celery: Celery, orders: duly.Queue, bridge: Bridge
 ) -> None:
     sent = celery.tasks["shop.close"].apply_async((1,))
-    options = ["--from", "celery", "--queue", "orders", "--key-prefix", prefix]
     with celery.connection_for_read() as connection, connection.channel() as channel:
         assert channel.basic_get("orders").headers["id"] == sent.id
-        status, said = bridge("drain", *options)
+        status, said = bridge(*command_of("celery", "drain"))
         assert status == 1, said
         assert "1 jobs are with workers of the old queue" in said
-        status, said = bridge("drain", *options, "--visibility-timeout", "0")
+        status, said = bridge(*command_of("celery", "drain"), "--visibility-timeout", "0")
         assert status == 0, said
-    (job,) = client.queue("orders").peek("ready")
+    (job,) = orders.peek("ready")
     assert job.headers["old-id"] == sent.id
