@@ -6,17 +6,23 @@
 --- include: once
 if earlier then return earlier end
 --- include: meta
+-- without: jobs come into a queue of a newer format
 if refused then return refused end
 --- include: clock, wake
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
+-- without: a foreign type under `delayed` stores a batch by half
 redis.call('ZCARD', delayed)
+-- without: a foreign type under `returned` stores a batch by half
 redis.call('HLEN', returned)
+-- without `redis.call('LLEN', ready(used))`: a foreign type under a list stores a batch by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local known = redis.call('HGET', adopted, lane)
 -- It was sent again, perhaps by another program.
+-- without: a batch that was sent again is stored twice
 if known == sequence then return 'known' end
 -- A late copy of an earlier batch, which is in.
+-- without: a late copy of a batch stores it once more
 if known and tonumber(known) > tonumber(sequence) then return 'behind ' .. known end
 
 -- ARGV from first_item: (id, record, `ready` or `failed` or `@` and when it is due in ms, what came back with it or '') each.
@@ -27,17 +33,20 @@ end
 if entering > 0 then
   local room = tonumber(redis.call('HGET', meta, 'failed_max') or 10000) - redis.call('ZCARD', failed)
   -- They must not push others out.
+  -- without: failed jobs that come push out those that are there
   if entering > room then return string.format('room %.0f', math.max(0, room)) end
 end
-local some_ready, earliest, some_large, count = false, nil, false, 0
+local some_ready, earliest, some_large, stored = false, nil, false, 0
 for i = first_item, #ARGV, 4 do
   local id, record, place = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   redis.call('HSET', jobs, id, record)
+  -- without: a job that comes over forgets how often it failed
   if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
   if #record > LARGE then some_large = true end
   local due = tonumber(string.match(place, '^@(%d+)$'))
   if place == 'failed' then
     redis.call('ZADD', failed, now_text, id)
+  -- without `and due > now`: a job that is due waits for a worker to promote it
   elseif due and due > now then
     redis.call('ZADD', delayed, string.format('%.0f', due), id)
     earliest = math.min(due, earliest or due)
@@ -45,12 +54,9 @@ for i = first_item, #ARGV, 4 do
     redis.call('RPUSH', ready('5'), id)
     some_ready = true
   end
-  count = count + 1
+  stored = stored + 1
 end
+-- without: a batch is stored by each bridge that finds it in flight
 redis.call('HSET', adopted, lane, sequence)
---- include: first_use
-if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
-if some_ready then wake_one() end
-if earliest then wake_for(earliest) end
-redis.pcall('HINCRBY', stats, 'pushed', count)
+--- include: pushed
 return answer('adopted')

@@ -103,13 +103,7 @@ if #earlier_results > 0 then
   -- without: a job that ends without a result has that of an earlier job of its id
   redis.call('DEL', unpack(earlier_results))
 end
---- include: first_use
-if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
--- without: a waiting worker does not hear of a new job
-if some_ready then wake_one() end
--- without: a waiting worker does not hear of a nearer due time
-if earliest then wake_for(earliest) end
-redis.pcall('HINCRBY', stats, 'pushed', stored)
+--- include: pushed
 --- if limited
 if is_freed then
   --- include: place_freed

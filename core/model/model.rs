@@ -5,6 +5,7 @@
 //! server and compares every reply and, after every step, every key. `invariants.rs` says what must be true of both.
 //! `docs/mutants.md` lists the guards of the scripts and proves that none can be taken away unnoticed.
 
+mod bridge;
 mod command;
 mod differential;
 mod dump;

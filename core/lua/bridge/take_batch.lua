@@ -12,9 +12,13 @@ local held, grace_s, kept = ARGV[8], tonumber(ARGV[9]), ARGV[10]
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 local kept_before, mark = tonumber(noted[4] or 0), noted[5]
+-- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
+-- without: a foreign type under the bridge's list loses a batch
+local waiting = redis.call('LLEN', in_flight)
 --- include: old_page
 -- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
+-- without: a full server cannot be emptied
 redis.call('HDEL', state, '')
 -- Jobs that went back are the oldest of the key, as far as the one that is marked, unless workers of the other queue have taken some of
 -- them. A bridge reads all of them once.
@@ -31,9 +35,11 @@ local function note_kept(count, newest)
 end
 if noted_token ~= token then
   redis.call('HSET', state, 'token', token)
+  -- without: a bridge says nothing of what stayed before it
   note_kept(0)
 end
 
+-- without `and finished == sequence`: a late copy throws away the batch behind its own
 if finished ~= '' and finished == sequence then
   for index in string.gmatch(kept, '%d+') do
     local at = (index - 1) * width
@@ -49,18 +55,20 @@ if finished ~= '' and finished == sequence then
     end
   end
   redis.call('DEL', in_flight)
+  waiting = 0
 end
 
 local length = has_scores and redis.call('ZCARD', source) or 0
 if not has_scores then length = redis.call('LLEN', source) end
-local is_in_flight = redis.call('EXISTS', in_flight) == 1
 local more, kept_then = '', kept_before
-if is_in_flight and (not sequence or above and tonumber(sequence) <= above) then
+-- with `if false then`: behind a failover the bridge asks for the same batch without an end
+if waiting > 0 and (not sequence or above and tonumber(sequence) <= above) then
   -- The server lost its last writes, or somebody deleted the hash: a later batch of this lane is in, and this one was not stored as it is.
   sequence = string.format('%.0f', math.max(now_us, (above or 0) + 1, tonumber(sequence or 0) + 1))
   noted_lane = noted_lane or lane
   redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
-elseif not is_in_flight then
+-- with `else`: a batch that is in flight grows behind its sequence, and the rest of it is never stored
+elseif waiting == 0 then
   if kept_before > 0 then
     local newest
     if has_scores then
@@ -69,7 +77,9 @@ elseif not is_in_flight then
       newest = redis.call('LINDEX', source, -kept_before)
     end
     -- A list has no middle to take from: what came since is taken as a whole, or all is read anew.
+    -- with `local is_much = false`: of much that came, the newest is taken first
     local is_much = not has_scores and most > 0 and length - kept_before > most
+    -- without `or redis.sha1hex(newest) ~= mark`: what comes behind jobs that stayed stays, when workers have taken these
     if is_much or not newest or redis.sha1hex(newest) ~= mark then note_kept(0) end
   end
   kept_then = kept_before + redis.call('LLEN', aside)
@@ -80,12 +90,15 @@ elseif not is_in_flight then
       for i = 1, #entries, width do
         local entry = entry_of(entries[i])
         bytes = bytes + (entry and #entry or 0)
+        -- without: a batch of large jobs is more than one reply may be
         if taken > 0 and bytes > most_bytes then break end
         seen = seen + 1
         if entry then
           taken = taken + 1
           -- Its id may be there twice.
+          -- without: a job of Celery's workers is with them, and comes over
           if held == 'field' then redis.call('HDEL', companion, entries[i]) end
+          -- without: a job of gmq whose id is there twice comes over twice
           if held == 'hash' then redis.call('DEL', companion .. ':' .. entries[i]) end
           batch[#batch + 1] = entry
           -- What goes back needs its tag.
@@ -116,7 +129,9 @@ elseif not is_in_flight then
     -- All is read: what stays in the other queue goes back to where its workers take it.
     local back = redis.call('LRANGE', aside, '0', '999')
     if #back > 0 then
+      -- without: what stays is lost
       redis.call('RPUSH', source, unpack(back))
+      -- without: what stays is there twice
       redis.call('LTRIM', aside, #back, '-1')
       note_kept(kept_before + #back, kept_before == 0 and back[1] or nil)
       if redis.call('EXISTS', aside) == 1 then more = 'more' end

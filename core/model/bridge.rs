@@ -1,0 +1,345 @@
+//! The scripts of a bridge, call by call: what is sent again, comes late, or finds a key of a foreign type.
+
+use redis::Value;
+
+use super::server::{QUEUE, Server, queue_keys};
+use crate::script::{
+    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, Held, Key,
+    Levels, Numbering, Order, Place, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take, Taken, Variant,
+};
+
+const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
+const RECORD: &[u8] = b"{\"data\":1}";
+const FAR_MS: u64 = 4_102_444_800_000;
+
+struct Stage {
+    server: Server,
+    keys: QueueKeys,
+    calls: u64,
+}
+
+/// What a take gave: sequence, how many were kept, whether there is more, and the jobs as text.
+type Batch = (Option<u64>, u64, bool, Vec<String>);
+
+fn texts(entries: Entries) -> Vec<String> {
+    entries.into_iter().map(|(entry, _)| String::from_utf8(entry).unwrap()).collect()
+}
+
+fn reading(source: &str, order: Order, held: Held) -> Reading {
+    Reading { source: source.to_owned(), order, held, grace_s: 0 }
+}
+
+fn list() -> Reading {
+    reading("old", Order::Right, Held::Here)
+}
+
+fn finished(sequence: Option<u64>, kept: &[usize]) -> Finished {
+    Finished { sequence: sequence.unwrap(), kept: kept.to_vec() }
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { server: Server::start(), keys: queue_keys(0), calls: 0 }
+    }
+
+    fn number(&mut self, words: &[&str]) -> i64 {
+        match self.server.command(words) {
+            Value::Int(number) => number,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    fn lines(&mut self, words: &[&str]) -> Vec<String> {
+        redis::from_redis_value(self.server.command(words)).unwrap()
+    }
+
+    fn spell(&self, key: Key) -> String {
+        self.keys.spell(key)
+    }
+
+    /// With each a number of its own: as by another bridge.
+    fn adopt(&mut self, sequence: u64, jobs: &[(&str, Place, &[u8])]) -> Result<AdoptReply, String> {
+        self.calls += 1;
+        let renewal = Renewal::Asked(Vec::new());
+        let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal };
+        let adopt = Adopt { lane: "lane".to_owned(), sequence: Digits(sequence) };
+        let items = jobs.iter().map(|(id, place, came_back)| (id.as_bytes(), RECORD, *place, *came_back));
+        let request = adopt.with(items);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        let reply = self.server.run(&call).map_err(|error| error.to_string())?;
+        FromReply::decode(reply).map_err(|error| error.to_string())
+    }
+
+    fn take(
+        &mut self,
+        reading: &Reading,
+        token: u64,
+        finished: Option<&Finished>,
+        most: usize,
+    ) -> Result<Batch, String> {
+        self.take_above(reading, token, finished, most, 1 << 20, None)
+    }
+
+    fn take_above(
+        &mut self,
+        reading: &Reading,
+        token: u64,
+        finished: Option<&Finished>,
+        most: usize,
+        most_bytes: usize,
+        above: Option<u64>,
+    ) -> Result<Batch, String> {
+        let take = Take { reading, token, finished, lane: "lane", most, most_bytes, above };
+        let reply = self.server.run(&take.call()).map_err(|error| error.to_string())?;
+        match Taken::decode(reply, reading.order).unwrap() {
+            Taken::Batch { sequence, kept_before, more, entries, .. } => {
+                Ok((sequence, kept_before, more, texts(entries)))
+            }
+            Taken::Fenced => Err("fenced".to_owned()),
+        }
+    }
+
+    fn depart(
+        &mut self,
+        token: u64,
+        finished: Option<u64>,
+        cap: usize,
+        above: Option<u64>,
+    ) -> Result<Departed, String> {
+        self.depart_from("ready", token, finished, cap, above)
+    }
+
+    fn depart_from(
+        &mut self,
+        state: &'static str,
+        token: u64,
+        finished: Option<u64>,
+        cap: usize,
+        above: Option<u64>,
+    ) -> Result<Departed, String> {
+        let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let (finished, above, lane) = (text(finished), text(above), "lane".to_owned());
+        let depart = Depart { state, token: Digits(token), finished, lane, above, cap };
+        let request = depart.with([]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), None);
+        let reply = self.server.run(&call).map_err(|error| error.to_string())?;
+        match FromReply::decode(reply).unwrap() {
+            DepartReply::Batch { sequence, more, jobs, .. } => {
+                Ok((sequence, more, jobs.into_iter().map(|job| job.id).collect()))
+            }
+            DepartReply::Fenced => Err("fenced".to_owned()),
+        }
+    }
+}
+
+/// What a depart gave: sequence, whether there is more, and the ids.
+type Departed = (Option<u64>, bool, Vec<String>);
+
+#[test]
+fn a_batch_is_stored_once_whoever_sends_it() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.adopt(5, &[("a", Place::Ready, b"2;2;x"), ("b", Place::Due(1), b"")]), Ok(AdoptReply::Adopted));
+    assert_eq!(stage.adopt(5, &[("c", Place::Ready, b"")]), Ok(AdoptReply::Known));
+    assert_eq!(stage.adopt(4, &[("d", Place::Ready, b"")]), Ok(AdoptReply::Behind(5)));
+    assert_eq!(stage.adopt(6, &[("e", Place::Due(FAR_MS), b"")]), Ok(AdoptReply::Adopted));
+    let ready = stage.keys.spell_ready(5);
+    // What is due already waits for nobody.
+    assert_eq!(stage.lines(&["LRANGE", &ready, "0", "-1"]), ["a", "b"]);
+    let (jobs, returned) = (stage.spell(Key::Jobs), stage.spell(Key::Returned));
+    assert_eq!(stage.number(&["HLEN", &jobs]), 3);
+    assert_eq!(stage.lines(&["HGETALL", &returned]), ["a", "2;2;x"]);
+}
+
+#[test]
+fn failed_jobs_that_come_push_out_no_others() {
+    let mut stage = Stage::new();
+    let meta = stage.spell(Key::Meta);
+    assert_eq!(stage.adopt(1, &[("a", Place::Failed, b"1;1;x")]), Ok(AdoptReply::Adopted));
+    stage.server.command(&["HSET", &meta, "failed_max", "2"]);
+    let two = [("b", Place::Failed, &b"1;1;x"[..]), ("c", Place::Failed, b"1;1;x")];
+    assert_eq!(stage.adopt(2, &two), Ok(AdoptReply::Room(1)));
+    assert_eq!(stage.adopt(2, &two[..1]), Ok(AdoptReply::Adopted));
+    stage.server.command(&["HSET", &meta, "format", "9"]);
+    assert!(stage.adopt(3, &[("d", Place::Ready, b"")]).is_err());
+    let jobs = stage.spell(Key::Jobs);
+    assert_eq!(stage.number(&["HLEN", &jobs]), 2);
+}
+
+#[test]
+fn a_foreign_type_stores_no_batch_by_half() {
+    let all = [("a", Place::Due(FAR_MS), &b""[..]), ("b", Place::Ready, b"1;1;x"), ("c", Place::Failed, b"1;1;x")];
+    for name in ["delayed", "returned", "failed", "adopted", "ready:5"] {
+        let mut stage = Stage::new();
+        let key = stage.spell(Key::Jobs).replace("jobs", name);
+        stage.server.command(&["SET", &key, "foreign"]);
+        // In either order.
+        for jobs in [all.to_vec(), all.iter().rev().copied().collect()] {
+            assert!(stage.adopt(1, &jobs).is_err(), "{name}");
+            let jobs = stage.spell(Key::Jobs);
+            assert_eq!(stage.number(&["EXISTS", &jobs]), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_stays_in_flight_until_it_is_named() {
+    let mut stage = Stage::new();
+    stage.server.command(&["LPUSH", "old", "a", "b", "c", "d"]);
+    let (first, _, more, jobs) = stage.take(&list(), 2, None, 2).unwrap();
+    assert_eq!((more, jobs), (true, vec!["a".to_owned(), "b".to_owned()]));
+    let again = stage.take(&list(), 2, None, 2).unwrap();
+    assert_eq!((again.0, again.3), (first, vec!["a".to_owned(), "b".to_owned()]));
+    let end = finished(first, &[]);
+    let (second, _, _, jobs) = stage.take(&list(), 2, Some(&end), 2).unwrap();
+    assert_eq!((second > first, jobs), (true, vec!["c".to_owned(), "d".to_owned()]));
+    // A late copy of the call that named the first one.
+    let late = stage.take(&list(), 2, Some(&end), 2).unwrap();
+    assert_eq!((late.0, late.3.len()), (second, 2));
+    // A later one of this lane is in.
+    let above = second.unwrap() + 1_000_000_000;
+    let raised = stage.take_above(&list(), 2, None, 2, 1 << 20, Some(above)).unwrap();
+    assert_eq!((raised.0, raised.3.len()), (Some(above + 1), 2));
+    // Another bridge has taken over.
+    assert!(stage.take(&list(), 3, None, 2).is_ok());
+    assert_eq!(stage.take(&list(), 2, None, 2), Err("fenced".to_owned()));
+}
+
+#[test]
+fn a_batch_has_its_bytes_and_a_full_server_can_be_emptied() {
+    let mut stage = Stage::new();
+    let large = "x".repeat(600);
+    stage.server.command(&["LPUSH", "old", &large, &large, &large]);
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let (_, _, _, jobs) = stage.take_above(&list(), 1, None, 500, 1000, None).unwrap();
+    assert_eq!(jobs.len(), 1);
+}
+
+#[test]
+fn what_stays_goes_back_to_where_workers_take_it() {
+    let mut stage = Stage::new();
+    stage.server.command(&["LPUSH", "old", "a", "b", "c", "d"]);
+    let (first, kept, _, _) = stage.take(&list(), 1, None, 9).unwrap();
+    assert_eq!(kept, 0);
+    let end = finished(first, &[2, 4]);
+    assert_eq!(stage.take(&list(), 1, Some(&end), 9).unwrap(), (None, 2, false, vec![]));
+    // A copy of the call puts nothing back again.
+    assert_eq!(stage.take(&list(), 1, Some(&end), 9).unwrap(), (None, 2, false, vec![]));
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b"]);
+    // More than one batch comes behind them: the oldest is the first to be taken.
+    stage.server.command(&["LPUSH", "old", "e", "f", "g"]);
+    let (second, _, _, jobs) = stage.take(&list(), 1, None, 2).unwrap();
+    assert_eq!(jobs, ["b", "d"]);
+    let (third, _, _, jobs) = stage.take(&list(), 1, Some(&finished(second, &[1, 2])), 3).unwrap();
+    assert_eq!(jobs, ["e", "f", "g"]);
+    assert_eq!(stage.take(&list(), 1, Some(&finished(third, &[])), 3).unwrap().3.len(), 0);
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b"]);
+    // A worker takes one, and two come: none of them is taken for the one that is gone.
+    stage.server.command(&["RPOP", "old"]);
+    stage.server.command(&["LPUSH", "old", "h"]);
+    let (fourth, _, _, jobs) = stage.take(&list(), 1, None, 9).unwrap();
+    assert_eq!(jobs, ["d", "h"]);
+    stage.take(&list(), 1, Some(&finished(fourth, &[1])), 9).unwrap();
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d"]);
+    // The next bridge reads what stayed, and says so.
+    assert_eq!(stage.take(&list(), 2, None, 9).unwrap().3, ["d"]);
+}
+
+#[test]
+fn a_foreign_type_beside_the_old_key_loses_no_batch() {
+    for name in ["{old}:duly:in_flight", "{old}:duly:aside", "{old}:duly:state"] {
+        let mut stage = Stage::new();
+        stage.server.command(&["LPUSH", "old", "a"]);
+        stage.server.command(&["SET", name, "foreign"]);
+        assert!(stage.take(&list(), 1, None, 9).is_err(), "{name}");
+        assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["a"], "{name}");
+    }
+}
+
+#[test]
+fn jobs_that_lie_elsewhere_leave_it_when_they_come() {
+    let mut stage = Stage::new();
+    stage.server.command(&["ZADD", "index", "1", "t1", "2", "t2"]);
+    stage.server.command(&["HSET", "unacked", "t1", "a", "t2", "b"]);
+    let unacked = reading("index", Order::Over, Held::Field("unacked".to_owned()));
+    let (sequence, _, _, jobs) = stage.take(&unacked, 1, None, 9).unwrap();
+    assert_eq!((jobs.len(), stage.number(&["HLEN", "unacked"])), (2, 0));
+    stage.take(&unacked, 1, Some(&finished(sequence, &[2])), 9).unwrap();
+    assert_eq!(stage.lines(&["HGETALL", "unacked"]), ["t2", "b"]);
+    assert_eq!(stage.lines(&["ZRANGE", "index", "0", "-1", "WITHSCORES"]), ["t2", "2"]);
+
+    stage.server.command(&["HSET", "pool:j", "id", "j", "status", "2"]);
+    stage.server.command(&["LPUSH", "topic", "j", "j"]);
+    let topic = reading("topic", Order::Right, Held::Hash("pool".to_owned()));
+    assert_eq!(stage.take(&topic, 1, None, 9).unwrap().3, ["2:id1:j6:status1:2"]);
+}
+
+#[test]
+fn jobs_that_go_back_are_on_their_way_until_the_other_queue_has_them() {
+    let mut stage = Stage::new();
+    let all: Vec<String> = (0..4).map(|number| format!("j{number}")).collect();
+    let jobs: Vec<_> = all.iter().map(|id| (id.as_str(), Place::Ready, &b""[..])).collect();
+    stage.adopt(1, &jobs).unwrap();
+    let (first, more, ids) = stage.depart(2, None, 2, None).unwrap();
+    assert_eq!((more, ids.as_slice()), (true, &all[..2]));
+    assert_eq!(stage.depart(2, None, 2, None).unwrap().0, first);
+    let (second, _, ids) = stage.depart(2, first, 2, None).unwrap();
+    assert_eq!((second > first, ids.as_slice()), (true, &all[2..]));
+    let late = stage.depart(2, first, 2, None).unwrap();
+    assert_eq!((late.0, late.2.as_slice()), (second, &all[2..]));
+    let above = second.unwrap() + 1_000_000_000;
+    assert_eq!(stage.depart(2, None, 2, Some(above)).unwrap().0, Some(above + 1));
+    assert_eq!(stage.depart(3, Some(above + 1), 2, None).unwrap(), (None, false, vec![]));
+    assert_eq!(stage.depart(2, None, 2, None), Err("fenced".to_owned()));
+    let jobs = stage.spell(Key::Jobs);
+    assert_eq!(stage.number(&["EXISTS", &jobs]), 0);
+}
+
+#[test]
+fn a_job_that_goes_back_leaves_nothing_but_the_key_of_another() {
+    let mut stage = Stage::new();
+    stage.adopt(1, &[("a", Place::Failed, b"1;1;x"), ("b", Place::Failed, b"1;1;y")]).unwrap();
+    // The one that failed had a key, which a live job holds now.
+    let (jobs, keys, returned) = (stage.spell(Key::Jobs), stage.spell(Key::Keys), stage.spell(Key::Returned));
+    stage.server.command(&["HSET", &jobs, "a", "5;5;1;0;k{\"data\":1}", "b", "5;5;1;0;m{\"data\":1}"]);
+    stage.server.command(&["HSET", &keys, "k", "live", "m", "b"]);
+    assert_eq!(stage.depart_from("failed", 1, None, 9, None).unwrap().2, ["a", "b"]);
+    assert_eq!(stage.lines(&["HGETALL", &keys]), ["k", "live"]);
+    assert_eq!(stage.number(&["EXISTS", &returned]), 0);
+    // Entries that no longer count are no end.
+    let mut stage = Stage::new();
+    stage.adopt(1, &[("a", Place::Ready, b""), ("b", Place::Ready, b"")]).unwrap();
+    let (jobs, skipped, meta) = (stage.spell(Key::Jobs), stage.spell(Key::Stale), stage.spell(Key::Meta));
+    stage.server.command(&["HDEL", &jobs, "a"]);
+    stage.server.command(&["HSET", &skipped, "5:a", "1"]);
+    stage.server.command(&["HSET", &meta, "stale_entries", "1"]);
+    assert_eq!(stage.depart(1, None, 1, None).unwrap(), (None, true, vec![]));
+    assert_eq!(stage.depart(1, None, 1, None).unwrap().2, ["b"]);
+}
+
+#[test]
+fn a_foreign_type_loses_no_job_that_goes_back() {
+    for name in ["departing", "departed", "returned", "keys", "stale"] {
+        let mut stage = Stage::new();
+        stage.adopt(1, &[("a", Place::Ready, b"")]).unwrap();
+        let key = stage.spell(Key::Jobs).replace("jobs", name);
+        stage.server.command(&["SET", &key, "foreign"]);
+        assert!(stage.depart(1, None, 9, None).is_err(), "{name}");
+        let (jobs, ready) = (stage.spell(Key::Jobs), stage.keys.spell_ready(5));
+        assert_eq!((stage.number(&["HLEN", &jobs]), stage.number(&["LLEN", &ready])), (1, 1), "{name}");
+    }
+}
+
+#[test]
+fn a_batch_goes_into_the_other_queue_once() {
+    let mut stage = Stage::new();
+    let mut publish = |sequence, job: &str| {
+        let jobs = [(None, job.as_bytes().to_vec())];
+        let publish = Publish { target: "old", order: Order::Right, lane: "lane", sequence, jobs: &jobs };
+        Published::decode(stage.server.run(&publish.call()).unwrap()).unwrap()
+    };
+    assert_eq!(publish(5, "a"), Published::In);
+    assert_eq!(publish(5, "a"), Published::In);
+    assert_eq!(publish(4, "b"), Published::Behind(5));
+    assert_eq!(publish(6, "c"), Published::In);
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["c", "a"]);
+}
