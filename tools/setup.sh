@@ -9,6 +9,7 @@ packages=(
     php-cli php-dev php-sqlite3 php-curl    # the extension, and the demo's web endpoint and database
     libclang-dev clang                      # ext-php-rs reads PHP's headers with it
     openssl                                 # certificates for the TLS tests
+    php-redis                               # what the queues that shops come from use
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
     lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
