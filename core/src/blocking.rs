@@ -9,11 +9,13 @@ mod lock;
 mod long_push;
 #[doc(hidden)] // for the skins
 pub mod process;
+mod topic;
 mod worker;
 
 pub use lock::Lock;
 #[doc(hidden)] // for the skins
 pub use long_push::LongPush;
+pub use topic::Topic;
 pub use worker::{Engine, Executor, NextRun, Run};
 
 use std::sync::Arc;

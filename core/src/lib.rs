@@ -93,6 +93,7 @@ mod process;
 mod properties;
 mod queue;
 mod script;
+mod topic;
 mod value;
 pub mod worker;
 
@@ -110,6 +111,10 @@ pub use queue::{
     Client, ClientBuilder, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
     ReserveOptions, Selection, Settlement, lease_from_seconds,
+};
+pub use topic::{
+    Bounds, CutOff, DEFAULT_BOUNDS, MAX_PUBLISH, Member, Message, Published, PullOptions, SubscribeOptions,
+    Subscription, Topic, TopicInfo,
 };
 pub use value::data::{DEFAULT_MAX_DATA_BYTES, Data};
 pub use value::durability::Durability;

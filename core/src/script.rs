@@ -24,6 +24,7 @@ mod reply;
 mod request;
 mod reserve;
 mod settle;
+mod topic;
 mod workers;
 
 pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping, ready_page, scan, set_clock, wake};
@@ -54,6 +55,11 @@ pub(crate) use reply::{Wanted, is_refusal, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
+pub(crate) use topic::{
+    Ack, Bound, CutOffReply, ExamineTopic, ForgetTopic, Membership, Publish, Pull, PullReply, PulledMessage, Subscribe,
+    SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply, delete, note_topic, noted_topics,
+    topics,
+};
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
 #[cfg(test)]
 pub(crate) use {
@@ -62,4 +68,5 @@ pub(crate) use {
     push::{Created, PushUniqueReply},
     reply::FromReply,
     settle::SettleReply,
+    topic::PublishReply,
 };

@@ -10,9 +10,10 @@ use crate::operate::held_back;
 use crate::queue::decode;
 use crate::script::{
     AdoptReply, AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply,
-    HearReply, LimitReply, LimitUsage, LimitsReply, LookReply, Order, PageReply, PurgeReply, PushUniqueReply,
-    ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply, Taken, WholeReply,
-    byte_strings, flags, is_refusal, not_kept, scanned, wanted,
+    HearReply, LimitReply, LimitUsage, LimitsReply, LookReply, Membership, Order, PageReply, PublishReply, PullReply,
+    PurgeReply, PushUniqueReply, ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply,
+    SubscribeReply, Taken, TopicReply, UnsubscribeReply, WholeReply, byte_strings, flags, is_refusal, not_kept,
+    noted_topics, scanned, wanted,
 };
 use crate::value::error::{Error, ErrorKind};
 
@@ -167,12 +168,28 @@ fn real() -> Vec<Value> {
         "behind 5",
         "room 3",
         "fenced",
+        "1790000000000-1 1790000000000-2;a",
+        "other a",
+        "left",
+        "stranger",
+        "cut 1790000000000 1 2 a",
     ];
+    let pulled = Value::Array(vec![
+        bulk("1790000000000"),
+        bulk("3"),
+        bulk("0"),
+        bulk("1790000000000-1"),
+        Value::Int(1),
+        bulk("{\"data\":1}"),
+    ]);
+    let topic = ["1790000000000", "9", "3", "30", "1790000000000", "604800000", "1000000", "100000000"].map(bulk);
+    let rows = [["a", "7", "8", "1"], ["b", "a", "1790000000000", "1"], ["c", "1790000000000", "1", "2"]].map(list);
+    let topic = Value::Array(topic.into_iter().chain(rows).collect());
     let (jobs, counts, found) = (Value::Array(jobs.collect()), Value::Array(counts.collect()), Value::Array(found));
     let long = [jobs, counts, found, page];
     // As often as all that is short.
     let mut all: Vec<Value> = std::iter::repeat_n(long, 6).flatten().collect();
-    all.extend([whole, look, scan, heard, taken]);
+    all.extend([whole, look, scan, heard, taken, pulled, topic]);
     all.extend([
         list(["live"]),
         list(["failed", "1;1;x"]),
@@ -329,6 +346,21 @@ fn no_reply_makes_a_reader_panic() {
             note(seen, "a refusal");
         }
         reads::<()>(&reply, "text", seen)
+    });
+}
+
+#[test]
+fn no_reply_of_a_topic_makes_a_reader_panic() {
+    let sometimes = ["publish", "subscribe", "unsubscribe", "pull", "read", "topic", "topics"];
+    holds(&reply(), &sometimes, |reply, seen| {
+        reads::<PublishReply>(&reply, "publish", seen)?;
+        reads::<SubscribeReply>(&reply, "subscribe", seen)?;
+        reads::<UnsubscribeReply>(&reply, "unsubscribe", seen)?;
+        reads::<Membership<PullReply>>(&reply, "pull", seen)?;
+        reads::<Membership<u64>>(&reply, "read", seen)?;
+        reads::<TopicReply>(&reply, "topic", seen)?;
+        sound(noted_topics(reply.clone()), "topics", seen)?;
+        Ok(())
     });
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Owner {
 impl Owner {
     /// Errors: `InvalidArgument` if the client is closed.
     pub(super) fn new(client: &Client, name: &str) -> Result<Self, Error> {
-        let beside = Part::of_lock(client.shared.beside.client(client)?, name);
-        Ok(Self { part: Part::of_lock(client.clone(), name), beside, id: host::random_id()? })
+        let beside = Part::beside_queues(client.shared.beside.client(client)?, name);
+        Ok(Self { part: Part::beside_queues(client.clone(), name), beside, id: host::random_id()? })
     }
 
     /// Another one of the same lock.

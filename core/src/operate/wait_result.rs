@@ -105,7 +105,7 @@ impl Part {
         let keys = &self.shared.keys;
         let done = keys.spell_of_job(Key::Done, id);
         let wait = until.saturating_duration_since(Instant::now());
-        match self.client.wait_for_element(keys.slot(), done.as_bytes(), wait).await {
+        match self.client.wait_for_element("wait_result", keys.slot(), done.as_bytes(), wait).await {
             Err(error) if error.is_transient() => {
                 tokio::time::sleep_until(until).await;
                 Ok(false)

@@ -232,8 +232,14 @@ impl Client {
     }
 
     /// Waits until a list has an element, and leaves it there.
-    pub(crate) async fn wait_for_element(&self, slot: u16, key: &[u8], wait: Duration) -> Result<Woken, Error> {
-        self.backend("wait_result").await?.connection.wait_for_element(slot, key, wait).await
+    pub(crate) async fn wait_for_element(
+        &self,
+        operation: &'static str,
+        slot: u16,
+        key: &[u8],
+        wait: Duration,
+    ) -> Result<Woken, Error> {
+        self.backend(operation).await?.connection.wait_for_element(slot, key, wait).await
     }
 
     pub(crate) async fn command(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {

@@ -67,9 +67,9 @@ impl Part {
         Self { client, shared }
     }
 
-    /// Under whose name a lock is kept. No queue is known by it: locks may be many. They follow the server's clock also where a test
-    /// moves that of its queues, because they are renewed while time stands still.
-    pub(crate) fn of_lock(client: Client, name: &str) -> Self {
+    /// Under whose name a lock is kept, or a topic. No queue is known by it: they may be many. They follow the server's clock also where
+    /// a test moves that of its queues: locks are renewed while time stands still.
+    pub(crate) fn beside_queues(client: Client, name: &str) -> Self {
         let levels = Levels::one(name::DEFAULT_PRIORITY);
         let shared = PartShared::new(&client.shared.prefix, name.to_owned(), Clock::Server, levels);
         Self { client, shared }

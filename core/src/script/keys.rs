@@ -109,6 +109,18 @@ pub(crate) enum Key {
     Lock,
     /// list with a lifetime, of a lock: a wake-up for one who waits for it.
     LockWake,
+    /// hash, of a topic, which has a name of its own: counts, bounds, members, and how far each subscription was pulled.
+    Topic,
+    /// stream, of a topic: its messages. Each subscription is a group, each member a consumer.
+    Messages,
+    /// sorted set, of a topic: subscription by the number of the first message that it has not read.
+    Floors,
+    /// list with a lifetime, of a topic: a wake-up for all who have seen an even number of calls that published.
+    WakeEven,
+    /// list with a lifetime, of a topic: the same of an odd number.
+    WakeOdd,
+    /// hash, of a member of topics, which has a name of its own: topic -> a random text that says which subscription it was.
+    MemberTopics,
 }
 
 impl Key {
@@ -164,6 +176,12 @@ impl Key {
             Self::Progress => "progress",
             Self::Lock => "lock",
             Self::LockWake => "lock_wake",
+            Self::Topic => "topic",
+            Self::Messages => "messages",
+            Self::Floors => "floors",
+            Self::WakeEven => "wake_even",
+            Self::WakeOdd => "wake_odd",
+            Self::MemberTopics => "member_topics",
         }
     }
 
@@ -186,8 +204,16 @@ impl Key {
             | Self::Parked
             | Self::Places
             | Self::Workers
-            | Self::Unheard => "zset",
-            Self::Wake | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
+            | Self::Unheard
+            | Self::Floors => "zset",
+            Self::Wake
+            | Self::Departing
+            | Self::Ready
+            | Self::Done
+            | Self::LockWake
+            | Self::WakeEven
+            | Self::WakeOdd => "list",
+            Self::Messages => "stream",
             Self::Result | Self::Progress => "string",
             _ => "hash",
         }

@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Locked,
     /// There is no job with this id or key, or its state does not allow the operation.
     NotFound,
+    /// A subscription was silent for so long that messages which it had not read are gone. Subscribe again.
+    CutOff,
     /// The job whose result was waited for has failed for good. The message ends with its last error.
     JobFailed,
     /// There will be no result: the job was cancelled, purged or pushed without `result_ttl`, its result has expired, or
@@ -75,6 +77,7 @@ impl ErrorKind {
             Self::LeaseLost => "lease_lost",
             Self::Locked => "locked",
             Self::NotFound => "not_found",
+            Self::CutOff => "cut_off",
             Self::JobFailed => "job_failed",
             Self::NoResult => "no_result",
             Self::Unreachable => "unreachable",
@@ -105,6 +108,14 @@ impl ErrorKind {
     }
 }
 
+/// What a call can be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Queue,
+    Lock,
+    Topic,
+}
+
 /// An error of any duly call.
 ///
 /// Its text is one lower-case line that names the operation, the queue and the job where there is one, and what to
@@ -116,8 +127,8 @@ pub struct Error {
     message: Cow<'static, str>,
     operation: Option<&'static str>,
     queue: Option<String>,
-    /// The call was about a lock of that name, and about no queue.
-    is_lock: bool,
+    /// Of what `queue` is the name.
+    of: Of,
     job_id: Option<String>,
     batch_index: Option<u32>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
@@ -131,7 +142,7 @@ impl Error {
             message: message.into(),
             operation: None,
             queue: None,
-            is_lock: false,
+            of: Of::Queue,
             job_id: None,
             batch_index: None,
             source: None,
@@ -159,7 +170,14 @@ impl Error {
     /// Which lock the call was about.
     #[must_use]
     pub(crate) fn of_lock(mut self, name: &str) -> Self {
-        (self.queue, self.is_lock) = (Some(name.to_owned()), true);
+        (self.queue, self.of) = (Some(name.to_owned()), Of::Lock);
+        self
+    }
+
+    /// Which topic the call was about.
+    #[must_use]
+    pub(crate) fn of_topic(mut self, name: &str) -> Self {
+        (self.queue, self.of) = (Some(name.to_owned()), Of::Topic);
         self
     }
 
@@ -216,7 +234,7 @@ impl Error {
 
     /// The queue that the call was about.
     pub fn queue(&self) -> Option<&str> {
-        self.queue.as_deref().filter(|_| !self.is_lock)
+        self.queue.as_deref().filter(|_| self.of == Of::Queue)
     }
 
     /// The job that the call was about; for [`ErrorKind::Duplicate`], the job that already holds the id or key.
@@ -240,7 +258,11 @@ impl fmt::Display for Error {
         if let Some(operation) = self.operation {
             write!(f, "{operation}")?;
             if let Some(queue) = &self.queue {
-                let of = if self.is_lock { "" } else { "on queue " };
+                let of = match self.of {
+                    Of::Queue => "on queue ",
+                    Of::Topic => "on topic ",
+                    Of::Lock => "",
+                };
                 write!(f, " {of}'{queue}'")?;
             }
             if let Some(id) = &self.job_id {

@@ -41,6 +41,12 @@ pub fn check_lock(name: &str) -> Result<(), Error> {
     check_plain(name, "the name of a lock must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others")
 }
 
+/// The name of a topic, of a subscription or of one of its members: as that of a queue, which they have nothing to do with.
+pub fn check_topic(name: &str) -> Result<(), Error> {
+    let rule = "names of topics, subscriptions and members must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and no others";
+    check_plain(name, rule)
+}
+
 /// A key prefix: as a queue name, and it may be empty.
 pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     if is_plain(prefix) {

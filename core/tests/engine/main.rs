@@ -27,4 +27,5 @@ mod set_back;
 mod several;
 mod stale;
 mod story;
+mod topic;
 mod vectors;

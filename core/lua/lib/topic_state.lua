@@ -1,0 +1,12 @@
+-- What a topic keeps of itself. Its messages are numbered from 1 without gaps, and each has its number in its id, `<ms>-<number>`, so
+-- that all counting is arithmetic: none is removed but the oldest.
+-- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `first`; what other programs hold in
+-- these keys has stopped the script.
+local state = redis.call('HMGET', topic, 'format', 'last', 'last_ms')
+-- Another format than ours refuses every call.
+if state[1] and state[1] ~= '2' then return 'format ' .. state[1] end
+local last, last_ms = tonumber(state[2] or 0), tonumber(state[3] or 0)
+local length = redis.call('XLEN', messages)
+redis.call('ZCARD', floors)
+local first = last - length + 1
+local function number_of(id) return tonumber(string.match(id, '%-(%d+)$')) end

@@ -1,0 +1,17 @@
+-- Notes that a member has read messages. What all subscriptions have read goes.
+-- Moves:   nothing.
+-- Replies: how many were pulled and not acked before; `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
+-- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
+--- include: topic_state, topic_trim, topic_member
+-- A server without memory lets readers finish: its first write must not grow.
+redis.call('HDEL', topic, '')
+local acked = 0
+for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end
+local pulled = redis.call('XPENDING', messages, subscription)
+local unread = tonumber(redis.call('HGET', topic, 'at:' .. subscription)) + 1
+if pulled[1] > 0 then unread = number_of(pulled[2]) end
+if unread > floor then
+  redis.call('ZADD', floors, string.format('%.0f', unread), subscription)
+  trim_to(tonumber(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]))
+end
+return acked

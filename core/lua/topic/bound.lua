@@ -1,0 +1,10 @@
+-- Sets the bounds of a topic. They hold from the next message on.
+-- Moves:   nothing.
+-- Replies: `set`; or `format <n>`.
+-- Cost:    O(1).
+--- include: topic_state, once
+if earlier then return earlier end
+-- The moment at which age is looked at follows from the bound.
+redis.call('HDEL', topic, 'look_at')
+redis.call('HSET', topic, 'max_age_ms', max_age_ms, 'max_messages', max_messages, 'max_bytes', max_bytes)
+return answer('set')

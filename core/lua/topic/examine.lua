@@ -1,0 +1,42 @@
+-- What a topic has: how much, who reads it, and how far each is.
+-- Moves:   nothing.
+-- Replies: {server time, how many were published, how many are here, their bytes, when the oldest was published, its most ms, messages and
+--          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
+--          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
+-- Cost:    O(subscriptions + members).
+--- include: clock, topic_state
+local function digits(number) return string.format('%.0f', number) end
+local known = redis.call('HGETALL', topic)
+local field = {}
+for at = 1, #known, 2 do field[known[at]] = known[at + 1] end
+local held, oldest = 0, ''
+local entry = redis.call('XRANGE', messages, '-', '+', 'COUNT', 1)[1]
+if entry then
+  held = tonumber(field.bytes) - tonumber(entry[2][4]) + #entry[2][2]
+  oldest = string.match(entry[1], '^%d+')
+end
+local subscriptions, members, cut_off, pulled_by = {}, {}, {}, {}
+local scores = redis.call('ZRANGE', floors, 0, -1, 'WITHSCORES')
+for at = 1, #scores, 2 do
+  local name = scores[at]
+  local pulled = redis.call('XPENDING', messages, name)
+  for _, one in ipairs(pulled[4] or {}) do pulled_by[one[1]] = one[2] end
+  for _, value in ipairs({ name, scores[at + 1], field['at:' .. name], digits(pulled[1]) }) do
+    subscriptions[#subscriptions + 1] = value
+  end
+end
+for name, value in pairs(field) do
+  local member, lost = string.match(name, '^member:(.*)$'), string.match(name, '^cut:(.*)$')
+  if member then
+    for _, one in ipairs({ member, value, field['seen:' .. member], tostring(pulled_by[member] or 0) }) do
+      members[#members + 1] = one
+    end
+  elseif lost then
+    cut_off[#cut_off + 1] = lost
+    for number in string.gmatch(value, '%d+') do cut_off[#cut_off + 1] = number end
+  end
+end
+return {
+  now_text, digits(last), digits(length), digits(held), oldest, field.max_age_ms or digits(default_age_ms),
+  field.max_messages or digits(default_messages), field.max_bytes or digits(default_bytes), subscriptions, members, cut_off,
+}

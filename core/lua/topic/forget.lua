@@ -1,0 +1,6 @@
+-- Takes a topic from the list that a member has, unless it has subscribed again meanwhile.
+-- Moves:   nothing.
+-- Replies: how many were taken.
+-- Cost:    O(1). Right when sent twice.
+if redis.call('HGET', member_topics, name) ~= tag then return 0 end
+return redis.call('HDEL', member_topics, name)

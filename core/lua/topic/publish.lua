@@ -1,0 +1,64 @@
+-- Appends messages to a topic, and wakes all who wait for them. What is beyond the bounds of the topic goes; a subscription that has not
+-- read it is cut off, and its members hear of that.
+-- Moves:   nothing.
+-- Replies: ids with ' ' between, `;`, and the names of the subscriptions that were cut off, with ' ' between; or `format <n>`.
+-- Cost:    O(1) a message, and at most 1,000 that go.
+--- include: clock, topic_state, topic_trim, once
+if earlier then return earlier end
+local known = redis.call('HMGET', topic, 'bytes', 'calls', 'max_age_ms', 'max_messages', 'max_bytes', 'gone_bytes', 'look_at')
+local bytes, calls = tonumber(known[1] or 0), tonumber(known[2] or 0)
+local most_ms, most_messages = tonumber(known[3] or default_age_ms), tonumber(known[4] or default_messages)
+local most_bytes = tonumber(known[5] or default_bytes)
+local gone_bytes, look_at = tonumber(known[6] or 0), tonumber(known[7] or 0)
+
+last_ms = math.max(now, last_ms)
+local ids = {}
+for at = first_item, #ARGV do
+  last, bytes, length = last + 1, bytes + #ARGV[at], length + 1
+  local id = string.format('%.0f-%.0f', last_ms, last)
+  -- All bytes until here: the difference of two is what lies between them.
+  redis.call('XADD', messages, id, 'd', ARGV[at], 'b', string.format('%.0f', bytes))
+  ids[#ids + 1] = id
+end
+redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
+  'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
+-- Who has seen so many calls waits at the list of that parity: the next call fills it and empties the other one. An element stays for
+-- all who wait, and for those who are about to.
+local filled, emptied = wake_even, wake_odd
+if calls % 2 == 1 then filled, emptied = wake_odd, wake_even end
+redis.call('DEL', emptied)
+if redis.call('LLEN', filled) == 0 then redis.call('LPUSH', filled, '1') end
+redis.call('PEXPIRE', filled, 3000)
+
+-- The number of the first message that is within all bounds. A message is read only when the bounds of age and bytes may be reached.
+local kept = math.max(first, last - most_messages + 1)
+if now >= look_at then
+  local young = redis.call('XRANGE', messages, string.format('%.0f', math.max(0, now - most_ms)), '+', 'COUNT', 1)[1]
+  kept = math.max(kept, number_of(young[1]))
+  redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
+end
+local from = '-'
+local looks = 0
+while bytes - gone_bytes > most_bytes and looks < 100 do
+  local entry = redis.call('XRANGE', messages, from, '+', 'COUNT', 1)[1]
+  local number = number_of(entry[1])
+  gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
+  if number == last then break end
+  if bytes - gone_bytes > most_bytes then kept = math.max(kept, number + 1) end
+  from = string.format('%s-%.0f', string.match(entry[1], '^%d+'), number + 1)
+  looks = looks + 1
+end
+if looks > 0 then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end
+local cut_off = {}
+if kept > first then
+  kept = trim_to(kept)
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
+    local unread = redis.call('ZSCORE', floors, name)
+    redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
+    redis.call('HDEL', topic, 'at:' .. name)
+    redis.call('ZREM', floors, name)
+    redis.call('XGROUP', 'DESTROY', messages, name)
+    cut_off[#cut_off + 1] = name
+  end
+end
+return answer(table.concat(ids, ' ') .. ';' .. table.concat(cut_off, ' '))

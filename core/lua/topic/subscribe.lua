@@ -1,0 +1,20 @@
+-- Makes a member of a topic, and its subscription, if there is none yet. The cursor of one that is there stays where it is.
+-- Moves:   nothing.
+-- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
+-- Cost:    O(1).
+--- include: clock, topic_state, once
+if earlier then return earlier end
+local was = redis.call('HGET', topic, 'member:' .. member)
+if was and was ~= subscription then return answer('other ' .. was) end
+local made = was and 'known' or 'joined'
+if not redis.call('ZSCORE', floors, subscription) then
+  made = 'made'
+  local read, id = last, string.format('%.0f-%.0f', last_ms, last)
+  if from_earliest == '1' then read, id = first - 1, '0' end
+  redis.call('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')
+  redis.call('ZADD', floors, string.format('%.0f', read + 1), subscription)
+  redis.call('HSET', topic, 'at:' .. subscription, string.format('%.0f', read))
+  redis.call('HDEL', topic, 'cut:' .. subscription)
+end
+redis.call('HSET', topic, 'member:' .. member, subscription, 'seen:' .. member, now_text)
+return answer(made)

@@ -1,0 +1,36 @@
+-- Ends a membership. What the member has pulled and not acked goes to the others of its subscription; behind the last one the subscription ends.
+-- Moves:   nothing.
+-- Replies: `left`, `ended` if the subscription did, or `stranger`; or `format <n>`.
+-- Cost:    O(members + what the member has pulled), and at most 1,000 messages that go.
+--- include: topic_state, topic_trim, once
+if earlier then return earlier end
+local subscription = redis.call('HGET', topic, 'member:' .. member)
+if not subscription then return answer('stranger') end
+local heir
+local fields = redis.call('HGETALL', topic)
+for at = 1, #fields, 2 do
+  local other = string.match(fields[at], '^member:(.*)$')
+  if other and other ~= member and fields[at + 1] == subscription then heir = other end
+end
+redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member)
+local has_group = redis.call('ZSCORE', floors, subscription)
+if heir then
+  if has_group then
+    while true do
+      local pulled = redis.call('XPENDING', messages, subscription, '-', '+', 100, member)
+      for _, one in ipairs(pulled) do
+        -- Of a day ago: it is the next one that is pulled.
+        redis.call('XCLAIM', messages, subscription, heir, 0, one[1], 'IDLE', 86400000, 'JUSTID')
+      end
+      if #pulled == 0 then break end
+    end
+    redis.call('XGROUP', 'DELCONSUMER', messages, subscription, member)
+  end
+  return answer('left')
+end
+redis.call('HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription)
+redis.call('ZREM', floors, subscription)
+if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
+local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
+if lowest then trim_to(tonumber(lowest)) end
+return answer('ended')

@@ -1,0 +1,493 @@
+//! Topics: messages that every subscription gets, each at its own pace.
+//!
+//! A topic is a Redis Stream, a subscription a consumer group, and its cursor moves by acks (*Redis in Action*, 6.5.2, "pull messaging";
+//! Josiah Carlson, 2013, kept a sorted set of last-read numbers). What all subscriptions have read is removed. A subscription that nobody
+//! reads would keep messages for ever: the bounds of the topic end it, and its members hear of that.
+
+mod info;
+mod message;
+
+pub use info::{CutOff, Member, Subscription, TopicInfo};
+pub use message::Message;
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::{join_all, select_all};
+use serde::Serialize;
+
+use crate::process::host;
+use crate::queue::{Client, MAX_LEASE, Part};
+use crate::script::{
+    self, Ack, Bound, CutOffReply, Declared, Digits, ExamineTopic, ForgetTopic, Key, Membership, Publish, Pull,
+    PullReply, Subscribe, SubscribeReply, Unsubscribe, UnsubscribeReply,
+};
+use crate::value::data::Data;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+use crate::value::time::{LONGEST_WAIT, Millis, whole_ms};
+
+/// The most messages of one call that publishes, and of one that pulls.
+pub const MAX_PUBLISH: usize = 1000;
+/// About so many bytes of messages come with one call.
+const MOST_BYTES_PULLED: usize = 4 * 1024 * 1024;
+const MOST_BYTES_PUBLISHED: usize = 4 * 1024 * 1024;
+/// Who waits looks again after this long at the latest: wake-ups can get lost, and what others have pulled comes back without one.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What a topic keeps at most. Whoever has not read what goes beyond is [cut off](ErrorKind::CutOff).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How long messages are kept, 1 s to 10 years.
+    pub age: Duration,
+    /// How many messages are kept, at least 1.
+    pub messages: u64,
+    /// How many bytes of messages are kept, at least 1. The last message stays, however large it is.
+    pub bytes: u64,
+}
+
+/// Seven days, a million messages, 100 MB.
+pub const DEFAULT_BOUNDS: Bounds =
+    Bounds { age: Duration::from_secs(7 * 24 * 3600), messages: 1_000_000, bytes: 100_000_000 };
+/// How long a member has for its acks unless it says otherwise.
+const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+const SHORTEST_AGE: Duration = Duration::from_secs(1);
+const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+impl Default for Bounds {
+    fn default() -> Self {
+        DEFAULT_BOUNDS
+    }
+}
+
+impl Bounds {
+    fn check(&self) -> Result<(), Error> {
+        if !(SHORTEST_AGE..=LONGEST_AGE).contains(&self.age) {
+            return Err(Error::invalid("the age of messages is 1 s to 10 years"));
+        }
+        // Numbers stay exact in the server's Lua.
+        if !(1..=1 << 53).contains(&self.messages) || !(1..=1 << 53).contains(&self.bytes) {
+            return Err(Error::invalid("a topic keeps at least 1 message and 1 byte, and at most 2^53 of them"));
+        }
+        Ok(())
+    }
+}
+
+/// How a member subscribes.
+#[derive(Debug, Clone, Default)]
+pub struct SubscribeOptions {
+    subscription: Option<String>,
+    is_from_earliest: bool,
+}
+
+impl SubscribeOptions {
+    /// A subscription of its own, under the member's name, from the next message on.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Shares this subscription with its other members: each message goes to one of them.
+    #[must_use]
+    pub fn subscription(mut self, name: &str) -> Self {
+        self.subscription = Some(name.to_owned());
+        self
+    }
+
+    /// A new subscription begins with the oldest message that is still there. One that is there stays where it is.
+    #[must_use]
+    pub fn from_earliest(mut self) -> Self {
+        self.is_from_earliest = true;
+        self
+    }
+}
+
+/// How messages are pulled.
+#[derive(Debug, Clone)]
+pub struct PullOptions {
+    max: usize,
+    wait: Duration,
+    lease: Duration,
+}
+
+impl PullOptions {
+    /// 100 messages at most, without waiting, leased for 30 s.
+    pub fn new() -> Self {
+        Self { max: 100, wait: Duration::ZERO, lease: DEFAULT_LEASE }
+    }
+
+    /// How many messages at most, 1 to 1,000. About 4 MB come at once, so there may be fewer.
+    #[must_use]
+    pub fn max(mut self, max: usize) -> Self {
+        self.max = max;
+        self
+    }
+
+    /// How long to wait if there are none (default: not at all).
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// How long the member has for its acks, 1 ms to 24 h: behind it the messages are pulled anew.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if !(1..=MAX_PUBLISH).contains(&self.max) {
+            return Err(Error::invalid(format!("a pull asks for 1 to {MAX_PUBLISH} messages, not {}", self.max)));
+        }
+        if !(Duration::from_millis(1)..=MAX_LEASE).contains(&self.lease) {
+            return Err(Error::invalid("the lease of messages is 1 ms to 24 h"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for PullOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What was published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Published {
+    /// The id of each message, in order: `<ms since 1970>-<number in the topic>`.
+    pub ids: Vec<String>,
+    /// Subscriptions that were cut off by it: they had not read what the bounds of the topic removed.
+    pub cut_off: Vec<String>,
+}
+
+/// A topic. Cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use duly::{Client, PullOptions, SubscribeOptions};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let url = format!("embedded:{}", folder.path().display());
+/// let logs = Client::connect(&url).await?.topic("logs")?;
+/// logs.subscribe("parser", &SubscribeOptions::new()).await?;
+/// logs.publish(&"a line").await?;
+/// for message in logs.pull("parser", &PullOptions::new().wait(Duration::from_secs(5))).await? {
+///     assert_eq!(message.data.as_str(), r#""a line""#);
+///     message.ack().await?;
+/// }
+/// assert_eq!(logs.info().await?.messages, 0, "all have read it");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Topic {
+    part: Part,
+}
+
+impl std::fmt::Debug for Topic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Topic").field(&self.name()).finish()
+    }
+}
+
+impl Client {
+    /// The topic of this name (1 to 128 of the characters `A-Z a-z 0-9 . _ : -`). It is there with its first message or subscription.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn topic(&self, name: &str) -> Result<Topic, Error> {
+        name::check_topic(name).map_err(|error| error.during("topic").of_topic(name))?;
+        Ok(Topic { part: Part::beside_queues(self.clone(), name) })
+    }
+
+    /// The topics that this member has subscribed to, by name.
+    ///
+    /// Errors: `InvalidArgument`, and those of any call.
+    pub async fn topics_of(&self, member: &str) -> Result<Vec<String>, Error> {
+        let mut topics: Vec<_> = self.noted_topics(member).await?.into_iter().map(|(name, _)| name).collect();
+        topics.sort();
+        Ok(topics)
+    }
+
+    /// Pulls from all topics of a member: `max` messages of each at most. One call a topic, all at once; in a wait, the first that has
+    /// messages ends it. A topic of which the member has been cut off gives its error when no other has messages.
+    ///
+    /// Errors: as [`Topic::pull`]; `NotFound` for a member without topics.
+    pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
+        options.check().map_err(|error| error.during("pull"))?;
+        let until = Instant::now() + options.wait.min(LONGEST_WAIT);
+        loop {
+            let noted = self.noted_topics(member).await?;
+            let topics = noted.iter().map(|(name, _)| self.topic(name)).collect::<Result<Vec<_>, _>>()?;
+            let pulled = join_all(topics.iter().map(|topic| topic.pull_once(member, options))).await;
+            let (mut messages, mut waits, mut failed) = (Vec::new(), Vec::new(), None);
+            for ((topic, (name, tag)), pulled) in topics.iter().zip(&noted).zip(pulled) {
+                match pulled {
+                    Ok(Membership::Member(pulled)) => {
+                        waits.push((topic, pulled.calls));
+                        messages.extend(topic.messages(member, pulled)?);
+                    }
+                    Ok(Membership::CutOff(reply)) => failed = failed.or_else(|| Some(topic.cut_off(member, &reply))),
+                    // It was deleted, or the list is behind.
+                    Ok(Membership::Stranger) => self.forget_topic(member, name, tag).await?,
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            if !messages.is_empty() {
+                return Ok(messages);
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if waits.is_empty() {
+                let message = format!("the member '{member}' has no topics: subscribe to one first");
+                return Err(Error::new(ErrorKind::NotFound, message).during("pull"));
+            }
+            if Instant::now() >= until {
+                return Ok(Vec::new());
+            }
+            let waits = waits.into_iter().map(|(topic, calls)| Box::pin(topic.news(calls, until)));
+            select_all(waits).await.0?;
+        }
+    }
+
+    /// By topic, with the tag of the subscription.
+    async fn noted_topics(&self, member: &str) -> Result<Vec<(String, String)>, Error> {
+        name::check_topic(member).map_err(|error| error.during("topics_of"))?;
+        let part = Part::beside_queues(self.clone(), member);
+        let keys = &part.shared.keys;
+        script::noted_topics(self.command("topics_of", keys.slot(), script::topics(keys)).await?)
+    }
+
+    async fn note_topic(&self, member: &str, topic: &str) -> Result<(), Error> {
+        let part = Part::beside_queues(self.clone(), member);
+        let (keys, tag) = (&part.shared.keys, host::random_id()?);
+        self.command("subscribe", keys.slot(), script::note_topic(keys, topic, &tag)).await.map(drop)
+    }
+
+    async fn forget_topic(&self, member: &str, topic: &str, tag: &str) -> Result<(), Error> {
+        let part = Part::beside_queues(self.clone(), member);
+        part.run(ForgetTopic { name: topic.to_owned(), tag: tag.to_owned() }.with([])).await.map(drop)
+    }
+}
+
+impl Topic {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.part.name()
+    }
+
+    /// Publishes one message: any value that can be JSON.
+    ///
+    /// Errors: `InvalidArgument`, `TooLarge`, `StorageFull`, and those of any call. It is published once however often the call has to
+    /// be sent; after a `Timeout` it may have been.
+    pub async fn publish<T: Serialize + ?Sized>(&self, data: &T) -> Result<Published, Error> {
+        let data = Data::from_serialize(data, self.part.client.shared.max_data_bytes);
+        self.publish_all(&[data.map_err(|error| self.error(error, "publish"))?]).await
+    }
+
+    /// Publishes messages, in order and without others between, 1 to 1,000 of at most 4 MiB together.
+    ///
+    /// Errors: as [`Self::publish`]; then none is published.
+    pub async fn publish_all(&self, data: &[Data]) -> Result<Published, Error> {
+        let published = async {
+            if !(1..=MAX_PUBLISH).contains(&data.len()) {
+                return Err(Error::invalid(format!("one call publishes 1 to {MAX_PUBLISH} messages: make several")));
+            }
+            for one in data {
+                one.check_size(self.part.client.shared.max_data_bytes)?;
+            }
+            if data.len() > 1 && data.iter().map(|data| data.as_bytes().len()).sum::<usize>() > MOST_BYTES_PUBLISHED {
+                let message = "one call publishes 4 MiB at most: make several";
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
+            let publish = Publish { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
+            self.part.run(publish.with(data.iter().map(Data::as_bytes))).await
+        };
+        let reply = published.await.map_err(|error| self.error(error, "publish"))?;
+        Ok(Published { ids: reply.ids, cut_off: reply.cut_off })
+    }
+
+    /// Makes a member. Gives whether its subscription is new: one that was there stays where it is, whatever the options say.
+    ///
+    /// Errors: `InvalidArgument`, also for a member that has another subscription to this topic.
+    pub async fn subscribe(&self, member: &str, options: &SubscribeOptions) -> Result<bool, Error> {
+        let subscribed = async {
+            let subscription = options.subscription.as_deref().unwrap_or(member);
+            name::check_topic(member).and_then(|()| name::check_topic(subscription))?;
+            let subscribe = Subscribe {
+                member: member.to_owned(),
+                subscription: subscription.to_owned(),
+                from_earliest: Digits(u64::from(options.is_from_earliest)),
+            };
+            // Before, so that no subscription is without an entry in the list, and behind, as a pull in between takes it away again.
+            self.part.client.note_topic(member, self.name()).await?;
+            let made = match self.part.run(subscribe.with([])).await? {
+                SubscribeReply::Made => true,
+                SubscribeReply::Joined | SubscribeReply::Known => false,
+                SubscribeReply::Other(other) => {
+                    let message = format!("'{member}' is a member of the subscription '{other}': unsubscribe it first");
+                    return Err(Error::invalid(message));
+                }
+            };
+            self.part.client.note_topic(member, self.name()).await?;
+            Ok(made)
+        };
+        subscribed.await.map_err(|error| self.error(error, "subscribe"))
+    }
+
+    /// Ends a membership: what it has pulled and not acked goes to the others of its subscription, and with the last member the
+    /// subscription ends. Gives whether it was a member.
+    ///
+    /// Errors: those of any call.
+    pub async fn unsubscribe(&self, member: &str) -> Result<bool, Error> {
+        let unsubscribed = async {
+            name::check_topic(member)?;
+            let noted = self.part.client.noted_topics(member).await?;
+            let was = self.part.run(Unsubscribe { member: member.to_owned() }.with([])).await?;
+            if let Some((name, tag)) = noted.iter().find(|(name, _)| name == self.name()) {
+                self.part.client.forget_topic(member, name, tag).await?;
+            }
+            Ok(was != UnsubscribeReply::Stranger)
+        };
+        unsubscribed.await.map_err(|error| self.error(error, "unsubscribe"))
+    }
+
+    /// Messages for a member, oldest first: before all others those that were pulled and not acked within their lease. Who shares a
+    /// subscription gets what the others have not got.
+    ///
+    /// Errors: `NotFound` for who has not subscribed; `CutOff` if messages went that this subscription had not read: the message says
+    /// which, and [`Self::subscribe`] begins anew.
+    pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
+        name::check_topic(member).and_then(|()| options.check()).map_err(|error| self.error(error, "pull"))?;
+        let until = Instant::now() + options.wait.min(LONGEST_WAIT);
+        loop {
+            let pulled = self.member_only(member, self.pull_once(member, options).await?, "pull")?;
+            if !pulled.messages.is_empty() || Instant::now() >= until {
+                return self.messages(member, pulled);
+            }
+            self.news(pulled.calls, until).await?;
+        }
+    }
+
+    /// Notes that a member has read these messages, by their ids. Gives how many of them were not acked before.
+    ///
+    /// Errors: as [`Self::pull`]. It may be sent again.
+    pub async fn ack<I: AsRef<str> + Sync>(&self, member: &str, ids: &[I]) -> Result<u64, Error> {
+        name::check_topic(member).map_err(|error| self.error(error, "ack"))?;
+        let mut acked = 0;
+        for ids in ids.chunks(MAX_PUBLISH) {
+            let ids = ids.iter().map(AsRef::as_ref);
+            if let Some(bad) = ids.clone().find(|id| !is_id(id)) {
+                return Err(self.error(Error::invalid(format!("'{bad}' is not the id of a message")), "ack"));
+            }
+            let ack = Ack { member: member.to_owned() }.with(ids.map(str::as_bytes));
+            let reply = self.part.run(ack).await.map_err(|error| self.error(error, "ack"))?;
+            acked += self.member_only(member, reply, "ack")?;
+        }
+        Ok(acked)
+    }
+
+    /// How much is here, who reads it, and how far each is.
+    ///
+    /// Errors: those of any call.
+    pub async fn info(&self) -> Result<TopicInfo, Error> {
+        let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
+        let examine = ExamineTopic { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
+        let reply = self.part.run(examine.with([])).await.map_err(|error| self.error(error, "info"))?;
+        Ok(TopicInfo::of(reply))
+    }
+
+    /// Sets what the topic keeps at most, from the next message on.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub async fn set_bounds(&self, bounds: Bounds) -> Result<(), Error> {
+        let set = async {
+            bounds.check()?;
+            let Bounds { age, messages, bytes } = bounds;
+            self.part.run(Bound { max_age_ms: whole_ms(age), max_messages: messages, max_bytes: bytes }.with([])).await
+        };
+        set.await.map_err(|error| self.error(error, "set_bounds"))
+    }
+
+    /// Removes the topic with its messages, subscriptions and bounds; its members hear that they have not subscribed.
+    ///
+    /// Errors: those of any call.
+    pub async fn delete(&self) -> Result<(), Error> {
+        let keys = &self.part.shared.keys;
+        let deleted = self.part.client.command("delete", keys.slot(), script::delete(keys)).await;
+        deleted.map(drop).map_err(|error| self.error(error, "delete"))
+    }
+
+    async fn pull_once(&self, member: &str, options: &PullOptions) -> Result<Membership<PullReply>, Error> {
+        let pull = Pull {
+            member: member.to_owned(),
+            lease_ms: whole_ms(options.lease),
+            again: Digits(0),
+            call_id: host::random_id()?,
+            most: options.max,
+            max_bytes: MOST_BYTES_PULLED,
+        };
+        self.part.run(pull.with([])).await.map_err(|error| self.error(error, "pull"))
+    }
+
+    /// Ready when somebody may have published behind so many calls, and at the latest after a second.
+    async fn news(&self, calls: u64, until: Instant) -> Result<(), Error> {
+        let key = if calls.is_multiple_of(2) { Key::WakeEven } else { Key::WakeOdd };
+        let keys = &self.part.shared.keys;
+        let pause = until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
+        match self.part.client.wait_for_element("pull", keys.slot(), keys.spell(key).as_bytes(), pause).await {
+            Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
+            woken => drop(woken.map_err(|error| self.error(error, "pull"))?),
+        }
+        Ok(())
+    }
+
+    fn messages(&self, member: &str, pulled: PullReply) -> Result<Vec<Message>, Error> {
+        let read = |one| Message::of(self, member, one).map_err(|error| self.error(error, "pull"));
+        pulled.messages.into_iter().map(read).collect()
+    }
+
+    fn member_only<T>(&self, member: &str, reply: Membership<T>, operation: &'static str) -> Result<T, Error> {
+        match reply {
+            Membership::Member(reply) => Ok(reply),
+            Membership::CutOff(reply) => Err(self.cut_off(member, &reply).during(operation)),
+            Membership::Stranger => {
+                let message = format!("'{member}' is no member: subscribe first");
+                Err(self.error(Error::new(ErrorKind::NotFound, message), operation))
+            }
+        }
+    }
+
+    fn cut_off(&self, member: &str, reply: &CutOffReply) -> Error {
+        let CutOffReply { subscription, at, first, last } = reply;
+        let message = format!(
+            "the subscription '{subscription}' of '{member}' has lost {} messages ({first} to {last}) that it had not read, \
+             by the topic's bounds, at {}: subscribe again",
+            last.saturating_sub(*first).saturating_add(1),
+            at.as_seconds()
+        );
+        self.error(Error::new(ErrorKind::CutOff, message), "pull")
+    }
+
+    fn error(&self, error: Error, operation: &'static str) -> Error {
+        error.during(operation).of_topic(self.name())
+    }
+}
+
+/// `<ms>-<number>`
+fn is_id(id: &str) -> bool {
+    let is_number = |part: &str| part.parse::<u64>().is_ok();
+    id.split_once('-').is_some_and(|(ms, number)| is_number(ms) && is_number(number))
+}
+
+/// When a message with this id was published, and its number.
+fn parts_of(id: &str) -> Option<(Millis, u64)> {
+    let (ms, number) = id.split_once('-')?;
+    Some((Millis::new(ms.parse().ok()?), number.parse().ok()?))
+}

@@ -1,0 +1,45 @@
+//! A message that was pulled.
+
+use super::{Topic, parts_of};
+use crate::script::PulledMessage;
+use crate::value::data::Data;
+use crate::value::error::{Error, ErrorKind};
+use crate::value::time::Millis;
+
+/// A message that a member has pulled. Until it is acked within its lease it is pulled again.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Message {
+    /// `<ms since 1970>-<number in the topic>`.
+    pub id: String,
+    /// What was published.
+    pub data: Data,
+    /// When, by the server's clock.
+    pub published_at: Millis,
+    /// How often it was pulled, this time counted.
+    pub deliveries: u64,
+    topic: Topic,
+    member: String,
+}
+
+impl Message {
+    pub(super) fn of(topic: &Topic, member: &str, pulled: PulledMessage) -> Result<Self, Error> {
+        let foreign = || Error::new(ErrorKind::Corrupt, "a message has an id that duly did not give it");
+        let (published_at, _) = parts_of(&pulled.id).ok_or_else(foreign)?;
+        let data = Data::from_json(pulled.data, usize::MAX)?;
+        let (topic, member) = (topic.clone(), member.to_owned());
+        Ok(Self { id: pulled.id, data, published_at, deliveries: pulled.pulled, topic, member })
+    }
+
+    /// The name of its topic.
+    pub fn topic(&self) -> &str {
+        self.topic.name()
+    }
+
+    /// Notes that it was read. Gives whether it was not acked before. Many are acked with one call by [`Topic::ack`].
+    ///
+    /// Errors: as [`Topic::ack`].
+    pub async fn ack(&self) -> Result<bool, Error> {
+        Ok(self.topic.ack(&self.member, &[&self.id]).await? > 0)
+    }
+}

@@ -1,0 +1,452 @@
+//! Topics: every subscription gets every message, at its own pace, whatever is late, lost or silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::support::meter::Meter;
+use crate::support::proxy::{Fault, Proxy};
+use crate::support::{self, Server};
+use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, ErrorKind, Message, PullOptions, SubscribeOptions, Topic};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn logs(client: &Client) -> Topic {
+    client.topic("logs").unwrap()
+}
+
+fn all() -> PullOptions {
+    PullOptions::new().max(1000)
+}
+
+fn lease(ms: u64) -> PullOptions {
+    all().lease(Duration::from_millis(ms))
+}
+
+async fn publish(topic: &Topic, numbers: std::ops::RangeInclusive<u32>) -> Vec<String> {
+    let data: Vec<_> = numbers.map(|number| Data::from_json(number.to_string(), 99).unwrap()).collect();
+    topic.publish_all(&data).await.unwrap().ids
+}
+
+async fn subscribe(topic: &Topic, member: &str) {
+    assert!(topic.subscribe(member, &SubscribeOptions::new()).await.unwrap());
+}
+
+fn data(messages: &[Message]) -> Vec<u32> {
+    messages.iter().map(|message| message.data.deserialize().unwrap()).collect()
+}
+
+async fn pull(topic: &Topic, member: &str) -> Vec<u32> {
+    data(&topic.pull(member, &all()).await.unwrap())
+}
+
+async fn read(topic: &Topic, member: &str) -> Vec<u32> {
+    let messages = topic.pull(member, &all()).await.unwrap();
+    let ids: Vec<_> = messages.iter().map(|message| &message.id).collect();
+    assert_eq!(topic.ack(member, &ids).await.unwrap(), ids.len() as u64);
+    data(&messages)
+}
+
+#[tokio::test]
+async fn every_subscription_gets_every_message_and_what_all_have_read_is_removed() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    subscribe(&topic, "a").await;
+    subscribe(&topic, "b").await;
+    let ids = publish(&topic, 1..=5).await;
+    assert_eq!(ids.len(), 5);
+    assert_eq!(read(&topic, "a").await, [1, 2, 3, 4, 5]);
+    assert!(read(&topic, "a").await.is_empty());
+    assert_eq!(topic.info().await.unwrap().messages, 5, "b has not read them");
+    let first = topic.pull("b", &PullOptions::new().max(2)).await.unwrap();
+    assert_eq!((data(&first), &first[0].id, first[0].deliveries, first[0].topic()), (vec![1, 2], &ids[0], 1, "logs"));
+    // The second one alone: the first is still unread.
+    assert!(first[1].ack().await.unwrap() && !first[1].ack().await.unwrap());
+    let info = topic.info().await.unwrap();
+    let [a, b] = &info.subscriptions[..] else { panic!("{info:?}") };
+    assert_eq!((a.name.as_str(), a.read, a.unread, a.pulled, a.members.len()), ("a", 5, 0, 0, 1));
+    assert_eq!((b.read, b.unread, b.pulled, b.members[0].pulled), (0, 3, 1, 1));
+    assert_eq!((info.published, info.messages, info.bytes), (5, 5, 5));
+    assert!(info.oldest_at.is_some() && info.bounds == DEFAULT_BOUNDS && info.cut_off.is_empty());
+    first[0].ack().await.unwrap();
+    assert_eq!(topic.info().await.unwrap().messages, 3);
+    assert_eq!(read(&topic, "b").await, [3, 4, 5]);
+    let info = topic.info().await.unwrap();
+    assert_eq!((info.messages, info.bytes, info.oldest_at), (0, 0, None));
+    assert_eq!(server.redis_cli(&["XLEN", "duly:{logs}:messages"]).trim(), "0");
+}
+
+/// R3 3.11: joining set the cursor to 0, so that a newcomer read all history and kept it there.
+#[tokio::test]
+async fn a_newcomer_begins_at_the_end_or_where_it_says() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    publish(&topic, 1..=3).await;
+    subscribe(&topic, "late").await;
+    assert!(topic.subscribe("early", &SubscribeOptions::new().from_earliest()).await.unwrap());
+    publish(&topic, 4..=4).await;
+    assert_eq!(read(&topic, "late").await, [4]);
+    assert_eq!(read(&topic, "early").await, [1, 2, 3, 4]);
+    assert_eq!(topic.info().await.unwrap().messages, 0);
+    // Nothing is left: the beginning is the next one.
+    assert!(topic.subscribe("later", &SubscribeOptions::new().from_earliest()).await.unwrap());
+    publish(&topic, 5..=5).await;
+    assert_eq!(read(&topic, "later").await, [5]);
+    // Subscribing again moves nothing.
+    assert!(!topic.subscribe("late", &SubscribeOptions::new().from_earliest()).await.unwrap());
+    assert_eq!(read(&topic, "late").await, [5]);
+}
+
+#[tokio::test]
+async fn members_share_a_subscription_and_inherit_what_the_others_do_not_ack() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    let shared = SubscribeOptions::new().subscription("parsers");
+    assert!(topic.subscribe("p1", &shared).await.unwrap());
+    assert!(!topic.subscribe("p2", &shared).await.unwrap());
+    let other = topic.subscribe("p1", &SubscribeOptions::new()).await.unwrap_err();
+    assert!(other.kind() == ErrorKind::InvalidArgument && other.to_string().contains("'parsers'"), "{other}");
+    publish(&topic, 1..=4).await;
+    assert_eq!(data(&topic.pull("p1", &PullOptions::new().max(2)).await.unwrap()), [1, 2]);
+    assert_eq!(read(&topic, "p2").await, [3, 4]);
+    assert!(pull(&topic, "p2").await.is_empty(), "they are leased");
+    // Its lease is over.
+    support::eventually("they come back", || async { data(&topic.pull("p2", &lease(1)).await.unwrap()) == [1, 2] })
+        .await;
+    assert!(topic.pull("p2", &all()).await.unwrap().is_empty());
+    support::eventually("and are counted", || async {
+        topic.pull("p2", &lease(1)).await.unwrap().iter().any(|message| message.deliveries > 2)
+    })
+    .await;
+    // Who leaves leaves them to the other one at once.
+    assert!(topic.unsubscribe("p2").await.unwrap() && !topic.unsubscribe("p2").await.unwrap());
+    assert_eq!(read(&topic, "p1").await, [1, 2]);
+    publish(&topic, 5..=5).await;
+    assert!(topic.unsubscribe("p1").await.unwrap());
+    let info = topic.info().await.unwrap();
+    assert!(info.subscriptions.is_empty() && info.messages == 1, "it is there for who subscribes from the earliest");
+    let stranger = topic.pull("p1", &all()).await.unwrap_err();
+    assert!(stranger.kind() == ErrorKind::NotFound, "{stranger}");
+    assert_eq!(stranger.to_string(), "pull on topic 'logs': 'p1' is no member: subscribe first");
+}
+
+/// R3 3.11: one silent member kept all messages for ever.
+#[tokio::test]
+async fn a_silent_subscription_is_cut_off_by_each_bound_and_hears_of_it() {
+    let server = Server::start();
+    for (name, bounds) in [
+        ("messages", Bounds { messages: 3, ..DEFAULT_BOUNDS }),
+        ("bytes", Bounds { bytes: 3, ..DEFAULT_BOUNDS }),
+        ("age", Bounds { age: Duration::from_secs(1), ..DEFAULT_BOUNDS }),
+    ] {
+        let topic = server.client().topic(name).unwrap();
+        topic.set_bounds(bounds).await.unwrap();
+        assert_eq!(topic.info().await.unwrap().bounds, bounds);
+        subscribe(&topic, "silent").await;
+        subscribe(&topic, "busy").await;
+        let first = topic.publish_all(&[Data::from_json("1", 9).unwrap(), Data::from_json("2", 9).unwrap()]).await;
+        assert!(first.unwrap().cut_off.is_empty());
+        assert_eq!(read(&topic, "busy").await, [1, 2]);
+        let mut cut_off = Vec::new();
+        support::eventually("it is cut off", || async {
+            let published = topic.publish(&3).await.unwrap();
+            assert!(read(&topic, "busy").await.iter().all(|&number| number == 3), "it lost nothing");
+            published.cut_off == ["silent"]
+        })
+        .await;
+        let info = topic.info().await.unwrap();
+        cut_off.extend(info.cut_off.iter().map(|cut| (cut.name.as_str(), cut.first)));
+        assert_eq!(cut_off, [("silent", 1)], "{name}");
+        let lost = info.cut_off[0].last;
+        for _ in 0..2 {
+            let error = topic.pull("silent", &all()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::CutOff, "{error}");
+            let text = error.to_string();
+            let lost = format!("has lost {lost} messages (1 to {lost}) that it had not read");
+            assert!(text.contains(&lost) && text.ends_with("subscribe again"), "{text}");
+            assert_eq!(topic.ack("silent", &["1-1"]).await.unwrap_err().kind(), ErrorKind::CutOff);
+        }
+        assert!(topic.subscribe("silent", &SubscribeOptions::new()).await.unwrap());
+        assert!(topic.info().await.unwrap().cut_off.is_empty());
+        topic.publish(&4).await.unwrap();
+        assert_eq!(read(&topic, "silent").await, [4]);
+    }
+}
+
+#[tokio::test]
+async fn bounds_hold_and_the_last_message_stays() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    topic.set_bounds(Bounds { bytes: 100, ..DEFAULT_BOUNDS }).await.unwrap();
+    for size in [10, 60, 30, 500, 40, 40, 40] {
+        topic.publish(&"x".repeat(size - 2)).await.unwrap();
+        let info = topic.info().await.unwrap();
+        assert!(info.bytes <= 100 || (info.messages, info.bytes) == (1, size as u64), "{size}: {info:?}");
+    }
+    assert_eq!(topic.info().await.unwrap().bytes, 80);
+    topic.set_bounds(Bounds { messages: 7, ..DEFAULT_BOUNDS }).await.unwrap();
+    for number in 0..20 {
+        topic.publish(&number).await.unwrap();
+    }
+    let info = topic.info().await.unwrap();
+    assert_eq!((info.messages, info.published), (7, 27));
+    // More than one call removes.
+    topic.set_bounds(DEFAULT_BOUNDS).await.unwrap();
+    for _ in 0..3 {
+        publish(&topic, 1..=1000).await;
+    }
+    topic.set_bounds(Bounds { messages: 1, ..DEFAULT_BOUNDS }).await.unwrap();
+    for left in [2008, 1009, 10, 1, 1] {
+        topic.publish(&0).await.unwrap();
+        assert_eq!(topic.info().await.unwrap().messages, left);
+    }
+}
+
+/// What was said, and what the topic has.
+async fn state(topic: &Topic) -> (u64, u64, Vec<(String, u64, u64, u64, usize)>) {
+    let info = topic.info().await.unwrap();
+    let of = |one: duly::Subscription| (one.name, one.read, one.unread, one.pulled, one.members.len());
+    (info.published, info.messages, info.subscriptions.into_iter().map(of).collect())
+}
+
+async fn each_verb(topic: &Topic, fault: &dyn Fn()) -> Vec<String> {
+    let mut said = Vec::new();
+    fault();
+    said.push(format!("{:?}", topic.subscribe("a", &SubscribeOptions::new()).await));
+    subscribe(topic, "b").await;
+    fault();
+    let published = publish(topic, 1..=3).await;
+    said.push(published.len().to_string());
+    fault();
+    let pulled = topic.pull("a", &all()).await.unwrap();
+    said.push(format!("{:?}", data(&pulled)));
+    fault();
+    let ids: Vec<_> = pulled.iter().take(2).map(|message| &message.id).collect();
+    topic.ack("a", &ids).await.unwrap();
+    fault();
+    topic.set_bounds(Bounds { messages: 9, ..DEFAULT_BOUNDS }).await.unwrap();
+    fault();
+    said.push(format!("{:?}", topic.unsubscribe("b").await));
+    said
+}
+
+#[tokio::test]
+async fn a_call_whose_request_or_reply_is_lost_is_made_once() {
+    let server = Server::start();
+    let expected = {
+        let topic = server.client().topic("plain").unwrap();
+        (each_verb(&topic, &|| {}).await, state(&topic).await)
+    };
+    for (name, fault) in [("requests", Fault::LoseRequest), ("replies", Fault::LoseReply)] {
+        let proxy = Proxy::before(server.port()).await;
+        let client = proxy.builder().build().unwrap();
+        client.ping().await.unwrap();
+        proxy.only(b"}:topic");
+        let topic = client.topic(name).unwrap();
+        let said = each_verb(&topic, &|| proxy.next_after(0, fault)).await;
+        let (replies, requests) = proxy.lost();
+        assert_eq!(replies + requests, 6, "each met its fault");
+        assert_eq!((said, state(&topic).await), expected, "{name}");
+    }
+}
+
+/// A copy of each call arrives after its caller has gone on.
+#[tokio::test]
+async fn a_late_copy_changes_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.only(b"}:topic");
+    let topic = client.topic("late").unwrap();
+    proxy.next_after(0, Fault::HoldRequest);
+    assert!(topic.subscribe("a", &SubscribeOptions::new()).await.unwrap());
+    topic.unsubscribe("a").await.unwrap();
+    proxy.deliver().await;
+    assert!(state(&topic).await.2.is_empty(), "nobody reads what this subscription would keep");
+
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.only(b"}:topic");
+    let topic = client.topic("late").unwrap();
+    proxy.next_after(0, Fault::HoldRequest);
+    publish(&topic, 1..=2).await;
+    proxy.deliver().await;
+    assert_eq!(state(&topic).await.0, 2, "published once");
+}
+
+#[tokio::test]
+async fn all_who_wait_hear_of_a_message_at_once() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    let mut meter = Meter::of(&server);
+    let mut waiting = Vec::new();
+    for member in ["a", "b", "c"] {
+        let topic = logs(&server.client());
+        subscribe(&topic, member).await;
+        waiting.push(tokio::spawn(async move {
+            let mut seen = Vec::new();
+            while seen.len() < 3 {
+                let pulled = topic.pull(member, &all().wait(MINUTE)).await.unwrap();
+                topic.ack(member, &pulled.iter().map(|message| &message.id).collect::<Vec<_>>()).await.unwrap();
+                seen.extend(data(&pulled));
+            }
+            seen
+        }));
+    }
+    for number in 1..=3_u64 {
+        meter.until("all wait", |meter| meter.blocked() == 3).await;
+        topic.publish(&number).await.unwrap();
+        support::eventually("all have read it", || async {
+            state(&topic).await.2.iter().all(|(_, read, ..)| *read == number)
+        })
+        .await;
+    }
+    for seen in waiting {
+        assert_eq!(seen.await.unwrap(), [1, 2, 3]);
+    }
+    assert_eq!(state(&topic).await.1, 0);
+    let none = topic.pull("a", &all().wait(Duration::from_millis(1))).await.unwrap();
+    assert!(none.is_empty());
+}
+
+#[tokio::test]
+async fn one_call_pulls_from_all_topics_of_a_member() {
+    let server = Server::start();
+    let client = server.client();
+    let [x, y, z] = ["x", "y", "z"].map(|name| client.topic(name).unwrap());
+    let none = client.pull("m", &all()).await.unwrap_err();
+    assert!(none.kind() == ErrorKind::NotFound && none.to_string().contains("no topics"), "{none}");
+    for topic in [&x, &y, &z] {
+        subscribe(topic, "m").await;
+    }
+    assert_eq!(client.topics_of("m").await.unwrap(), ["x", "y", "z"]);
+    x.publish(&1).await.unwrap();
+    z.publish(&2).await.unwrap();
+    let pulled = client.pull("m", &all()).await.unwrap();
+    let from: BTreeSet<_> = pulled.iter().map(|message| message.topic().to_owned()).collect();
+    assert_eq!((data(&pulled), from.len()), (vec![1, 2], 2));
+    for message in &pulled {
+        message.ack().await.unwrap();
+    }
+    // An event of any ends the wait.
+    let waiting = client.clone();
+    let waiting = tokio::spawn(async move { waiting.pull("m", &all().wait(MINUTE)).await.unwrap() });
+    Meter::of(&server).until("it waits", |meter| meter.blocked() == 3).await;
+    y.publish(&3).await.unwrap();
+    assert_eq!(data(&waiting.await.unwrap()), [3]);
+    // Deleted, or left.
+    z.delete().await.unwrap();
+    y.unsubscribe("m").await.unwrap();
+    assert!(client.pull("m", &all()).await.unwrap().is_empty());
+    assert_eq!(client.topics_of("m").await.unwrap(), ["x"]);
+    // One that is cut off hides no other's messages.
+    subscribe(&y, "m").await;
+    y.set_bounds(Bounds { messages: 1, ..DEFAULT_BOUNDS }).await.unwrap();
+    publish(&y, 1..=2).await;
+    x.publish(&4).await.unwrap();
+    assert_eq!(data(&client.pull("m", &all()).await.unwrap()), [4]);
+    assert_eq!(client.pull("m", &all()).await.unwrap_err().kind(), ErrorKind::CutOff);
+}
+
+#[tokio::test]
+async fn what_is_no_name_no_bound_and_no_batch_is_refused() {
+    let server = Server::start();
+    let client = server.client();
+    let topic = logs(&client);
+    let refused = |error: duly::Error| assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    refused(client.topic("a b").unwrap_err());
+    refused(topic.subscribe("", &SubscribeOptions::new()).await.unwrap_err());
+    refused(topic.subscribe("a", &SubscribeOptions::new().subscription("{a}")).await.unwrap_err());
+    refused(topic.publish_all(&[]).await.unwrap_err());
+    refused(topic.pull("a", &PullOptions::new().max(0)).await.unwrap_err());
+    refused(topic.pull("a", &PullOptions::new().max(1001)).await.unwrap_err());
+    refused(topic.pull("a", &lease(0)).await.unwrap_err());
+    refused(topic.ack("a", &["1"]).await.unwrap_err());
+    refused(topic.set_bounds(Bounds { messages: 0, ..DEFAULT_BOUNDS }).await.unwrap_err());
+    refused(topic.set_bounds(Bounds { age: Duration::ZERO, ..DEFAULT_BOUNDS }).await.unwrap_err());
+    let large = topic.publish(&"x".repeat(2 << 20)).await.unwrap_err();
+    assert_eq!(large.kind(), ErrorKind::TooLarge);
+    assert_eq!(topic.info().await.unwrap().published, 0);
+    server.redis_cli(&["SET", "duly:{logs}:messages", "x"]);
+    let corrupt = topic.publish(&1).await.unwrap_err();
+    assert_eq!(corrupt.kind(), ErrorKind::Corrupt, "{corrupt}");
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{logs}:topic"]).trim(), "0", "it is refused before it writes");
+}
+
+#[tokio::test]
+async fn readers_of_a_full_server_make_room() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    subscribe(&topic, "a").await;
+    for _ in 0..10 {
+        topic.publish(&"x".repeat(100_000)).await.unwrap();
+    }
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(topic.publish(&1).await.unwrap_err().kind(), ErrorKind::StorageFull);
+    let pulled = topic.pull("a", &all()).await.unwrap();
+    assert_eq!(pulled.len(), 10);
+    topic.ack("a", &pulled.iter().map(|message| &message.id).collect::<Vec<_>>()).await.unwrap();
+    assert_eq!(topic.info().await.unwrap().messages, 0);
+}
+
+/// Three subscriptions, one of them shared, over lines that lose requests and replies, with members that die with what they have pulled.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_lost_on_bad_lines_with_members_that_die() {
+    const MESSAGES: u32 = 600;
+    let server = Server::start();
+    let topic = logs(&server.client());
+    let shared = SubscribeOptions::new().subscription("shared");
+    subscribe(&topic, "a").await;
+    subscribe(&topic, "b").await;
+    for member in ["s0", "s1"] {
+        topic.subscribe(member, &shared).await.unwrap();
+    }
+    let seed: u64 = std::env::var("DULY_KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(24301);
+    let mut members = Vec::new();
+    for (at, member) in ["a", "b", "s0", "s1"].into_iter().enumerate() {
+        let proxy = Proxy::before(server.port()).await;
+        let watched = topic.clone();
+        members.push(tokio::spawn(async move {
+            let client = proxy.builder().build().unwrap();
+            client.ping().await.unwrap();
+            proxy.lose_at_random(seed + at as u64, 60);
+            let topic = logs(&client);
+            let (mut read, mut round) = (Vec::new(), 0_u64);
+            loop {
+                let pulled = topic.pull(member, &lease(50).max(20).wait(Duration::from_millis(50))).await.unwrap();
+                round += 1;
+                if round.is_multiple_of(7) {
+                    continue; // it dies with them
+                }
+                let ids: Vec<_> = pulled.iter().map(|message| &message.id).collect();
+                read.extend(data(&pulled));
+                topic.ack(member, &ids).await.unwrap();
+                let info = watched.info().await.unwrap();
+                if info.published == u64::from(MESSAGES) && info.messages == 0 {
+                    return read;
+                }
+            }
+        }));
+    }
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.lose_at_random(seed + 9, 60);
+    let publisher = logs(&client);
+    for from in (1..=MESSAGES).step_by(3) {
+        publish(&publisher, from..=from + 2).await;
+    }
+    let mut read = BTreeMap::new();
+    for (member, task) in ["a", "b", "s", "s"].into_iter().zip(members) {
+        let numbers = tokio::time::timeout(2 * MINUTE, task).await.expect("all is read").unwrap();
+        read.entry(member).or_insert_with(BTreeSet::new).extend(numbers);
+    }
+    let (replies, requests) = proxy.lost();
+    assert!(replies + requests > 0, "the publisher's line lost something");
+    let info = topic.info().await.unwrap();
+    assert_eq!(info.published, u64::from(MESSAGES), "each was published once");
+    for (subscription, numbers) in read {
+        assert!(numbers.into_iter().eq(1..=MESSAGES), "{subscription} got all");
+    }
+}
