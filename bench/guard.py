@@ -11,7 +11,7 @@ It takes no times. For each phase it counts:
 What got cheaper is a difference too, because the table is to be true. `--write` writes the table anew; a commit that
 changes it says why in a line. Instructions depend on the compiler and on the server: they are compared only where both
 are those of the table. They differ by some thousandths from run to run (how a hash table is seeded), and a busy machine
-adds up to 2 % (a call that arrives in pieces), so the least of three runs counts, or of fewer if these are near the table.
+adds up to 2 % (a call that arrives in pieces), so the least of three runs counts, or of fewer if they are near it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ TWINS = [
     (duly.Queue, duly.aio.Queue),
     (duly.Job, duly.aio.Job),
     (duly.Lock, duly.aio.Lock),
+    (duly.Topic, duly.aio.Topic),
+    (duly.Message, duly.aio.Message),
 ]
 # Add to this only what is said in the module's documentation.
 WITHOUT_A_TWIN = {
@@ -27,6 +29,7 @@ WITHOUT_A_TWIN = {
     # what verbs give
     *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "Progress", "PushSummary"),
     *("Requeued", "RunningJob", "WorkerInfo"),
+    *("Published", "TopicInfo", "Subscription", "SubscriptionMember", "CutOff"),
 }
 
 

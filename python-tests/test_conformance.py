@@ -197,6 +197,16 @@ def shown(value: Any) -> Any:
     if isinstance(value, duly.Lock):
         # In whole seconds, so that one that was not waited for has waited 0.
         return {"name": value.name, "token": value.token, "waited": int(value.waited)}
+    if isinstance(value, duly.Message):
+        return {name: getattr(value, name) for name in ("id", "data", "deliveries")}
+    if isinstance(value, duly.Published):
+        return {"count": len(value.ids), "cut_off": value.cut_off}
+    if isinstance(value, duly.TopicInfo):
+        return {name: shown(getattr(value, name)) for name in ("published", "messages", "subscriptions", "cut_off")}
+    if isinstance(value, duly.Subscription):
+        return {name: getattr(value, name) for name in ("name", "read", "unread", "pulled")}
+    if isinstance(value, duly.CutOff):
+        return {name: getattr(value, name) for name in ("name", "first", "last")}
     if isinstance(value, duly.PushSummary):
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
@@ -294,6 +304,20 @@ def lock_for_job(_run: Run, job: duly.Job, **arguments: Any) -> duly.Lock | None
         return None
 
 
+def on_topic(verb: str) -> Callable[..., Any]:
+    return lambda run, topic, **arguments: getattr(run.client.topic(topic), verb)(**arguments)
+
+
+def subscribe(run: Run, topic: str, member: str, **arguments: Any) -> bool:
+    if "from" in arguments:
+        arguments["from_"] = arguments.pop("from")
+    return run.client.topic(topic).subscribe(member, **arguments)
+
+
+def read(run: Run, topic: str, member: str, messages: list[duly.Message]) -> int:
+    return run.client.topic(topic).ack(member, *messages)
+
+
 VERBS: dict[str, Callable[..., Any]] = {
     "queue": make_queue,
     "push": lambda run, **arguments: run.queue.push(**pushed(arguments)),
@@ -303,6 +327,14 @@ VERBS: dict[str, Callable[..., Any]] = {
     "lock": lock,
     "unlock": unlock,
     "lock_for_job": lock_for_job,
+    "publish": on_topic("publish_all"),
+    "subscribe": subscribe,
+    "unsubscribe": on_topic("unsubscribe"),
+    "pull": on_topic("pull"),
+    "read": read,
+    "topic": on_topic("info"),
+    "bound": on_topic("set_bounds"),
+    "topics_of": lambda run, member: run.client.topics_of(member),
     "advance": Run.advance,
     "redis": Run.redis,
     **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress")},

@@ -141,4 +141,6 @@ mod documents {
     struct Workers;
     #[doc = include_str!("../../docs/locks.md")]
     struct Locks;
+    #[doc = include_str!("../../docs/topics.md")]
+    struct Topics;
 }

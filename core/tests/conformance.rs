@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)] // a test
 
 mod support;
+#[path = "conformance/topics.rs"]
+mod topics;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -294,12 +296,22 @@ async fn run(server: Arc<Server>, number: usize, scenario: Scenario) -> Result<(
     Ok(())
 }
 
+fn decoded<V: serde::de::DeserializeOwned>(verb: &str, args: &Value) -> Result<V, String> {
+    serde_json::from_value(json!({ verb: args })).map_err(|error| error.to_string())
+}
+
 impl Run {
     async fn step(&mut self, step: Step) -> Result<(), String> {
         let args = self.resolved(Value::Object(step.args))?;
-        let verb = serde_json::from_value(json!({ &step.r#do: args })).map_err(|error| error.to_string())?;
         let client = step.client.unwrap_or_else(|| "a".to_owned());
-        let result = match (self.call(&client, verb).await, step.error) {
+        let called = if topics::has(&step.r#do) {
+            self.queue(&client, "q").map_err(|error| error.to_string())?; // makes the client
+            let verb = decoded(&step.r#do, &args)?;
+            topics::call(&self.clients[&client], verb).await.map_err(Stop::Refused)
+        } else {
+            self.call(&client, decoded(&step.r#do, &args)?).await
+        };
+        let result = match (called, step.error) {
             (Err(Stop::Wrong(reason)), _) => return Err(reason),
             (Err(Stop::Refused(error)), Some(kind)) => {
                 let job_id = step.job_id.map(|id| self.resolved(id)).transpose()?;

@@ -4,13 +4,15 @@ use duly::blocking;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::convert::{self, Name, Text};
+use crate::convert::{self, Member, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::job::Job;
 use crate::lock::{Lock, lock_options};
+use crate::message::Message;
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
+use crate::topic::{Topic, pull_options};
 use crate::waiting::{Signals, wait};
 
 /// A client of the server that holds the queues. Safe to share between threads, and to use after a fork.
@@ -83,6 +85,40 @@ impl Client {
     fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Queue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         self.client.partitioned_queue(&name, count).map(Queue::new).or_raise()
+    }
+
+    /// Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn topic(&self, name: Text<Name>) -> PyResult<Topic> {
+        self.client.topic(&name).map(Topic::new).or_raise()
+    }
+
+    /// Return the names of the topics that this member has subscribed to.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn topics_of(&self, py: Python<'_>, member: Text<Member>) -> PyResult<Vec<String>> {
+        wait(py, |signals| self.client.topics_of(&member, signals))
+    }
+
+    /// Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+    ///
+    /// Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
+    /// other has messages.
+    #[pyo3(
+        signature = (member, *, max=None, wait=None, lease=None),
+        text_signature = "($self, member, *, max=100, wait=None, lease=None)"
+    )]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn pull(
+        &self,
+        py: Python<'_>,
+        member: Text<Member>,
+        max: Option<&Bound<'_, PyAny>>,
+        wait: Option<&Bound<'_, PyAny>>,
+        lease: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Message>> {
+        let options = pull_options(max, wait, lease)?;
+        let messages = crate::waiting::wait(py, |signals| self.client.pull(&member, &options, signals))?;
+        messages.into_iter().map(|message| Message::of(&self.client, message)).collect()
     }
 
     /// Take the lock of this name, or wait until it is free, and return it.

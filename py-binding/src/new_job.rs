@@ -83,7 +83,7 @@ pub(crate) fn new_job(
     Ok(job)
 }
 
-fn json(data: Option<&Bound<'_, PyAny>>, raw: Option<Bound<'_, PyAny>>) -> Result<Vec<u8>, Error> {
+pub(crate) fn json(data: Option<&Bound<'_, PyAny>>, raw: Option<Bound<'_, PyAny>>) -> Result<Vec<u8>, Error> {
     match (data, raw) {
         (Some(data), None) => convert::to_json(data),
         (None, None) => Ok(b"null".to_vec()),

@@ -36,6 +36,11 @@ impl Message {
         self.topic.name()
     }
 
+    /// Who has pulled it.
+    pub fn member(&self) -> &str {
+        &self.member
+    }
+
     /// Notes that it was read. Gives whether it was not acked before. Many are acked with one call by [`Topic::ack`].
     ///
     /// Errors: as [`Topic::ack`].

@@ -80,6 +80,21 @@ class Client:
     def ping(self) -> None:
         """Make one round trip to the server."""
 
+    def topic(self, name: str) -> Topic:
+        """Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
+
+    def topics_of(self, member: str) -> list[str]:
+        """Return the names of the topics that this member has subscribed to."""
+
+    def pull(
+        self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
+    ) -> list[Message]:
+        """Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+
+        Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
+        other has messages.
+        """
+
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
         """Take the lock of this name, or wait until it is free, and return it.
 
@@ -762,6 +777,379 @@ class AsyncLock:
     def __aexit__(self, raised: object = None, *_more: object) -> Call[None]: ...
 
 @final
+class Topic:
+    """A topic: messages that every subscription gets, each at its own pace.
+
+    Created by `client.topic(name)`; safe to share between threads. A message stays until all subscriptions have read
+    it, within the bounds of the topic. A subscription that has not read what goes beyond them is cut off: its members
+    get CutOffError until they subscribe again.
+    """
+
+    @property
+    def name(self) -> str: ...
+    def publish(self, data: _Json = None, *, raw: bytes | None = None) -> Published:
+        """Publish a message and return what was published.
+
+        It is published once however often the call has to be sent; after a DulyTimeoutError it may have been.
+
+        Args:
+            data: what can be the data of a job; as JSON at most the client's `max_data_bytes` (1 MiB). Default:
+                None.
+            raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
+
+        Raises:
+            InvalidArgumentError: the data cannot be JSON. Nothing was sent.
+            TooLargeError: the data is too large. Nothing was sent.
+            StorageFullError: the server has no room. Nothing was stored.
+
+        """
+
+    def publish_all(self, data: Iterable[_Json]) -> Published:
+        """Publish 1 to 1,000 messages of at most 4 MiB together, in order and without others between.
+
+        Raises what `publish` raises; then none is published.
+        """
+
+    def subscribe(
+        self, member: str, *, subscription: str | None = None, from_: Literal["latest", "earliest"] = "latest"
+    ) -> bool:
+        """Make a member, and return whether its subscription is new; one that is there stays where it is.
+
+        Args:
+            member: its name, 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            subscription: a name that other members use, too: each message goes to one of them. Default: the member's
+                name, so a subscription of its own.
+            from_: where a new subscription begins: "latest", so with the next message, or "earliest", with the oldest
+                one that is still there. Default: "latest".
+
+        Raises:
+            InvalidArgumentError: an argument is wrong, or the member has another subscription to this topic.
+
+        """
+
+    def unsubscribe(self, member: str) -> bool:
+        """End a membership, and return whether there was one.
+
+        What the member has pulled and not acked goes to the others of its subscription. With the last member the
+        subscription ends.
+        """
+
+    def pull(
+        self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
+    ) -> list[Message]:
+        """Return messages for a member, oldest first; a message that is not acked within its lease comes again.
+
+        Args:
+            member: its name.
+            max: the most messages to return, 1 to 1,000; fewer when they make up about 4 MiB. Default: 100.
+            wait: how long to wait if there are none, in seconds or as a timedelta, a year at most. Default: 0.
+            lease: how long the member has for its acks, in seconds or as a timedelta, 0.001 s to 24 h. Default: 30 s.
+
+        Raises:
+            NotFoundError: it has not subscribed.
+            CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
+
+        """
+
+    def ack(self, member: str, *messages: Message | AsyncMessage | str) -> int:
+        """Note that a member has read messages; return how many of them were not acked before.
+
+        It may be repeated. Raises what `pull` raises.
+
+        Args:
+            member: its name.
+            messages: the messages, or their ids.
+
+        """
+
+    def info(self) -> TopicInfo:
+        """Return how much is there, who reads it, and how far each is."""
+
+    def set_bounds(self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None) -> None:
+        """Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
+
+        Args:
+            age: how long a message is kept, in seconds or as a timedelta, 1 s to 10 years. Default: 7 days.
+            messages: how many are kept, at least 1. Default: 1,000,000.
+            bytes: how many bytes of data are kept, at least 1; the last message stays. Default: 100,000,000.
+
+        """
+
+    def delete(self) -> None:
+        """Remove the topic with its messages, subscriptions and bounds."""
+
+@final
+class Message:
+    """A message that was pulled. Until it is acked within its lease it is pulled again."""
+
+    @property
+    def id(self) -> str:
+        """When it was published in ms, and its number in the topic: `1790000000000-42`."""
+
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+
+    @property
+    def data(self) -> Any:
+        """What was published, decoded."""
+
+    @property
+    def raw(self) -> bytes:
+        """What was published, byte for byte."""
+
+    @property
+    def published_at(self) -> float:
+        """When it was published, in unix seconds by the server's clock."""
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was pulled, this time counted."""
+
+    def ack(self) -> bool:
+        """Note that it was read; return whether it was not acked before. `Topic.ack` takes many at once."""
+
+@final
+class AsyncTopic:
+    """The asyncio version of `Topic`: each method returns a `Call`."""
+
+    @property
+    def name(self) -> str: ...
+    def publish(self, data: _Json = None, *, raw: bytes | None = None) -> Call[Published]:
+        """Publish a message and return what was published.
+
+        It is published once however often the call has to be sent; after a DulyTimeoutError it may have been.
+
+        Args:
+            data: what can be the data of a job; as JSON at most the client's `max_data_bytes` (1 MiB). Default:
+                None.
+            raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
+
+        Raises:
+            InvalidArgumentError: the data cannot be JSON. Nothing was sent.
+            TooLargeError: the data is too large. Nothing was sent.
+            StorageFullError: the server has no room. Nothing was stored.
+
+        """
+
+    def publish_all(self, data: Iterable[_Json]) -> Call[Published]:
+        """Publish 1 to 1,000 messages of at most 4 MiB together, in order and without others between.
+
+        Raises what `publish` raises; then none is published.
+        """
+
+    def subscribe(
+        self, member: str, *, subscription: str | None = None, from_: Literal["latest", "earliest"] = "latest"
+    ) -> Call[bool]:
+        """Make a member, and return whether its subscription is new; one that is there stays where it is.
+
+        Args:
+            member: its name, 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
+            subscription: a name that other members use, too: each message goes to one of them. Default: the member's
+                name, so a subscription of its own.
+            from_: where a new subscription begins: "latest", so with the next message, or "earliest", with the oldest
+                one that is still there. Default: "latest".
+
+        Raises:
+            InvalidArgumentError: an argument is wrong, or the member has another subscription to this topic.
+
+        """
+
+    def unsubscribe(self, member: str) -> Call[bool]:
+        """End a membership, and return whether there was one.
+
+        What the member has pulled and not acked goes to the others of its subscription. With the last member the
+        subscription ends.
+        """
+
+    def pull(
+        self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
+    ) -> Call[list[AsyncMessage]]:
+        """Return messages for a member, oldest first; a message that is not acked within its lease comes again.
+
+        Args:
+            member: its name.
+            max: the most messages to return, 1 to 1,000; fewer when they make up about 4 MiB. Default: 100.
+            wait: how long to wait if there are none, in seconds or as a timedelta, a year at most. Default: 0.
+            lease: how long the member has for its acks, in seconds or as a timedelta, 0.001 s to 24 h. Default: 30 s.
+
+        Raises:
+            NotFoundError: it has not subscribed.
+            CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
+
+        """
+
+    def ack(self, member: str, *messages: Message | AsyncMessage | str) -> Call[int]:
+        """Note that a member has read messages; return how many of them were not acked before.
+
+        It may be repeated. Raises what `pull` raises.
+
+        Args:
+            member: its name.
+            messages: the messages, or their ids.
+
+        """
+
+    def info(self) -> Call[TopicInfo]:
+        """Return how much is there, who reads it, and how far each is."""
+
+    def set_bounds(
+        self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None
+    ) -> Call[None]:
+        """Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
+
+        Args:
+            age: how long a message is kept, in seconds or as a timedelta, 1 s to 10 years. Default: 7 days.
+            messages: how many are kept, at least 1. Default: 1,000,000.
+            bytes: how many bytes of data are kept, at least 1; the last message stays. Default: 100,000,000.
+
+        """
+
+    def delete(self) -> Call[None]:
+        """Remove the topic with its messages, subscriptions and bounds."""
+
+@final
+class AsyncMessage:
+    """The asyncio version of `Message`."""
+
+    @property
+    def id(self) -> str:
+        """When it was published in ms, and its number in the topic: `1790000000000-42`."""
+
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+
+    @property
+    def data(self) -> Any:
+        """What was published, decoded."""
+
+    @property
+    def raw(self) -> bytes:
+        """What was published, byte for byte."""
+
+    @property
+    def published_at(self) -> float:
+        """When it was published, in unix seconds by the server's clock."""
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was pulled, this time counted."""
+
+    def ack(self) -> Call[bool]:
+        """Note that it was read; return whether it was not acked before. `Topic.ack` takes many at once."""
+
+@final
+class Published:
+    """What was published."""
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of each message, in order: when it was published in ms, and its number in the topic."""
+
+    @property
+    def id(self) -> str | None:
+        """The id of the last message, which is the only one of `publish`."""
+
+    @property
+    def cut_off(self) -> list[str]:
+        """Subscriptions that were cut off by it: they had not read what the bounds of the topic removed."""
+
+@final
+class TopicInfo:
+    """What a topic has, by the server's clock. Times are in seconds."""
+
+    @property
+    def published(self) -> int:
+        """How many messages were ever published; they are numbered from 1."""
+
+    @property
+    def messages(self) -> int:
+        """How many are there: what not all subscriptions have read."""
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes, without what the server needs for each."""
+
+    @property
+    def oldest_at(self) -> float | None:
+        """When the oldest of them was published, in unix seconds."""
+
+    @property
+    def max_age(self) -> float:
+        """How long a message is kept at most."""
+
+    @property
+    def max_messages(self) -> int:
+        """How many are kept at most."""
+
+    @property
+    def max_bytes(self) -> int:
+        """How many bytes are kept at most."""
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """How far each subscription is, by name."""
+
+    @property
+    def cut_off(self) -> list[CutOff]:
+        """Subscriptions that lost messages which they had not read, until they subscribe again; by name."""
+
+@final
+class Subscription:
+    """How far a subscription is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def read(self) -> int:
+        """It has read all messages up to this number."""
+
+    @property
+    def unread(self) -> int:
+        """How many it has not pulled yet."""
+
+    @property
+    def pulled(self) -> int:
+        """How many its members have pulled and not acked."""
+
+    @property
+    def members(self) -> list[SubscriptionMember]:
+        """Its members, by name."""
+
+@final
+class SubscriptionMember:
+    """A member of a subscription."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def silent_for(self) -> float:
+        """How long ago it subscribed or pulled, in seconds."""
+
+    @property
+    def pulled(self) -> int:
+        """How many messages it has pulled and not acked."""
+
+@final
+class CutOff:
+    """A subscription that has lost messages."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def at(self) -> float:
+        """When, in unix seconds."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first message that it has lost."""
+
+    @property
+    def last(self) -> int:
+        """That of the last one."""
+
+@final
 class Limits:
     """The limits of a queue, as `queue.limits()` returns them."""
 
@@ -1126,6 +1514,21 @@ class AsyncClient:
     ) -> AsyncClient: ...
     def ping(self) -> Call[None]:
         """Make one round trip to the server."""
+
+    def topic(self, name: str) -> AsyncTopic:
+        """Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
+
+    def topics_of(self, member: str) -> Call[list[str]]:
+        """Return the names of the topics that this member has subscribed to."""
+
+    def pull(
+        self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
+    ) -> Call[list[AsyncMessage]]:
+        """Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+
+        Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
+        other has messages.
+        """
 
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
         """Take the lock of this name, or wait until it is free, and return it; also for `async with`.

@@ -14,6 +14,8 @@ from duly._calls import Call, LockCall
 from duly._core import AsyncClient as Client
 from duly._core import AsyncJob as Job
 from duly._core import AsyncLock as Lock
+from duly._core import AsyncMessage as Message
 from duly._core import AsyncQueue as Queue
+from duly._core import AsyncTopic as Topic
 
-__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Queue"]
+__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Message", "Queue", "Topic"]

@@ -68,6 +68,12 @@ class NotFoundError(DulyError, LookupError):
     kind = "not_found"
 
 
+class CutOffError(DulyError, LookupError):
+    """A subscription was silent for so long that messages which it had not read are gone. Subscribe again."""
+
+    kind = "cut_off"
+
+
 class JobFailedError(DulyError):
     """The job whose result was waited for has failed for good. The message ends with its last error."""
 
@@ -189,6 +195,7 @@ BY_KIND: dict[str, type[DulyError]] = {
         LeaseLostError,
         LockedError,
         NotFoundError,
+        CutOffError,
         JobFailedError,
         NoResultError,
         UnreachableError,

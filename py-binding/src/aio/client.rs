@@ -11,12 +11,14 @@ use super::future::{start, start_lock};
 use super::job::AsyncJob;
 use super::queue::AsyncQueue;
 use super::reserved::Reserved;
-use crate::convert::{self, Name, Text};
+use crate::convert::{self, Member, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::lock::{AsyncLock, lock_options};
-use crate::queue::reserve_options;
+use crate::message::AsyncMessage;
+use crate::queue::{object, reserve_options};
 use crate::select;
 use crate::settings;
+use crate::topic::{AsyncTopic, pull_options};
 
 /// The asyncio version of `Client`, with the same arguments.
 #[pyclass(frozen, module = "duly._core")]
@@ -56,6 +58,43 @@ impl AsyncClient {
     fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<AsyncQueue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         self.client.partitioned_queue(&name, count).map(AsyncQueue::new).or_raise()
+    }
+
+    /// Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn topic(&self, name: Text<Name>) -> PyResult<AsyncTopic> {
+        self.client.topic(&name).map(AsyncTopic::new).or_raise()
+    }
+
+    /// Return the names of the topics that this member has subscribed to.
+    #[expect(clippy::redundant_closure, reason = "the function is of one lifetime")]
+    fn topics_of<'py>(&self, py: Python<'py>, member: Text<Member>) -> PyResult<Bound<'py, PyAny>> {
+        let client = self.client.inner().or_raise()?;
+        start(py, async move { client.topics_of(&member).await }, |py, topics| object(py, topics))
+    }
+
+    /// Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+    ///
+    /// Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
+    /// other has messages.
+    #[pyo3(
+        signature = (member, *, max=None, wait=None, lease=None),
+        text_signature = "($self, member, *, max=100, wait=None, lease=None)"
+    )]
+    fn pull<'py>(
+        &self,
+        py: Python<'py>,
+        member: Text<Member>,
+        max: Option<&Bound<'py, PyAny>>,
+        wait: Option<&Bound<'py, PyAny>>,
+        lease: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let options = pull_options(max, wait, lease)?;
+        let (client, blocking) = (self.client.inner().or_raise()?, self.client.clone());
+        start(py, async move { client.pull(&member, &options).await }, move |py, messages| {
+            let of = |message| AsyncMessage::of(&blocking, message);
+            object(py, messages.into_iter().map(of).collect::<PyResult<Vec<_>>>()?)
+        })
     }
 
     /// Take the lock of this name, or wait until it is free, and return it; also for `async with`.

@@ -28,7 +28,8 @@ macro_rules! arguments {
 }
 arguments! {
     Counted = "counted", Final = "final", Id = "id", Ids = "ids", IdOfSeveral = "an id", Jitter = "jitter", Key = "key",
-    Name = "name", QueueName = "the name of a queue", Repair = "repair", StateWord = "state", Words = "text",
+    Member = "member", Name = "name", QueueName = "the name of a queue", Repair = "repair", Start = "from_",
+    StateWord = "state", Words = "text",
 }
 
 /// An argument that is a text; one that UTF-8 cannot hold is an `InvalidArgumentError`.

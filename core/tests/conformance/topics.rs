@@ -1,0 +1,89 @@
+//! The verbs of topics.
+
+use std::time::Duration;
+
+use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, Error, ErrorKind, PullOptions, SubscribeOptions, TopicInfo};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A step's verb and arguments.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Verb {
+    Publish { topic: String, data: Vec<Value> },
+    Subscribe { topic: String, member: String, subscription: Option<String>, from: Option<String> },
+    Unsubscribe { topic: String, member: String },
+    Pull { topic: String, member: String, max: Option<usize>, lease: Option<f64> },
+    Read { topic: String, member: String, messages: Vec<Value> },
+    Topic { topic: String },
+    Bound { topic: String, messages: u64 },
+    TopicsOf { member: String },
+}
+
+/// Is it one of them?
+pub(crate) fn has(verb: &str) -> bool {
+    let verbs = ["publish", "subscribe", "unsubscribe", "pull", "read", "topic", "bound", "topics_of"];
+    verbs.contains(&verb)
+}
+
+pub(crate) async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
+    Ok(match verb {
+        Verb::Publish { topic, data } => {
+            let data =
+                data.iter().map(|data| Data::from_json(data.to_string(), usize::MAX)).collect::<Result<Vec<_>, _>>();
+            let published = client.topic(&topic)?.publish_all(&data?).await?;
+            json!({ "count": published.ids.len(), "cut_off": published.cut_off })
+        }
+        Verb::Subscribe { topic, member, subscription, from } => {
+            let mut options = SubscribeOptions::new();
+            if let Some(name) = &subscription {
+                options = options.subscription(name);
+            }
+            match from.as_deref() {
+                None | Some("latest") => {}
+                Some("earliest") => options = options.from_earliest(),
+                // What other languages take as a word is a method here.
+                Some(_) => return Err(Error::new(ErrorKind::InvalidArgument, "no such place")),
+            }
+            json!(client.topic(&topic)?.subscribe(&member, &options).await?)
+        }
+        Verb::Unsubscribe { topic, member } => json!(client.topic(&topic)?.unsubscribe(&member).await?),
+        Verb::Pull { topic, member, max, lease } => {
+            let mut options = PullOptions::new();
+            if let Some(max) = max {
+                options = options.max(max);
+            }
+            if let Some(lease) = lease {
+                options = options.lease(Duration::from_secs_f64(lease));
+            }
+            let messages = client.topic(&topic)?.pull(&member, &options).await?;
+            let shown = messages.iter().map(|message| {
+                let data: Value = message.data.deserialize()?;
+                Ok(json!({ "id": message.id, "data": data, "deliveries": message.deliveries }))
+            });
+            shown.collect::<Result<_, Error>>()?
+        }
+        Verb::Read { topic, member, messages } => {
+            let ids: Vec<_> = messages.iter().filter_map(|message| message["id"].as_str()).collect();
+            json!(client.topic(&topic)?.ack(&member, &ids).await?)
+        }
+        Verb::Topic { topic } => shown(&client.topic(&topic)?.info().await?),
+        Verb::Bound { topic, messages } => {
+            client.topic(&topic)?.set_bounds(Bounds { messages, ..DEFAULT_BOUNDS }).await.map(|()| Value::Null)?
+        }
+        Verb::TopicsOf { member } => json!(client.topics_of(&member).await?),
+    })
+}
+
+fn shown(info: &TopicInfo) -> Value {
+    let subscriptions = info.subscriptions.iter();
+    let subscriptions = subscriptions
+        .map(|one| json!({ "name": one.name, "read": one.read, "unread": one.unread, "pulled": one.pulled }));
+    let cut_off = info.cut_off.iter().map(|cut| json!({ "name": cut.name, "first": cut.first, "last": cut.last }));
+    json!({
+        "published": info.published,
+        "messages": info.messages,
+        "subscriptions": subscriptions.collect::<Vec<_>>(),
+        "cut_off": cut_off.collect::<Vec<_>>(),
+    })
+}
