@@ -189,6 +189,51 @@ def test_a_deep_recursion_does_not_crowd_out_its_cause(client: duly.Client) -> N
     assert re.search(r"  and \d+ more$", error)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups")
+def test_a_member_of_a_group_that_is_raised_while_the_group_is_handled_keeps_its_words(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    group_of: Any = vars(__import__("builtins"))["ExceptionGroup"]
+
+    def handle(_job: duly.Job) -> None:
+        try:
+            raise group_of("two", [ValueError("declined"), KeyError("k")])
+        except group_of as group:
+            raise group.exceptions[0]  # noqa: B904 - as it is often written
+
+    job_id, error = fail_with(handle, client)
+    assert error.startswith("ValueError: declined\n")
+    assert "while handling ExceptionGroup: two (2 sub-exceptions)" in error
+    assert "2 of 2: KeyError: 'k'" in error
+    line = line_of(caplog, job_id)
+    assert "failed for good: ValueError at " in line
+    assert "while handling ExceptionGroup of KeyError; and 1 more at " in line
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups")
+def test_groups_without_end_are_told_in_part(client: duly.Client, caplog: pytest.LogCaptureFixture) -> None:
+    group: Any = vars(__import__("builtins"))["ExceptionGroup"]
+
+    def deep(_job: duly.Job) -> None:
+        error: Exception = ValueError("innermost")
+        for _ in range(3000):
+            error = group("one", [error])
+        raise error
+
+    def wide(_job: duly.Job) -> None:
+        error: Exception = ValueError("innermost")
+        for _ in range(30):
+            error = group("one", [error, error])
+        raise error
+
+    for handle in (deep, wide):
+        job_id, error = fail_with(handle, client)
+        assert error.startswith("ExceptionGroup: one (")
+        assert len(error) < 20_000
+        assert len(line_of(caplog, job_id)) < 5000
+        client.queue("q").purge("failed")
+
+
 def test_a_config_that_switches_off_other_loggers_does_not_silence_a_worker(
     client: duly.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

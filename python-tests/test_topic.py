@@ -91,6 +91,8 @@ def test_all_topics_of_a_member_are_pulled_from_and_waited_for(client: duly.Clie
     client.topic("x").publish(1)
     (message,) = client.pull("m")
     assert (message.topic, message.data) == ("x", 1)
+    with pytest.raises(duly.InvalidArgumentError, match="is of the topic 'x', not of 'y'"):
+        client.topic("y").ack("m", message)
 
 
 def test_wrong_arguments_are_refused_where_they_are(client: duly.Client) -> None:

@@ -128,7 +128,8 @@ impl PullOptions {
         self
     }
 
-    /// How long the member has for its acks, 1 ms to 24 h: behind it the messages are pulled anew.
+    /// How long the member has for its acks, 1 ms to 24 h (default 30 s): behind it the messages are pulled anew. That of its last pull
+    /// counts for all that it has pulled.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;

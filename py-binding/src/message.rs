@@ -24,7 +24,7 @@ macro_rules! message {
 
             /// The name of its topic.
             #[getter]
-            fn topic(&self) -> &str {
+            pub(crate) fn topic(&self) -> &str {
                 self.message.topic()
             }
 

@@ -196,7 +196,7 @@ macro_rules! verbs {
             ///     messages: the messages, or their ids.
             #[pyo3(signature = (member, *messages))]
             fn ack(&self, py: Python<'_>, member: Text<Member>, messages: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-                let ids = messages.iter().map(|message| id_of(&message)).collect::<PyResult<Vec<_>>>()?;
+                let ids = messages.iter().map(|message| id_of(self.name(), &message)).collect::<PyResult<Vec<_>>>()?;
                 let ack = |topic: Arc<duly::Topic>| async move { topic.ack(&member, &ids).await };
                 self.call(py, ack, |py, acked| object(py, acked))
             }
@@ -398,12 +398,16 @@ pub(crate) fn pull_options(
     Ok(options)
 }
 
-fn id_of(message: &Bound<'_, PyAny>) -> PyResult<String> {
-    if let Ok(message) = message.cast::<Message>() {
-        return Ok(message.get().id().to_owned());
-    }
-    if let Ok(message) = message.cast::<AsyncMessage>() {
-        return Ok(message.get().id().to_owned());
+/// The id of a message of this topic: another topic may have one of the same id.
+fn id_of(topic: &str, message: &Bound<'_, PyAny>) -> PyResult<String> {
+    let given = match (message.cast::<Message>(), message.cast::<AsyncMessage>()) {
+        (Ok(message), _) => Some((message.get().topic(), message.get().id())),
+        (_, Ok(message)) => Some((message.get().topic(), message.get().id())),
+        _ => None,
+    };
+    if let Some((of, id)) = given {
+        let other = || invalid(format!("the message {id} is of the topic '{of}', not of '{topic}'"));
+        return if of == topic { Ok(id.to_owned()) } else { Err(Failure::from(other()).into()) };
     }
     if !message.is_instance_of::<PyString>() {
         return Err(convert::of_wrong_type("messages", "messages or their ids", message));

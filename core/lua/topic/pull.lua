@@ -7,7 +7,7 @@
 --- include: clock, topic_state, topic_member
 -- A server without memory lets readers finish: its first write must not grow.
 redis.call('HDEL', topic, '')
-redis.call('HSET', topic, 'seen:' .. member, now_text)
+redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)
 local reply = { now_text, redis.call('HGET', topic, 'calls') or '0', '0' }
 local ids, bytes, largest = {}, 0, 1
 local function give(entry, pulled)
@@ -29,12 +29,18 @@ if string.sub(got, 1, #call_id + 1) == call_id .. ' ' then
   return reply
 end
 
+-- Each member has the lease of its last pull. Of one that has left, nothing is known, and nothing is waited for.
+local leases = {}
+local function lease_of(other)
+  leases[other] = leases[other] or tonumber(redis.call('HGET', topic, 'lease:' .. other) or 0)
+  return leases[other]
+end
 local start = '-'
 for _ = 1, 10 do
   local pulled = redis.call('XPENDING', messages, subscription, start, '+', 100)
   for _, one in ipairs(pulled) do
-    if one[3] >= lease_ms and #ids < most and (bytes == 0 or bytes < max_bytes) then
-      local entry = redis.call('XCLAIM', messages, subscription, member, lease_ms, one[1])[1]
+    if one[3] >= lease_of(one[2]) and #ids < most and (bytes == 0 or bytes < max_bytes) then
+      local entry = redis.call('XCLAIM', messages, subscription, member, 0, one[1])[1]
       if entry then give(entry, one[4] + 1) end
     end
     start = string.format('%s-%.0f', string.match(one[1], '^%d+'), number_of(one[1]) + 1)

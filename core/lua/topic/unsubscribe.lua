@@ -12,7 +12,7 @@ for at = 1, #fields, 2 do
   local other = string.match(fields[at], '^member:(.*)$')
   if other and other ~= member and fields[at + 1] == subscription then heir = other end
 end
-redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member)
+redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member, 'lease:' .. member)
 local has_group = redis.call('ZSCORE', floors, subscription)
 if heir then
   if has_group then

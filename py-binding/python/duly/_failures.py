@@ -28,8 +28,24 @@ _OWN: set[str] = set()
 _MOST_PLACES = 20
 """Of each exception that is kept with a job; of a recursion the rest says nothing new."""
 _MOST_CAUSES = 8
+_MOST_ERRORS = 40
+"""Of one failure, with the causes and members of all."""
 _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 """What a message has that names keys of what a user pushed or gave."""
+
+
+class _Told:
+    """Which errors of a failure have been told: they may be causes and members of each other."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def takes(self, error: BaseException) -> bool:
+        """Give whether it is to be told: once, and not one too many."""
+        if id(error) in self._seen or len(self._seen) == _MOST_ERRORS:
+            return False
+        self._seen.add(id(error))
+        return True
 
 
 def count_as_own(function: Any) -> None:
@@ -42,7 +58,9 @@ def count_as_own(function: Any) -> None:
 def describe(error: BaseException) -> str:
     """Give `ValueError: what it says`, where it was raised, and the same of its causes: for the error text of a job."""
     try:
-        return "\n".join(_described(error))
+        told = _Told()
+        told.takes(error)
+        return "\n".join(_described(error, "", told))
     except BaseException as broken:  # noqa: BLE001 - code of an exception, which may do anything
         return _without_words(error, broken)
 
@@ -87,21 +105,24 @@ def _text(error: BaseException) -> str:
 
 
 def _brief(error: BaseException) -> str:
-    parts = [_named(error)]
-    for relation, cause in _causes(error):
-        parts.append(f"{relation} {_named(cause)}")
+    told = _Told()
+    told.takes(error)
+    parts = [_named(error, told)]
+    for relation, cause in _causes(error, told):
+        parts.append(f"{relation} {_named(cause, told)}")
     return ", ".join(parts)
 
 
-def _named(error: BaseException) -> str:
+def _named(error: BaseException, told: _Told) -> str:
     name = type(error).__qualname__
     if isinstance(error, DulyError):
         name = f"{name} ({_of_duly(error)})"
     members = _members(error)
     if members:
-        name = f"{name} of {'; '.join(_named(member) for member in members[:_MOST_CAUSES])}"
-        if len(members) > _MOST_CAUSES:
-            name = f"{name}; and {len(members) - _MOST_CAUSES} more"
+        named = [_named(member, told) for member in members[:_MOST_CAUSES] if told.takes(member)]
+        if len(members) > len(named):
+            named.append(f"and {len(members) - len(named)} more")
+        name = f"{name} of {'; '.join(named)}"
     place = _where(error)
     return f"{name} at {place}" if place else name
 
@@ -134,41 +155,54 @@ def _of_duly(error: DulyError) -> str:
     return ", ".join(part for part in about if part)
 
 
-def _described(error: BaseException, indent: str = "") -> Iterator[str]:
-    if isinstance(error, (Retry, Fail)) and not _text(error) and error.__cause__ is not None:
-        yield from _described(error.__cause__, indent)
+def _described(error: BaseException, indent: str, told: _Told) -> Iterator[str]:
+    is_bare = isinstance(error, (Retry, Fail)) and not _text(error)
+    if is_bare and error.__cause__ is not None and told.takes(error.__cause__):
+        yield from _described(error.__cause__, indent, told)
         return
-    yield from _said_and_locations(error, indent)
-    for relation, cause in _causes(error):
-        first, *others = _said_and_locations(cause, indent)
+    yield from _said_and_locations(error, indent, told)
+    for relation, cause in _causes(error, told):
+        first, *others = _said_and_locations(cause, indent, told)
         yield f"{indent}{relation} {first.lstrip()}"
         yield from others
 
 
-def _said_and_locations(error: BaseException, indent: str) -> Iterator[str]:
+def _said(error: BaseException) -> str:
+    """Give `ValueError: what it says`, with its notes. `traceback` would look at all its causes and members."""
+    kind = type(error)
+    if isinstance(error, SyntaxError):
+        return "".join(traceback.format_exception_only(kind, error)).strip()
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    text = _text(error)
+    notes = getattr(error, "__notes__", None)
+    lines = [f"{module}{kind.__qualname__}: {text}" if text else f"{module}{kind.__qualname__}"]
+    lines += [str(note) for note in notes] if isinstance(notes, (list, tuple)) else []
+    return "\n".join(lines)
+
+
+def _said_and_locations(error: BaseException, indent: str, told: _Told) -> Iterator[str]:
     if isinstance(error, (Retry, Fail)):
         asked = "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
         yield f"{indent}{_text(error) or asked}"
         return
-    said = "".join(traceback.format_exception_only(type(error), error)).strip()
     members = _members(error)
-    if members:
-        said = said.splitlines()[0]  # it may be formatted with its members
-    yield f"{indent}{said}"
+    yield f"{indent}{_said(error)}"
     frames = _frames(error)
     for frame in frames[:_MOST_PLACES]:
         yield f"{indent}  at {_location(frame)}"
     if len(frames) > _MOST_PLACES:
         yield f"{indent}  and {len(frames) - _MOST_PLACES} more"
     for number, member in enumerate(members[:_MOST_CAUSES], 1):
-        first, *others = _described(member, f"{indent}  ")
+        if not told.takes(member):
+            yield f"{indent}  {number} of {len(members)}: {type(member).__qualname__} (told elsewhere, or too many)"
+            continue
+        first, *others = _described(member, f"{indent}  ", told)
         yield f"{indent}  {number} of {len(members)}: {first.lstrip()}"
         yield from others
 
 
-def _causes(error: BaseException) -> Iterator[tuple[str, BaseException]]:
+def _causes(error: BaseException, told: _Told) -> Iterator[tuple[str, BaseException]]:
     """Give what it was raised from, or while what was handled, and so on; each once."""
-    seen = {id(error)}
     for _ in range(_MOST_CAUSES):
         if error.__cause__ is not None:
             relation, cause = "caused by", error.__cause__
@@ -176,9 +210,8 @@ def _causes(error: BaseException) -> Iterator[tuple[str, BaseException]]:
             relation, cause = "while handling", error.__context__
         else:
             return
-        if id(cause) in seen:
+        if not told.takes(cause):
             return
-        seen.add(id(cause))
         yield relation, cause
         error = cause
 

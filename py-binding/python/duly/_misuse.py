@@ -9,11 +9,31 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from duly.errors import InvalidArgumentError
+from duly.errors import InvalidArgumentError, UnsupportedError
 
 
 class UnrunError(TypeError):
     """A handler or a hook gave work instead of doing it. Its text has nothing of the data."""
+
+
+def refuse_green_threads() -> None:
+    """Refuse to work where a package has replaced Python's threads: jobs would be taken, and never run.
+
+    Raises:
+        UnsupportedError: the text says which package.
+
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        name = "gevent"
+    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
+        name = "eventlet"
+    else:
+        return
+    raise UnsupportedError(
+        f"{name} has replaced Python's threads, which a worker needs: run it in a process without {name}'s patches "
+        "(to push is possible here)"
+    )
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

@@ -12,8 +12,9 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ _HERE = str(Path(__file__).parent) + os.sep
 _IMPORT = str(Path(importlib.__file__).parent) + os.sep
 _LEVELS = ("debug", "info", "warning", "error")
 _PATIENCE_S = 5.0
-"""A handler that goes on for so long after it was interrupted ends its process."""
+"""A handler that goes on for so long after it was interrupted ends its process. Behind its worker, so do threads."""
 
 
 class UsageError(Exception):
@@ -58,9 +59,34 @@ class AppError(UsageError):
     """The app cannot be imported, or has nothing to run."""
 
 
+def _end_at_last(status: int) -> None:
+    """End the process if threads keep it: Python waits for those that are no daemons, and for those of pools."""
+    time.sleep(_PATIENCE_S)
+    names = sorted(thread.name for thread in threading.enumerate() if _holds_up(thread))
+    what = "the worker has ended, and %s: the process ends with status %d without waiting any longer"
+    who = f"these threads go on: {', '.join(names)}" if names else "functions of atexit go on"
+    log_safely(logging.WARNING, what, who, status)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+    os._exit(status)
+
+
+def _holds_up(thread: threading.Thread) -> bool:
+    return thread is not threading.main_thread() and not (thread.daemon and thread.name.startswith("duly-"))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run the command and give its exit status. Without arguments they are those of the process, which ends with it."""
+    if arguments is not None:
+        return _run(arguments)
+    status = _run(sys.argv[1:])
+    if sys.argv[1:2] == ["worker"]:
+        threading.Thread(target=_end_at_last, args=(status,), name="duly-end", daemon=True).start()
+    return status
+
+
+def _run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in {"bridge", "counts"}:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command takes Ctrl-C itself
         return _console(list(arguments))

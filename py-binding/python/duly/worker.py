@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
 from duly._failures import brief, count_as_own
-from duly._misuse import check_function, is_coroutine_function
+from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
 from duly.errors import InvalidArgumentError, UnsupportedError
@@ -195,12 +195,15 @@ class Worker:
         each; a permanent error, such as a wrong password at the start, is raised.
 
         Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
-        program that ends after this exits with 0 after a stop, also by a signal, and with 1 if this raises.
+        program that ends after this exits with 0 after a stop, also by a signal, and with 1 if this raises. Before, it
+        waits for its other threads, also those of pools (`asyncio.to_thread`), as every Python program does; `duly
+        worker` waits for five seconds.
         """
         if not hasattr(signal, "pthread_sigmask"):
             raise UnsupportedError(
                 "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL"
             )
+        refuse_green_threads()
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
         with self._lock:
