@@ -147,6 +147,50 @@ namespace Duly {
         }
 
         /**
+         * Returns the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function topic(string $name): Topic
+        {
+        }
+
+        /**
+         * Returns the names of the topics that this member has subscribed to.
+         *
+         * @return list<string> sorted; empty if there are none
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function topicsOf(string $member): array
+        {
+        }
+
+        /**
+         * Pulls from all topics of a member, and waits for all of them at once. Signal handlers run during the wait,
+         * and may end it by an exception.
+         *
+         * @param int $max the most messages of each topic, 1 to 1,000; fewer when they make up 4 MiB. Default: 100
+         * @param int|float|null $wait how many seconds to wait for the first message, a year at most. Default: 0
+         * @param int|float|null $lease how many seconds a member has for its acks, 0.001 to 86,400: this call also
+         *     takes what its subscription pulled longer ago and did not ack. Default: 30
+         *
+         * @return list<Message> empty if there are none
+         *
+         * @throws Exception\NotFoundException the member has subscribed to no topic
+         * @throws Exception\CutOffException a subscription has lost messages that it had not read, and no other topic
+         *     has messages
+         * @throws Exception\ExceptionInterface
+         */
+        public function pull(
+            string $member,
+            int $max = 100,
+            int|float|null $wait = null,
+            int|float|null $lease = null,
+        ): array {
+        }
+
+        /**
          * Makes one round trip to the server.
          *
          * @throws Exception\ExceptionInterface
@@ -845,6 +889,267 @@ namespace Duly {
         }
     }
 
+    /**
+     * A topic. Created by `Client::topic`; it exists from its first message or subscription on.
+     *
+     * Every subscription gets every message, at its own pace. The members of a subscription share it: each message goes
+     * to one of them, and comes again if it is not acked within its lease. What all subscriptions have read is removed.
+     */
+    final class Topic
+    {
+        public readonly string $name;
+
+        /**
+         * Publishes a message. It is published once, also if the call has to be sent again.
+         *
+         * @param mixed $data what members get, as `json_encode` writes it; at most the client's `maxDataBytes` (1 MiB).
+         *     Refused is what `Queue::push` refuses
+         * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`. Default: none
+         *
+         * @throws Exception\InvalidArgumentException an argument is wrong. Nothing was sent
+         * @throws Exception\TooLargeException the data is too large. Nothing was sent
+         * @throws Exception\StorageFullException the server has no room. Nothing was stored
+         * @throws Exception\TimeoutException no answer came in time; the message may be published
+         * @throws Exception\ExceptionInterface
+         */
+        public function publish(
+            #[\SensitiveParameter] mixed $data = null,
+            #[\SensitiveParameter] ?string $raw = null,
+        ): Published {
+        }
+
+        /**
+         * Publishes a message for each value, in order: all of them or none.
+         *
+         * @param array<mixed> $data 1 to 1,000 values, each as the data of `publish`; more than one make up at most
+         *     4 MiB
+         *
+         * @throws Exception\InvalidArgumentException there are none or too many, or one is wrong. Nothing was sent
+         * @throws Exception\TooLargeException one, or all together, is too large. Nothing was sent
+         * @throws Exception\StorageFullException the server has no room. Nothing was stored
+         * @throws Exception\TimeoutException no answer came in time; the messages may be published
+         * @throws Exception\ExceptionInterface
+         */
+        public function publishAll(#[\SensitiveParameter] array $data): Published
+        {
+        }
+
+        /**
+         * Makes a member of a subscription. A subscription that exists stays where it is, whatever `from` says.
+         *
+         * @param string $member 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`
+         * @param ?string $subscription the subscription, which several members may share; each message goes to one of
+         *     them. Default: one of its own, under the member's name
+         * @param string $from where a new subscription begins: `latest` (with the next message) or `earliest` (with
+         *     the oldest one that is still here). Default: `latest`
+         *
+         * @return bool whether the subscription is new
+         *
+         * @throws Exception\InvalidArgumentException an argument is wrong, or the member has another subscription to
+         *     this topic
+         * @throws Exception\ExceptionInterface
+         */
+        public function subscribe(string $member, ?string $subscription = null, string $from = 'latest'): bool
+        {
+        }
+
+        /**
+         * Ends a membership. What the member has pulled and not acked goes to the others of its subscription, which
+         * ends with its last member.
+         *
+         * @return bool whether it was a member
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function unsubscribe(string $member): bool
+        {
+        }
+
+        /**
+         * Pulls messages, oldest first; before all others those that were not acked within their lease. Signal handlers
+         * run during the wait, and may end it by an exception.
+         *
+         * @param int $max the most messages to return, 1 to 1,000; fewer when they make up 4 MiB. Default: 100
+         * @param int|float|null $wait how many seconds to wait for the first message, a year at most. Default: 0
+         * @param int|float|null $lease how many seconds a member has for its acks, 0.001 to 86,400: this call also
+         *     takes what its subscription pulled longer ago and did not ack. Default: 30
+         *
+         * @return list<Message> empty if there are none
+         *
+         * @throws Exception\NotFoundException it is no member: subscribe first
+         * @throws Exception\CutOffException its subscription has lost messages that it had not read: subscribe again
+         * @throws Exception\ExceptionInterface
+         */
+        public function pull(
+            string $member,
+            int $max = 100,
+            int|float|null $wait = null,
+            int|float|null $lease = null,
+        ): array {
+        }
+
+        /**
+         * Acks messages: this subscription has read them. Acking again changes nothing.
+         *
+         * @param array<Message|string> $messages messages of this topic, or their ids
+         *
+         * @return int how many of them were not acked before
+         *
+         * @throws Exception\NotFoundException it is no member: subscribe first
+         * @throws Exception\CutOffException its subscription has lost messages that it had not read: subscribe again
+         * @throws Exception\InvalidArgumentException one is no message, or is of another topic
+         * @throws Exception\ExceptionInterface
+         */
+        public function ack(string $member, #[\SensitiveParameter] array $messages): int
+        {
+        }
+
+        /**
+         * Returns how much is here, which subscriptions there are, and how far each is.
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function info(): TopicInfo
+        {
+        }
+
+        /**
+         * Sets what the topic keeps at most, from the next message on. What goes beyond is removed; a subscription that
+         * had not read it is cut off.
+         *
+         * @param int|float|null $age how many seconds messages are kept, 1 to 315,360,000 (10 years). Default: 604,800
+         *     (7 days)
+         * @param ?int $messages how many messages are kept, 1 or more. Default: 1,000,000
+         * @param ?int $bytes how many bytes of messages are kept, 1 or more; the last message stays, however large it
+         *     is. Default: 100,000,000
+         *
+         * @throws Exception\InvalidArgumentException
+         * @throws Exception\ExceptionInterface
+         */
+        public function setBounds(
+            int|float|null $age = null,
+            #[\SensitiveParameter] ?int $messages = null,
+            ?int $bytes = null,
+        ): void {
+        }
+
+        /**
+         * Removes the topic with its messages, subscriptions and bounds. Its members get NotFoundException then.
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function delete(): void
+        {
+        }
+    }
+
+    /** What was published. */
+    final class Published
+    {
+        /** @var list<string> the id of each message, in order */
+        public readonly array $ids;
+        /** The last of the ids; of `publish`, the only one. */
+        public readonly string $id;
+        /** @var list<string> the subscriptions that this cut off: they had not read what the topic's bounds removed */
+        public readonly array $cutOff;
+    }
+
+    /** A message that a member has pulled. It comes again if it is not acked within its lease. */
+    final class Message
+    {
+        /** Unique in its topic: when it was published in ms since 1970, a hyphen, and its number in the topic. */
+        public readonly string $id;
+        /** The name of its topic. */
+        public readonly string $topic;
+        /** The data exactly as it was published, as JSON. */
+        public readonly string $raw;
+        /** When it was published, in unix seconds by the server's clock. */
+        public readonly float $publishedAt;
+        /** How often it was pulled, including this time. */
+        public readonly int $deliveries;
+
+        /**
+         * Returns the data as `json_decode` does: arrays, or objects with `assoc: false`.
+         *
+         * @throws Exception\CorruptException PHP cannot decode it, for example half of a surrogate pair. See `$raw`
+         */
+        public function data(bool $assoc = true): mixed
+        {
+        }
+
+        /**
+         * Acks the message: its subscription has read it. `Topic::ack` acks many with one call.
+         *
+         * @return bool whether it was not acked before
+         *
+         * @throws Exception\NotFoundException who pulled it is no member any more
+         * @throws Exception\CutOffException its subscription has lost messages that it had not read: subscribe again
+         * @throws Exception\ExceptionInterface
+         */
+        public function ack(): bool
+        {
+        }
+    }
+
+    /** What a topic has. Times are unix seconds by the server's clock, spans are seconds. */
+    final class TopicInfo
+    {
+        /** How many messages were ever published. They are numbered from 1. */
+        public readonly int $published;
+        /** How many are here: those that not all subscriptions have read. */
+        public readonly int $messages;
+        /** How many bytes of data these have. The server needs some more for each. */
+        public readonly int $bytes;
+        /** When the oldest of them was published; null if there is none. */
+        public readonly ?float $oldestAt;
+        /** How long messages are kept. */
+        public readonly float $maxAge;
+        /** How many messages are kept. */
+        public readonly int $maxMessages;
+        /** How many bytes of messages are kept. */
+        public readonly int $maxBytes;
+        /** @var list<Subscription> by name */
+        public readonly array $subscriptions;
+        /** @var list<CutOff> subscriptions that were cut off and have not subscribed again; by name */
+        public readonly array $cutOff;
+    }
+
+    /** How far a subscription is. */
+    final class Subscription
+    {
+        public readonly string $name;
+        /** It has read all messages up to this number. */
+        public readonly int $read;
+        /** How many messages it has not pulled yet. */
+        public readonly int $unread;
+        /** How many messages its members have pulled and not acked. */
+        public readonly int $pulled;
+        /** @var list<Member> by name */
+        public readonly array $members;
+    }
+
+    /** A member of a subscription. */
+    final class Member
+    {
+        public readonly string $name;
+        /** How many seconds ago it subscribed or pulled. */
+        public readonly float $silentFor;
+        /** How many messages it has pulled and not acked. */
+        public readonly int $pulled;
+    }
+
+    /** A subscription that lost messages which it had not read. */
+    final class CutOff
+    {
+        public readonly string $name;
+        /** When, in unix seconds by the server's clock. */
+        public readonly float $at;
+        /** The number of the first message that it lost. */
+        public readonly int $first;
+        /** The number of the last one. */
+        public readonly int $last;
+    }
+
     /** The limits of a queue. */
     final class Limits
     {
@@ -1517,6 +1822,38 @@ namespace Duly\Exception {
 
     /** There is no such job, or its state does not allow the operation. */
     class NotFoundException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
+    /** A subscription has lost messages that it had not read, by the topic's bounds. Subscribe again. */
+    class CutOffException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
         {

@@ -22,6 +22,7 @@ final class ExceptionsTest extends ServerTestCase
         'Duplicate' => \RuntimeException::class,
         'LeaseLost' => \RuntimeException::class,
         'NotFound' => \RuntimeException::class,
+        'CutOff' => \RuntimeException::class,
         'Unreachable' => \RuntimeException::class,
         'Timeout' => \RuntimeException::class,
         'AuthenticationFailed' => \RuntimeException::class,

@@ -35,6 +35,24 @@ final class MemoryTest extends ServerTestCase
         self::assertLessThan($before + 32768, memory_get_usage());
     }
 
+    public function testMessagesNeedNoMemoryWhenTheyAreGone(): void
+    {
+        $topic = $this->client->topic('logs');
+        $topic->subscribe('a');
+        $read = function (int $times) use ($topic): void {
+            for (; $times > 0; $times--) {
+                $topic->publishAll([['text' => str_repeat('x', 100)], [1], null]);
+                $topic->ack('a', $topic->pull('a', lease: 60));
+                $this->thrownBy(\InvalidArgumentException::class, fn () => $topic->publishAll([[1], NAN]));
+                $topic->info();
+            }
+        };
+        $read(200);
+        $before = memory_get_usage();
+        $read(1000);
+        self::assertLessThan($before + 32768, memory_get_usage());
+    }
+
     public function testAnIterableNeedsNoMemoryWhenItIsPushed(): void
     {
         $push = function (int $times): void {

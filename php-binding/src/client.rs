@@ -18,6 +18,7 @@ use crate::lock::Lock;
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
+use crate::topic::{Message, Topic};
 use crate::waiting::Signals;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
@@ -265,6 +266,22 @@ impl Client {
     #[php(optional = ttl)]
     pub fn with_lock(&self, name: Text, run: &Zval, ttl: Option<&Zval>, wait: Option<&Zval>) -> PhpResult<Zval> {
         Ok(self.run_with_lock(name, run, ttl, wait)?)
+    }
+
+    /// The topic of this name.
+    pub fn topic(&self, name: Text) -> PhpResult<Topic> {
+        Ok(self.topic_of(name)?)
+    }
+
+    /// The topics that this member has subscribed to, by name.
+    pub fn topics_of(&self, member: Text) -> PhpResult<Vec<String>> {
+        Ok(self.names_of_topics(member)?)
+    }
+
+    /// Leases up to `max` messages of each topic of a member. An empty list when there is none until `wait` seconds are over.
+    #[php(defaults(max = 100))]
+    pub fn pull(&self, member: Text, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Message>> {
+        Ok(self.pull_all(member, max, wait, lease)?)
     }
 
     /// One round trip to the server.

@@ -5,7 +5,7 @@ mod time;
 pub use time::{given, lease_span, moment, span, when};
 
 use duly::{Data, Millis};
-use ext_php_rs::convert::{FromZval, IntoZvalDyn};
+use ext_php_rs::convert::{FromZval, IntoZvalDyn, StubLiteral};
 use ext_php_rs::exception::throw_object;
 use ext_php_rs::flags::{ClassFlags, DataType};
 use ext_php_rs::types::array::Iter;
@@ -32,6 +32,19 @@ impl FromZval<'_> for Text {
     fn from_zval(value: &Zval) -> Option<Self> {
         let value = value.dereference();
         if value.is_string() { value.zend_str().map(|text| Self(text.as_bytes().to_vec())) } else { None }
+    }
+}
+
+/// A default.
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
+impl StubLiteral for Text {
+    fn stub_literal(&self) -> String {
+        String::from_utf8_lossy(&self.0).stub_literal()
     }
 }
 
@@ -62,6 +75,11 @@ pub fn data(value: Option<&Zval>, raw: Option<&Zval>) -> Result<Data, Fault> {
         return Ok(Data::from_json(bytes, usize::MAX)?);
     }
     encoded("data", value)
+}
+
+/// The data of one message of many, by its index from 0. Runs PHP code as `data` does.
+pub fn data_at(index: usize, value: &Zval) -> Result<Data, Fault> {
+    encoded(&format!("data at index {index}"), value)
 }
 
 /// What a job gives, if its producer wants to have it; refused as data is, and when it is larger than data may be.
@@ -250,8 +268,13 @@ fn is_no_data(value: &Zval) -> bool {
 
 /// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
 pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
+    decode_of("job", json, assoc)
+}
+
+/// The same, of what is no job.
+pub fn decode_of(what: &str, json: &str, assoc: bool) -> Result<Zval, Fault> {
     try_json("json_decode", vec![&json, &assoc, &DECODE_DEPTH, &THROW_ON_ERROR])?.map_err(|why| {
-        let message = format!("PHP cannot decode the data of this job: {why}; it is unharmed, as JSON, in 'raw'");
+        let message = format!("PHP cannot decode the data of this {what}: {why}; it is unharmed, as JSON, in 'raw'");
         duly::Error::new(duly::ErrorKind::Corrupt, message).into()
     })
 }

@@ -78,6 +78,7 @@ const CLASSES: &[(ErrorKind, &str, Parent)] = &[
     (ErrorKind::LeaseLost, "LeaseLost", RUNTIME),
     (ErrorKind::Locked, "Locked", RUNTIME),
     (ErrorKind::NotFound, "NotFound", RUNTIME),
+    (ErrorKind::CutOff, "CutOff", RUNTIME),
     (ErrorKind::JobFailed, "JobFailed", RUNTIME),
     (ErrorKind::NoResult, "NoResult", RUNTIME),
     (ErrorKind::Unreachable, "Unreachable", RUNTIME),
@@ -261,6 +262,14 @@ impl Fault {
             other => other,
         }
     }
+
+    /// As `in_call`, of a topic.
+    pub fn of_topic(self, operation: &'static str, topic: &str) -> Self {
+        match self {
+            Self::Duly(error) => Self::Duly(error.during(operation).of_topic(topic)),
+            other => other,
+        }
+    }
 }
 
 impl From<Fault> for PhpException {
@@ -293,7 +302,7 @@ impl Pending for PhpException {
 }
 
 /// The engine names an option or verb as Rust and Python do, which is not how PHP spells it.
-const OPTIONS: [(&str, &str); 13] = [
+const OPTIONS: [(&str, &str); 15] = [
     ("on_duplicate", "onDuplicate"),
     ("max_data_bytes", "maxDataBytes"),
     ("allow_eviction", "allowEviction"),
@@ -307,6 +316,8 @@ const OPTIONS: [(&str, &str); 13] = [
     ("wait_result", "waitResult"),
     ("set_limits", "setLimits"),
     ("fail_fast", "failFast"),
+    ("set_bounds", "setBounds"),
+    ("topics_of", "topicsOf"),
 ];
 
 fn in_php_words(message: &str) -> String {

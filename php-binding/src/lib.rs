@@ -37,6 +37,7 @@ mod select;
 mod settings;
 mod supervise;
 mod telemetry;
+mod topic;
 mod waiting;
 mod words;
 mod worker;
@@ -82,6 +83,13 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         inspect::Found,
         limits::Limits,
         lock::Lock,
+        topic::Topic,
+        topic::Published,
+        topic::Message,
+        topic::TopicInfo,
+        topic::Subscription,
+        topic::Member,
+        topic::CutOff,
         registry::RunningJob,
         registry::WorkerInfo,
         operate::Cancelled,

@@ -33,7 +33,7 @@ unsafe extern "C" {
 }
 
 /// Parameters whose values no trace shows: passwords (also in a URL) and data.
-const SENSITIVE: [&str; 8] = ["url", "password", "data", "raw", "result", "jobs", "headers", "error"];
+const SENSITIVE: [&str; 9] = ["url", "password", "data", "raw", "result", "jobs", "messages", "headers", "error"];
 const ZEND_ACC_PUBLIC: u32 = 1;
 /// The attribute is of a class of the extension.
 const ZEND_ATTRIBUTE_PERSISTENT: u32 = 1;

@@ -176,7 +176,7 @@ impl Error {
 
     /// Which topic the call was about.
     #[must_use]
-    pub(crate) fn of_topic(mut self, name: &str) -> Self {
+    pub fn of_topic(mut self, name: &str) -> Self {
         (self.queue, self.of) = (Some(name.to_owned()), Of::Topic);
         self
     }
