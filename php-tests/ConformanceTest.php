@@ -8,6 +8,8 @@ use Duly\Client;
 use Duly\Exception\ExceptionInterface;
 use Duly\Job;
 use Duly\Lock;
+use Duly\Message;
+use Duly\Published;
 use Duly\NewJob;
 use Duly\PushSummary;
 use Duly\Queue;
@@ -20,6 +22,7 @@ final class ConformanceTest extends TestCase
 {
     private const FOLDER = __DIR__ . '/../conformance/scenarios';
     private const START_S = 1790000000;
+    private const ON_TOPIC = ['publish', 'subscribe', 'unsubscribe', 'pull', 'read', 'topic', 'bound'];
     private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
@@ -144,6 +147,8 @@ final class ConformanceTest extends TestCase
             $verb === 'lock' => fn (): Lock => $this->client->lock(...$arguments),
             $verb === 'unlock' => fn (): bool => $arguments['lock']->release(),
             $verb === 'lock_for_job' => fn (): ?Lock => self::lockForJob(...self::camelCase($arguments)),
+            in_array($verb, self::ON_TOPIC, true) => fn (): mixed => $this->onTopic($verb, ...$arguments),
+            $verb === 'topics_of' => fn (): array => $this->client->topicsOf(...$arguments),
             $verb === 'advance' => fn () => $this->advance(...$arguments),
             $verb === 'redis' => fn (): string => $this->redis(...$arguments),
             default => throw new Unexpected("unknown verb {$verb}"),
@@ -203,6 +208,18 @@ final class ConformanceTest extends TestCase
         }
     }
 
+    private function onTopic(string $verb, string $topic, mixed ...$arguments): mixed
+    {
+        $topic = $this->client->topic($topic);
+        return match ($verb) {
+            'publish' => $topic->publishAll(...$arguments),
+            'read' => $topic->ack(...$arguments),
+            'topic' => $topic->info(...$arguments),
+            'bound' => $topic->setBounds(...$arguments),
+            default => $topic->{$verb}(...$arguments),
+        };
+    }
+
     private function advance(int|float $seconds): void
     {
         $this->now += $seconds;
@@ -256,13 +273,20 @@ final class ConformanceTest extends TestCase
         if (!is_object($value) || $value instanceof \stdClass) {
             return $value;
         }
+        if ($value instanceof Published) {
+            return (object) ['count' => count($value->ids), 'cut_off' => $value->cutOff];
+        }
+        if ($value instanceof Message) {
+            $shown = ['id' => $value->id, 'data' => $value->data(false), 'deliveries' => $value->deliveries];
+            return (object) $shown;
+        }
         $shown = [];
         foreach (get_object_vars($value) as $name => $one) {
             $word = strtolower((string) preg_replace('/[A-Z]/', '_$0', $name));
             $shown[$word] = match ($word) {
                 'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
-                'progress', 'running' => $this->shown($one),
+                'progress', 'running', 'subscriptions', 'cut_off' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,

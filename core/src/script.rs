@@ -56,9 +56,9 @@ pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
-    Ack, Bound, CutOffReply, ExamineTopic, ForgetTopic, Membership, Publish, Pull, PullReply, PulledMessage, Subscribe,
-    SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply, delete, note_topic, noted_topics,
-    topics,
+    Ack, Bound, CutOffReply, ExamineTopic, ForgetTopic, Membership, PublishMessages, Pull, PullReply, PulledMessage,
+    Subscribe, SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply, delete, note_topic,
+    noted_topics, topics,
 };
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
 #[cfg(test)]

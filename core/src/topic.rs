@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::process::host;
 use crate::queue::{Client, MAX_LEASE, Part};
 use crate::script::{
-    self, Ack, Bound, CutOffReply, Declared, Digits, ExamineTopic, ForgetTopic, Key, Membership, Publish, Pull,
+    self, Ack, Bound, CutOffReply, Declared, Digits, ExamineTopic, ForgetTopic, Key, Membership, PublishMessages, Pull,
     PullReply, Subscribe, SubscribeReply, Unsubscribe, UnsubscribeReply,
 };
 use crate::value::data::Data;
@@ -307,7 +307,8 @@ impl Topic {
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
             let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
-            let publish = Publish { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
+            let publish =
+                PublishMessages { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
             self.part.run(publish.with(data.iter().map(Data::as_bytes))).await
         };
         let reply = published.await.map_err(|error| self.error(error, "publish"))?;

@@ -247,7 +247,9 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::script::{audit, bridge, depart, inspect, lock, operate, progress, push, reserve, settle, topic, workers};
+    use crate::script::{
+        audit, bridge, depart, inspect, lock, operate, progress, push, reserve, settle, topic, workers,
+    };
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
         let files = [

@@ -11,7 +11,7 @@ use crate::value::time::Millis;
 
 scripts! {
     /// Appends messages.
-    Publish = "topic/publish",
+    PublishMessages = "topic/publish",
     kind: Numbered,
     keys: [Call, Topic, Messages, Floors, WakeEven, WakeOdd],
     arguments: { default_age_ms: u64, default_messages: u64, default_bytes: u64 },
