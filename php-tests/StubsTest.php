@@ -42,7 +42,7 @@ final class StubsTest extends TestCase
         }
         sort($stubs);
         self::assertSame(self::declared(), $stubs);
-        self::assertCount(22 + 3 + 1 + 23, $stubs);
+        self::assertCount(22 + 3 + 1 + 28, $stubs);
     }
 
     /** @return iterable<string, array{string}> */

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 13] = [
     "value",
     "format",
     "process",
@@ -12,6 +12,7 @@ const LAYERS: [&str; 12] = [
     "embedded",
     "queue",
     "lock",
+    "schedule",
     "operate",
     "bridge",
     "worker",

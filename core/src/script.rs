@@ -22,6 +22,7 @@ mod push;
 mod reply;
 mod request;
 mod reserve;
+mod schedule;
 mod settle;
 mod workers;
 
@@ -49,6 +50,9 @@ pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
 pub(crate) use reply::{Wanted, is_refusal, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
+pub(crate) use schedule::{
+    DueReply, DueSchedules, FireReply, FireSchedules, PutSchedules, ReadSchedules, SchedulesReply, StoredSchedule,
+};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
 #[cfg(test)]

@@ -247,7 +247,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::script::{audit, bridge, inspect, lock, operate, progress, push, reserve, settle, workers};
+    use crate::script::{audit, bridge, inspect, lock, operate, progress, push, reserve, schedule, settle, workers};
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
         let files = [
@@ -259,6 +259,7 @@ pub(super) mod tests {
             workers::DECLARATIONS,
             progress::DECLARATIONS,
             lock::DECLARATIONS,
+            schedule::DECLARATIONS,
             bridge::DECLARATIONS,
             audit::DECLARATIONS,
         ];

@@ -93,6 +93,14 @@ pub(crate) enum Key {
     Unheard,
     /// hash: lane of a bridge -> sequence of its last batch that is in.
     Adopted,
+    /// hash: name of a schedule -> its definition.
+    Schedules,
+    /// hash: name of a schedule -> its revision, its next slot and what else changes.
+    ScheduleState,
+    /// sorted set: name of a schedule by when it fires next in ms; `inf` if it is paused or over.
+    ScheduleDue,
+    /// hash: name of a schedule -> the last twenty slots that fired.
+    ScheduleFires,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
@@ -109,7 +117,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 17] = [
+    pub(crate) const FIXED: [Self; 21] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -127,6 +135,10 @@ impl Key {
         Self::WorkerInfos,
         Self::Unheard,
         Self::Adopted,
+        Self::Schedules,
+        Self::ScheduleState,
+        Self::ScheduleDue,
+        Self::ScheduleFires,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -150,6 +162,10 @@ impl Key {
             Self::WorkerInfos => "worker_infos",
             Self::Unheard => "unheard",
             Self::Adopted => "adopted",
+            Self::Schedules => "schedules",
+            Self::ScheduleState => "schedule_state",
+            Self::ScheduleDue => "schedule_due",
+            Self::ScheduleFires => "schedule_fires",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",
@@ -178,7 +194,8 @@ impl Key {
             | Self::Parked
             | Self::Places
             | Self::Workers
-            | Self::Unheard => "zset",
+            | Self::Unheard
+            | Self::ScheduleDue => "zset",
             Self::Wake | Self::Ready | Self::Done | Self::LockWake => "list",
             Self::Result | Self::Progress => "string",
             _ => "hash",

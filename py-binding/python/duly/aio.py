@@ -15,5 +15,6 @@ from duly._core import AsyncClient as Client
 from duly._core import AsyncJob as Job
 from duly._core import AsyncLock as Lock
 from duly._core import AsyncQueue as Queue
+from duly._core import AsyncSchedules as Schedules
 
-__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Queue"]
+__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Queue", "Schedules"]
