@@ -1,5 +1,5 @@
 -- Reads the schedules that fire now; if there are none, takes over the promise to come back for the next one, unless another worker
--- has given it.
+-- has given it, or the caller does not come back (`promise` is 1).
 -- Moves:   nothing.
 -- Replies: {now, the moment that the caller has promised or 0, us until the next one fires or -1, name, state, definition, ...};
 --          or `format <n>`.
@@ -28,7 +28,8 @@ local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)
 reply[3] = next_ms * 1000 - now_us
 -- with `if true then`: all workers come back for each schedule
 -- without `timer <= now or`: a broken promise lets schedules fire late
-if timer <= now or next_ms < timer or timer == promise then
+-- without `promise ~= 1 and`: workers rely on a program that does not come back
+if promise ~= 1 and (timer <= now or next_ms < timer or timer == promise) then
   redis.call('HSET', meta, 'schedule_timer', head)
   reply[2] = next_ms
 end

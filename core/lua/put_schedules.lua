@@ -44,4 +44,15 @@ for i = first_item, #ARGV, 5 do
   end
 end
 --- include: first_use, schedule_head
+local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)
+-- with `if head then`: each put wakes a worker
+-- without `timer <= now or`: a broken promise lets a new schedule fire late
+-- without `or tonumber(head) < timer`: a schedule that fires sooner than those before it fires late
+if head and (timer <= now or tonumber(head) < timer) then
+  -- A hint, as every wake-up. It says what it is for, and has room behind two that are for jobs.
+  local waking = redis.pcall('LLEN', wake)
+  -- with `true` for `waking < 3`: the wake list grows with every schedule
+  -- without `type(waking) == 'number' and`: a foreign type under `wake` fails every put
+  if type(waking) == 'number' and waking < 3 then redis.pcall('LPUSH', wake, 'schedules') end
+end
 return answer(table.concat(flags))

@@ -18,6 +18,8 @@ const DEFAULT_CASES: u32 = 200;
 const START: u64 = 1_790_000_000_000;
 const MOST_FIRES: usize = 20;
 const LARGE: usize = 41_943;
+/// The promise of a caller that does not come back.
+const NEVER: u64 = 1;
 const MANUAL: Variant = Variant { clock: Clock::Manual, shape: Shape::Plain, extent: Extent::Usual };
 
 /// What a caller has read of a schedule that it changes or fires.
@@ -38,6 +40,7 @@ enum Step {
     },
     Due {
         is_mine: bool,
+        comes_back: bool,
         most: usize,
     },
     Fire {
@@ -98,8 +101,11 @@ impl State {
         }
     }
 
-    fn note_head(&mut self, now: u64) {
+    fn note_head(&mut self) {
         self.next = self.schedules.values().filter_map(|one| one.fires_at).min();
+    }
+
+    fn wake_for_head(&mut self, now: u64) {
         if self.next.is_some_and(|next| self.timer <= now || next < self.timer) && self.wake.len() < 3 {
             self.wake.insert(0, "schedules");
         }
@@ -115,7 +121,8 @@ impl State {
             }
             None => drop(self.schedules.remove(&name.to_string())),
         }
-        self.note_head(now);
+        self.note_head();
+        self.wake_for_head(now);
         is_done
     }
 
@@ -126,6 +133,7 @@ impl State {
             due.iter().filter(|(at, _)| *at <= now).take(most).map(|(_, name)| (*name).clone()).collect();
         let mut promised = 0;
         if let (true, Some(&(next, _))) = (firing.is_empty(), due.first())
+            && promise != NEVER
             && (self.timer <= now || next < self.timer || self.timer == promise)
         {
             (self.timer, promised) = (next, next);
@@ -155,7 +163,7 @@ impl State {
     ) -> (Option<Vec<String>>, Vec<String>) {
         let mut awaited = Vec::new();
         if expected.is_empty() || !self.is_as(name, expected) {
-            self.note_head(now);
+            self.note_head();
             return (None, awaited);
         }
         let mut outcomes = Vec::new();
@@ -187,7 +195,7 @@ impl State {
         (one.state, one.fires_at) = (after.state.clone(), after.fires_at);
         one.fires.extend(slots.iter().zip(&outcomes).map(|(slot, what)| format!("{};{now};{what}", slot.number)));
         one.fires.drain(..one.fires.len().saturating_sub(MOST_FIRES));
-        self.note_head(now);
+        self.note_head();
         if outcomes.iter().any(|outcome| outcome != "skipped") && self.wake.len() < 2 {
             self.wake.insert(0, "1");
         }
@@ -327,10 +335,16 @@ fn agrees(server: &mut Server, case: u64, steps: &[Step]) -> Result<(), String> 
                 let found = real.put(*name, &expected, after.as_ref());
                 (format!("{}", model.put(now, *name, &expected, after)), format!("{found}"))
             }
-            Step::Due { is_mine, most } => {
-                let asked = if *is_mine { promise } else { 0 };
+            Step::Due { is_mine, comes_back, most } => {
+                let asked = match (comes_back, is_mine) {
+                    (false, _) => NEVER,
+                    (true, true) => promise,
+                    (true, false) => 0,
+                };
                 let reply = real.due(asked, *most, 1 << 20);
-                promise = reply.promised;
+                if *comes_back {
+                    promise = reply.promised;
+                }
                 let names: Vec<_> = reply.due.into_iter().map(|one| one.name).collect();
                 (format!("{:?}", model.due(now, asked, *most)), format!("{:?}", (names, reply.promised)))
             }
@@ -399,7 +413,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let fire = (name, expects, overlap, prop::collection::vec(slot, 0..4), fires_in);
     let step = prop_oneof![
         5 => put.prop_map(|(name, expects, fires_in, removes)| Step::Put { name, expects, fires_in, removes }),
-        4 => (any::<bool>(), 1..3_usize).prop_map(|(is_mine, most)| Step::Due { is_mine, most }),
+        4 => (any::<bool>(), prop::bool::weighted(0.8), 1..3_usize)
+            .prop_map(|(is_mine, comes_back, most)| Step::Due { is_mine, comes_back, most }),
         8 => fire.prop_map(|(name, expects, overlap, slots, fires_in)| {
             Step::Fire { name, expects, overlap, slots, fires_in }
         }),

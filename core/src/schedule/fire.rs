@@ -15,6 +15,9 @@ use crate::value::time::Millis;
 const MOST_JOBS: usize = 1000;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
+/// The promise of a caller that does not come back.
+const NEVER: u64 = 1;
+
 /// What a look at the schedules of a queue found, and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Looked {
@@ -56,7 +59,7 @@ impl Part {
     pub(super) async fn fire_all_due(&self) -> Result<u64, Error> {
         let mut pushed = 0;
         loop {
-            let looked = self.fire_some_due(0).await?;
+            let looked = self.fire_some_due(NEVER).await?;
             pushed += looked.pushed;
             if !looked.is_unfinished {
                 return Ok(pushed);

@@ -97,16 +97,22 @@ impl Part {
         owner: &str,
         wanted: &BTreeMap<&str, &Schedule>,
     ) -> Result<(Vec<(Option<PutSchedule>, Change)>, Vec<String>), Error> {
-        let (mut stored, mut now, mut offset) = (BTreeMap::new(), Millis::ZERO, 0);
-        // By name, because the order of a page changes when schedules fire; what a page misses is found below by its name.
-        loop {
-            let page = self.schedule_page("sync_schedules", offset, BATCH).await?;
-            now = now.max(Millis::new(page.now));
-            if page.schedules.is_empty() {
+        let (mut stored, mut now) = (BTreeMap::new(), Millis::ZERO);
+        // Their order changes when they fire, so pages may miss some: then once more.
+        for _ in 0..TRIES {
+            let (mut offset, mut total) = (0, 0);
+            loop {
+                let page = self.schedule_page("sync_schedules", offset, BATCH).await?;
+                (now, total) = (now.max(Millis::new(page.now)), page.total.max(total));
+                if page.schedules.is_empty() {
+                    break;
+                }
+                offset += page.schedules.len();
+                stored.extend(page.schedules.into_iter().map(|one| (one.name.clone(), one)));
+            }
+            if stored.len() as u64 >= total {
                 break;
             }
-            offset += page.schedules.len();
-            stored.extend(page.schedules.into_iter().map(|one| (one.name.clone(), one)));
         }
         let missing: Vec<&str> = wanted.keys().copied().filter(|name| !stored.contains_key(*name)).collect();
         for names in missing.chunks(BATCH) {

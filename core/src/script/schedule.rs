@@ -25,7 +25,7 @@ scripts! {
     items: (name: &'a str, expected: &'a str, definition: &'a [u8], state: &'a str, fires_at: &'a str),
     reply: Vec<bool>;
 
-    /// Which schedules fire now. `promise`: the moment for which the caller has promised to come back.
+    /// Which schedules fire now. `promise`: the moment for which the caller has promised to come back, 0 for none, 1 if it does not.
     DueSchedules = "due_schedules",
     kind: Plain,
     keys: [Meta, Schedules, ScheduleState, ScheduleDue],
