@@ -14,7 +14,7 @@ use crate::process::{alarm, host};
 use crate::queue::Part;
 
 /// How long after a moment that another worker has promised to look, and up to as much again.
-const MARGIN: Duration = Duration::from_secs(1);
+const MARGIN: Duration = Duration::from_millis(250);
 /// What a beat says of the next moment is as exact as this.
 const BEAT: Duration = Duration::from_millis(20);
 
