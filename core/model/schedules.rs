@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
@@ -10,8 +11,8 @@ use redis::Value;
 use super::differential::number_from;
 use super::server::{Server, queue_keys};
 use crate::script::{
-    ByteStrings, Clock, Declared, DueReply, DueSchedules, Extent, FireReply, FireSchedules, FromReply, Key, Levels,
-    Numbering, PutSchedules, QueueKeys, ReadSchedules, Renewal, SchedulesReply, Shape, Variant,
+    Beat, BeatReply, ByteStrings, Clock, Declared, DueReply, DueSchedules, Extent, FireReply, FireSchedules, FromReply,
+    Key, Levels, Numbering, PutSchedules, QueueKeys, ReadSchedules, Renewal, SchedulesReply, Shape, Variant,
 };
 
 const DEFAULT_CASES: u32 = 200;
@@ -535,10 +536,28 @@ fn a_foreign_type_under_a_key_stops_each_script_before_it_has_changed_anything()
             assert!(real.put_as(10, "1", "", Some(&put_one())).is_err(), "{key:?}");
         } else {
             let slots = [("1".to_owned(), "a".to_owned(), slot(Some(1)).record())];
-            assert!(real.try_fire(0, ("1;1;", &put_one(), "allow"), &slots).is_err(), "{key:?}");
+            let after = One { state: "1;2;x".to_owned(), ..put_one() };
+            assert!(real.try_fire(0, ("1;1;", &after, "allow"), &slots).is_err(), "{key:?}");
         }
         assert_eq!(dump(&mut real), before, "{key:?}");
     }
+}
+
+#[test]
+fn a_beat_says_when_the_next_schedule_fires() {
+    let mut server = Server::start();
+    let mut real = Real::new(&mut server, 0);
+    let beat = |real: &mut Real<'_>| {
+        let beat = Beat { worker: "w".to_owned(), life_ms: 1000, info: String::new() };
+        BeatReply::decode(real.run(beat).unwrap()).unwrap().schedule_in
+    };
+    assert_eq!(beat(&mut real), None);
+    real.put(0, "", Some(&One { fires_at: Some(START + 70), ..put_one() }));
+    assert_eq!(beat(&mut real), Some(Duration::from_millis(70)));
+    real.server.set_clock(&real.keys, START + 100);
+    assert_eq!(beat(&mut real), Some(Duration::ZERO));
+    real.put(0, "1;1;", Some(&One { fires_at: None, ..put_one() }));
+    assert_eq!(beat(&mut real), None);
 }
 
 #[test]
