@@ -8,14 +8,17 @@ use super::Desk;
 impl Desk {
     /// A wake-up said that a schedule fires sooner than was known.
     pub(in crate::worker) fn schedule_changed(&self, lane: usize) {
-        self.for_queues[lane].schedules.changed.notify_one();
+        let of_queue = &self.for_queues[lane].schedules;
+        // What a beat said before does not count any more. Nothing that is done under the lock can panic, so a poisoned one is still
+        // whole.
+        *of_queue.next_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        of_queue.changed.notify_one();
     }
 
     /// A beat said when the next schedule fires.
     pub(in crate::worker) fn schedule_fires_in(&self, lane: usize, fires_in: Option<Duration>) {
         let Some(fires_in) = fires_in else { return };
         let of_queue = &self.for_queues[lane].schedules;
-        // Nothing that is done under the lock can panic, so a poisoned one is still whole.
         *of_queue.next_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + fires_in);
         of_queue.changed.notify_one();
     }
