@@ -249,6 +249,9 @@ namespace Duly {
         /** @var list<Queue> the parts of a split queue, each a queue of its own; empty if it is not split */
         public readonly array $parts;
 
+        /** The schedules of the queue: jobs that come again and again. */
+        public readonly Schedules $schedules;
+
         /**
          * Pushes a job and returns its id.
          *
@@ -807,6 +810,261 @@ namespace Duly {
             #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
         ) {
+        }
+    }
+
+    /** A job that is pushed again and again, by a cron pattern or at an interval. */
+    final class Schedule
+    {
+        /** The pattern, as it is stored. */
+        public readonly ?string $cron;
+        /** The time zone of the pattern. */
+        public readonly ?string $tz;
+        /** The interval in seconds. */
+        public readonly ?float $every;
+        /** The moment from which the interval is counted, in unix seconds. */
+        public readonly ?float $anchor;
+        /** No slot before this moment, in unix seconds. */
+        public readonly ?float $start;
+        /** No slot after this moment, in unix seconds. */
+        public readonly ?float $until;
+        /** The most slots that fire. */
+        public readonly ?int $count;
+        /** Up to how many seconds after its slot it fires. */
+        public readonly float $jitter;
+        /** `latest`, `skip`, or a number. */
+        public readonly string $catchUp;
+        /** How many seconds old a slot may be that still fires under `skip`. */
+        public readonly float $grace;
+        /** `allow`, `skip` or `replace`. */
+        public readonly string $overlap;
+
+        /**
+         * Give `cron` or `every`.
+         *
+         * @param NewJob $job the job of each slot, without an id, a delay, `onDuplicate` and `durability`
+         * @param ?string $cron five fields (minute, hour, day, month, weekday) or six (seconds in front), with names,
+         *     lists, ranges, steps, `L`, `#` and `W`; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`
+         * @param int|float|null $every the interval in seconds, 0.1 s to 100 years, instead of `cron`
+         * @param ?string $tz the time zone of the pattern, such as `Europe/Berlin`. A fixed time in a gap runs at the
+         *     first moment behind it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the
+         *     clock. Default: `UTC`
+         * @param int|float|\DateTimeInterface|null $anchor a moment from which the interval is counted. Default: 0
+         * @param int|float|\DateTimeInterface|null $start no slot before this moment
+         * @param int|float|\DateTimeInterface|null $until no slot after this moment
+         * @param ?int $count the most slots that fire, 1 or more
+         * @param int|float|null $jitter fires up to so many seconds after each slot, at most 24 h and always before the
+         *     next slot; the same span for every worker. Default: 0
+         * @param int|string|null $catchUp which slots fire that were missed while no worker was alive: `latest` (the
+         *     newest), `skip` (the newest if it is not older than `grace`), or a number from 1 to 100 (so many of the
+         *     newest). Default: `latest`
+         * @param int|float|null $grace see `catchUp`; in seconds. Default: 60
+         * @param ?string $overlap what happens while the job of an earlier slot is delayed, ready or running: `allow`
+         *     (both run), `skip` (no new job) or `replace` (the earlier one is cancelled). Default: `allow`
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function __construct(
+            NewJob $job,
+            ?string $cron = null,
+            int|float|null $every = null,
+            ?string $tz = null,
+            int|float|\DateTimeInterface|null $anchor = null,
+            int|float|\DateTimeInterface|null $start = null,
+            int|float|\DateTimeInterface|null $until = null,
+            ?int $count = null,
+            int|float|null $jitter = null,
+            int|string|null $catchUp = null,
+            int|float|null $grace = null,
+            ?string $overlap = null,
+        ) {
+        }
+
+        /**
+         * The next slots after this moment, in unix seconds: a preview.
+         *
+         * @param int $count 1 to 1,000
+         *
+         * @return list<float>
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function next(int|float|\DateTimeInterface $after, int $count = 5): array
+        {
+        }
+    }
+
+    /** A slot that fired. Times are unix seconds by the server's clock. */
+    final class Fire
+    {
+        /** The slot. */
+        public readonly float $slot;
+        /** When it fired. */
+        public readonly float $at;
+        /** `pushed`, `skipped` (an earlier job was still in the queue) or `replaced` (that one was cancelled). */
+        public readonly string $outcome;
+        /** The id of its job, `<name>@<slot>`. */
+        public readonly string $jobId;
+    }
+
+    /** A schedule as it is stored. Times are unix seconds by the server's clock. */
+    final class ScheduleView
+    {
+        public readonly string $name;
+        /** What it does; null if this version cannot read it. */
+        public readonly ?Schedule $schedule;
+        /** The owner, if `sync` put it. */
+        public readonly ?string $owner;
+        public readonly bool $paused;
+        /** The next slot; null if it is paused or over. */
+        public readonly ?float $next;
+        /** The last slot that was due. */
+        public readonly ?float $last;
+        /** How many slots fired. */
+        public readonly int $fired;
+        /** When it was put. */
+        public readonly float $madeAt;
+        /** When it was last changed, paused or resumed. */
+        public readonly float $changedAt;
+        /** @var list<Fire> the last twenty slots that fired, the oldest first; only from `get` */
+        public readonly array $fires;
+    }
+
+    /** What `sync` did. */
+    final class SyncReport
+    {
+        /** @var list<string> names of new schedules */
+        public readonly array $created;
+        /** @var list<string> those that were others; their next slots are computed anew */
+        public readonly array $changed;
+        /** @var list<string> those that keep their next slots */
+        public readonly array $unchanged;
+        /** @var list<string> those of the owner that were not in the array */
+        public readonly array $removed;
+    }
+
+    /** The schedules of a queue. Workers of the queue fire them; while none is alive, nothing fires. */
+    final class Schedules
+    {
+        /**
+         * Stores a schedule under this name, in place of the one that has it. Nothing fires at once: the first slot is
+         * the first one in the future. A schedule that is the same keeps its next slot.
+         *
+         * @param string $name 1 to 96 bytes; the ids of its jobs are `<name>@<slot>`
+         *
+         * @return string `created`, `changed` or `unchanged`
+         *
+         * @throws Exception\InvalidArgumentException an argument is wrong, or there is no slot in the future
+         * @throws Exception\ExceptionInterface
+         */
+        public function put(string $name, Schedule $schedule): string
+        {
+        }
+
+        /**
+         * Removes a schedule. Jobs that it has pushed stay.
+         *
+         * @return bool whether there was one
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function remove(string $name): bool
+        {
+        }
+
+        /**
+         * A schedule with its last twenty fires, or null.
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function get(string $name): ?ScheduleView
+        {
+        }
+
+        /**
+         * A page of the schedules in the order in which they fire; those paused or over come last.
+         *
+         * @return list<ScheduleView>
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function list(int $offset = 0, int $limit = 100): array
+        {
+        }
+
+        /**
+         * Fires no more until `resume`.
+         *
+         * @return bool whether there is a schedule of this name
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function pause(string $name): bool
+        {
+        }
+
+        /**
+         * Fires again from the first slot in the future on.
+         *
+         * @return bool whether there is a schedule of this name
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function resume(string $name): bool
+        {
+        }
+
+        /**
+         * Pushes a job of the schedule now. That moves none of its slots.
+         *
+         * @return string the job's id
+         *
+         * @throws Exception\NotFoundException there is no schedule of this name
+         * @throws Exception\DuplicateException an earlier job is still in the queue, and the overlap is `skip`
+         * @throws Exception\ExceptionInterface
+         */
+        public function runNow(string $name): string
+        {
+        }
+
+        /**
+         * The next slots of a schedule in unix seconds; none if it is paused or over.
+         *
+         * @param int $count 1 to 100
+         *
+         * @return list<float>
+         *
+         * @throws Exception\NotFoundException there is no schedule of this name
+         * @throws Exception\ExceptionInterface
+         */
+        public function next(string $name, int $count = 5): array
+        {
+        }
+
+        /**
+         * Makes the schedules of an owner those of this array: puts new and changed ones, and removes those of the
+         * owner that are not in it. Schedules of other owners, and those made by `put`, are left alone. Unchanged ones
+         * keep their next slots, so this may run at each start of each process.
+         *
+         * @param string $owner whose schedules, such as the name of the program: 1 to 128 bytes
+         * @param array<string, Schedule> $schedules by name
+         *
+         * @throws Exception\InvalidArgumentException a schedule is wrong, or its name belongs to somebody else
+         * @throws Exception\ExceptionInterface
+         */
+        public function sync(string $owner, array $schedules): SyncReport
+        {
+        }
+
+        /**
+         * Fires what is due. Workers do this by themselves; it is for programs that reserve by hand, and for tests.
+         *
+         * @return int how many slots pushed a job
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function fireDue(): int
+        {
         }
     }
 

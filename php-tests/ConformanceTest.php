@@ -15,6 +15,9 @@ use Duly\PushSummary;
 use Duly\Queue;
 use Duly\Release;
 use Duly\RetryPolicy;
+use Duly\Schedule;
+use Duly\ScheduleView;
+use Duly\SyncReport;
 use PHPUnit\Framework\TestCase;
 
 /** Runs the scenarios of conformance/scenarios; what they mean is written in conformance/README.md. */
@@ -27,6 +30,11 @@ final class ConformanceTest extends TestCase
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
         'reclaim', 'keep_failed', 'limits', 'counts', 'peek', 'wait_result', 'workers',
+    ];
+    private const ON_SCHEDULES = [
+        'remove_schedule' => 'remove', 'get_schedule' => 'get', 'pause_schedule' => 'pause',
+        'resume_schedule' => 'resume', 'run_schedule' => 'runNow', 'next_slots' => 'next', 'list_schedules' => 'list',
+        'fire_due' => 'fireDue',
     ];
     private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
     private const TOTALS = [
@@ -149,6 +157,14 @@ final class ConformanceTest extends TestCase
             $verb === 'lock_for_job' => fn (): ?Lock => self::lockForJob(...self::camelCase($arguments)),
             in_array($verb, self::ON_TOPIC, true) => fn (): mixed => $this->onTopic($verb, ...$arguments),
             $verb === 'topics_of' => fn (): array => $this->client->topicsOf(...$arguments),
+            isset(self::ON_SCHEDULES[$verb]) =>
+                fn (): mixed => $this->queue->schedules->{self::ON_SCHEDULES[$verb]}(...$arguments),
+            $verb === 'put_schedule' => fn (): string =>
+                $this->queue->schedules->put($arguments['name'], $this->schedule($arguments['schedule'])),
+            $verb === 'sync_schedules' => fn (): SyncReport => $this->queue->schedules->sync(
+                $arguments['owner'],
+                array_map($this->schedule(...), get_object_vars($arguments['schedules'])),
+            ),
             $verb === 'advance' => fn () => $this->advance(...$arguments),
             $verb === 'redis' => fn (): string => $this->redis(...$arguments),
             default => throw new Unexpected("unknown verb {$verb}"),
@@ -170,6 +186,14 @@ final class ConformanceTest extends TestCase
             $arguments['headers'] = (array) $arguments['headers'];
         }
         return self::camelCase($arguments);
+    }
+
+    private function schedule(\stdClass $arguments): Schedule
+    {
+        $given = get_object_vars($arguments);
+        $job = new NewJob(...$this->pushed(get_object_vars($given['job'] ?? new \stdClass())));
+        unset($given['job']);
+        return new Schedule($job, ...self::camelCase($given));
     }
 
     private static function policy(\stdClass $wire): RetryPolicy
@@ -281,12 +305,16 @@ final class ConformanceTest extends TestCase
             return (object) $shown;
         }
         $shown = [];
+        if ($value instanceof ScheduleView) {
+            $of = $value->schedule;
+            $shown = ['cron' => $of?->cron, 'tz' => $of?->tz, 'every' => $of?->every];
+        }
         foreach (get_object_vars($value) as $name => $one) {
             $word = strtolower((string) preg_replace('/[A-Z]/', '_$0', $name));
             $shown[$word] = match ($word) {
                 'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
-                'progress', 'running', 'subscriptions', 'cut_off' => $this->shown($one),
+                'progress', 'running', 'subscriptions', 'cut_off', 'fires' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,

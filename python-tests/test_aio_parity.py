@@ -16,6 +16,7 @@ TWINS = [
     (duly.Lock, duly.aio.Lock),
     (duly.Topic, duly.aio.Topic),
     (duly.Message, duly.aio.Message),
+    (duly.Schedules, duly.aio.Schedules),
 ]
 # Add to this only what is said in the module's documentation.
 WITHOUT_A_TWIN = {
@@ -24,11 +25,12 @@ WITHOUT_A_TWIN = {
     *("App", "Task", "current_job", "Pushed", "AsyncPushed"),  # tasks have `apush`
     "NewJob",  # nothing waits in it
     "RetryPolicy",
+    "Schedule",
     "ReservedJob",
     *(name for name in duly.__all__ if name.endswith("Error") or name.startswith("_")),
     # what verbs give
     *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "Progress", "PushSummary"),
-    *("Requeued", "RunningJob", "WorkerInfo"),
+    *("Requeued", "RunningJob", "WorkerInfo", "Fire", "ScheduleView", "SyncReport"),
     *("Published", "TopicInfo", "Subscription", "SubscriptionMember", "CutOff"),
 }
 

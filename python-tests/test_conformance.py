@@ -207,6 +207,14 @@ def shown(value: Any) -> Any:
         return {name: getattr(value, name) for name in ("name", "read", "unread", "pulled")}
     if isinstance(value, duly.CutOff):
         return {name: getattr(value, name) for name in ("name", "first", "last")}
+    if isinstance(value, duly.ScheduleView):
+        names = ("name", "owner", "paused", "next", "last", "fired", "made_at", "changed_at")
+        of_schedule = {name: getattr(value.schedule, name) for name in ("cron", "tz", "every")}
+        return {**{name: getattr(value, name) for name in names}, **of_schedule, "fires": shown(value.fires)}
+    if isinstance(value, duly.Fire):
+        return {name: getattr(value, name) for name in ("slot", "at", "outcome", "job_id")}
+    if isinstance(value, duly.SyncReport):
+        return {name: getattr(value, name) for name in ("created", "changed", "unchanged", "removed")}
     if isinstance(value, duly.PushSummary):
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
@@ -318,6 +326,22 @@ def read(run: Run, topic: str, member: str, messages: list[duly.Message]) -> int
     return run.client.topic(topic).ack(member, *messages)
 
 
+def made_schedule(job: dict[str, Any] | None = None, **arguments: Any) -> duly.Schedule:
+    return duly.Schedule(duly.NewJob(**pushed(job or {})), **arguments)
+
+
+def put_schedule(run: Run, name: str, schedule: dict[str, Any]) -> str:
+    return run.queue.schedules.put(name, made_schedule(**schedule))
+
+
+def sync_schedules(run: Run, owner: str, schedules: dict[str, dict[str, Any]]) -> duly.SyncReport:
+    return run.queue.schedules.sync(owner, {name: made_schedule(**arguments) for name, arguments in schedules.items()})
+
+
+def on_schedules(verb: str) -> Callable[..., Any]:
+    return lambda run, **arguments: getattr(run.queue.schedules, verb)(**arguments)
+
+
 VERBS: dict[str, Callable[..., Any]] = {
     "queue": make_queue,
     "push": lambda run, **arguments: run.queue.push(**pushed(arguments)),
@@ -335,6 +359,16 @@ VERBS: dict[str, Callable[..., Any]] = {
     "topic": on_topic("info"),
     "bound": on_topic("set_bounds"),
     "topics_of": lambda run, member: run.client.topics_of(member),
+    "put_schedule": put_schedule,
+    "sync_schedules": sync_schedules,
+    "get_schedule": on_schedules("get"),
+    "remove_schedule": on_schedules("remove"),
+    "pause_schedule": on_schedules("pause"),
+    "resume_schedule": on_schedules("resume"),
+    "run_schedule": on_schedules("run_now"),
+    "next_slots": on_schedules("next"),
+    "list_schedules": on_schedules("list"),
+    "fire_due": on_schedules("fire_due"),
     "advance": Run.advance,
     "redis": Run.redis,
     **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress")},

@@ -9,6 +9,7 @@ mod engine;
 mod figure;
 mod floor;
 mod memory;
+mod schedules;
 mod server;
 mod stall;
 mod waits;
@@ -21,7 +22,7 @@ const RUNS: usize = 5;
 
 /// The parts, and what they measure.
 const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time), \
-                     combined (the floor of a worker's rate), waits (the floor of its latencies)";
+                     combined (the floor of a worker's rate), waits (the floor of its latencies), schedules";
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +53,7 @@ fn main() -> Result<(), Failure> {
             "cycle" => cycle::measure(&mut server).await,
             "memory" => memory::measure(&mut server).await,
             "stall" => stall::measure(&mut server).await,
+            "schedules" => schedules::measure(&mut server).await,
             "alone" => alone::beside_set(&mut server).await,
             "combined" => worker::floor(&mut server).await,
             _ => Err(format!("no part '{part}'; parts: {PARTS}").into()),

@@ -1,7 +1,7 @@
 -- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
 -- Moves:   nothing.
--- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker};
---          or `format <n>`.
+-- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker, ms until the
+--          next schedule fires if there is one}; or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local format = tonumber(redis.call('HGET', meta, 'format') or 1)
 -- without: an old client writes into a queue of a newer format
@@ -30,7 +30,8 @@ if #dead > 0 then
 end
 --- include: unheard_line
 -- Reported once, to one worker, which logs it.
-local reported = tonumber(redis.call('HGET', meta, 'trimmed_reported') or 0)
+local noted_reported, schedule_next = unpack(redis.call('HMGET', meta, 'trimmed_reported', 'schedule_next'))
+local reported = tonumber(noted_reported or 0)
 -- without `and trimmed ~= reported`: each beat writes
 if life_ms > 0 and trimmed ~= reported then
   redis.call('HSET', meta, 'trimmed_reported', string.format('%.0f', trimmed))
@@ -39,4 +40,7 @@ if life_ms > 0 and trimmed ~= reported then
 else
   reported = 0
 end
-return { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, reported }
+local reply = { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, reported }
+-- without: a worker does not hear of schedules that were there before it
+if schedule_next then reply[3] = math.max(0, tonumber(schedule_next) - now) end
+return reply

@@ -10,7 +10,7 @@ if earlier then return earlier end
 --- include: meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: clock, due, wake, routing, delayed_member, keeps_result
+--- include: clock, due, wake, routing, delayed_member, keeps_result, holder
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` leaves a record that nobody hands out
@@ -21,17 +21,6 @@ for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)
 redis.call('HLEN', keys)
 -- without: a foreign type under `returned` leaves an imported record that nobody hands out
 redis.call('HLEN', returned)
-
--- Who holds this job's id or key already.
-local function holder_of(id, key)
-  -- without: one id means two jobs
-  if redis.call('HEXISTS', jobs, id) == 1 then return id end
-  local holder = key and redis.call('HGET', keys, key)
-  -- without: one key means two live jobs
-  -- with `if holder then return holder end`: a key whose job is gone blocks for ever
-  if holder and redis.call('HEXISTS', jobs, holder) == 1 then return holder end
-  return nil
-end
 
 -- ARGV from first_item: (id, record, due, what came back with an import or '') each.
 local lines, awaited, earlier_results = {}, {}, {}
@@ -54,20 +43,7 @@ for i = first_item, #ARGV, 4 do
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', FORMAT) end
-      -- The id may be that of one job and the key that of another: both are replaced.
-      while holder do
-        line = 'replaced ' .. holder
-        local state, replaced = remove(holder, true)
-        --- if limited
-        -- without: nobody is woken for the place of a job that was replaced
-        if state == 'reserved' then is_freed = true end
-        --- end
-        -- Whoever waits for a job of this very id waits for the new one now.
-        -- without: who waits for a job that is replaced hears of it a second late
-        if holder ~= id and keeps_result(replaced) then awaited[#awaited + 1] = '\nawaited ' .. holder end
-        -- with `holder = nil`: of two jobs that hold the id and the key, one stays
-        holder = holder_of(id, key)
-      end
+      --- include: make_room
     end
     redis.call('HSET', jobs, id, record)
     -- without: an imported job forgets how often it failed

@@ -21,6 +21,7 @@ mod rate;
 mod real_clock;
 mod regressions;
 mod routing_properties;
+mod schedules;
 mod server;
 mod state;
 mod step_operate;

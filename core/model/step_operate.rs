@@ -27,7 +27,7 @@ impl State {
         let free = self.unheard.values().filter(|&&at| at <= now).count();
         let unheard = (free + self.meta.unheard.len()) as u64;
         let trimmed = if is_news { trimmed.saturating_sub(reported) } else { 0 };
-        Ok(Answer::Beat(BeatReply { unheard, trimmed }))
+        Ok(Answer::Beat(BeatReply { unheard, trimmed, schedule_in: None }))
     }
 
     pub(super) fn alive(&self) -> Vec<AliveReply> {

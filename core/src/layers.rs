@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const LAYERS: [&str; 13] = [
+const LAYERS: [&str; 14] = [
     "value",
     "format",
     "process",
@@ -13,6 +13,7 @@ const LAYERS: [&str; 13] = [
     "queue",
     "lock",
     "topic",
+    "schedule",
     "operate",
     "bridge",
     "worker",

@@ -92,6 +92,7 @@ mod process;
 #[path = "../model/properties/properties.rs"]
 mod properties;
 mod queue;
+mod schedule;
 mod script;
 mod topic;
 mod value;
@@ -112,6 +113,7 @@ pub use queue::{
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
     ReserveOptions, Selection, Settlement, lease_from_seconds,
 };
+pub use schedule::{Fire, FireOutcome, Overlap, PutSchedule, Schedule, ScheduleView, Schedules, SyncReport};
 pub use topic::{
     Bounds, CutOff, DEFAULT_BOUNDS, MAX_PUBLISH, Member, Message, Published, PullOptions, SubscribeOptions,
     Subscription, Topic, TopicInfo,
@@ -123,6 +125,7 @@ pub use value::id::{IdGenerator, JobId};
 pub use value::name;
 pub use value::name::{DEFAULT_PRIORITY, MAX_PRIORITY};
 pub use value::rate::{MAX_RATE_JOBS, MAX_RATE_PER, Rate};
+pub use value::recurrence::CatchUp;
 pub use value::retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
 pub use value::seconds::Seconds;
 pub use value::time::{MAX_DELAY, Millis, When};
@@ -143,4 +146,6 @@ mod documents {
     struct Locks;
     #[doc = include_str!("../../docs/topics.md")]
     struct Topics;
+    #[doc = include_str!("../../docs/schedules.md")]
+    struct SchedulesPage;
 }

@@ -23,6 +23,7 @@ mod push;
 mod reply;
 mod request;
 mod reserve;
+mod schedule;
 mod settle;
 mod topic;
 mod workers;
@@ -54,6 +55,9 @@ pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
 pub(crate) use reply::{Wanted, is_refusal, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
+pub(crate) use schedule::{
+    DueReply, DueSchedules, FireReply, FireSchedules, PutSchedules, ReadSchedules, SchedulesReply, StoredSchedule,
+};
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
     Ack, Bound, CutOffReply, ExamineTopic, ForgetTopic, Membership, PublishMessages, Pull, PullReply, PulledMessage,

@@ -8,6 +8,7 @@ pub(crate) mod id;
 pub(crate) mod json;
 pub mod name;
 pub(crate) mod rate;
+pub(crate) mod recurrence;
 pub(crate) mod retry;
 pub(crate) mod seconds;
 pub(crate) mod time;

@@ -13,6 +13,7 @@
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
+//! | `schedules.rs` | fires schedules |
 //! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | events: what the engine reports to its owner |
 //! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
@@ -32,6 +33,7 @@ mod prefetch;
 mod renew;
 mod run;
 mod run_outcome;
+mod schedules;
 mod span;
 mod timer;
 mod wakes;

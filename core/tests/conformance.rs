@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used)] // a test
 
+#[path = "conformance/schedules.rs"]
+mod schedules;
 mod support;
 #[path = "conformance/topics.rs"]
 mod topics;
@@ -21,6 +23,8 @@ use duly::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::Server;
+
+use schedules::ScheduleArgs;
 
 const START: Millis = Millis::from_secs(1_790_000_000);
 
@@ -164,6 +168,28 @@ enum Verb {
         id: String,
         timeout: Option<f64>,
     },
+    PutSchedule {
+        name: String,
+        schedule: Box<ScheduleArgs>,
+    },
+    RemoveSchedule(Named),
+    GetSchedule(Named),
+    PauseSchedule(Named),
+    ResumeSchedule(Named),
+    RunSchedule(Named),
+    NextSlots {
+        name: String,
+        count: usize,
+    },
+    ListSchedules {
+        offset: Option<usize>,
+        limit: Option<usize>,
+    },
+    SyncSchedules {
+        owner: String,
+        schedules: BTreeMap<String, ScheduleArgs>,
+    },
+    FireDue {},
     Advance {
         seconds: f64,
     },
@@ -179,7 +205,13 @@ enum Target {
     Key(String),
 }
 
-#[derive(Deserialize, Clone)]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields)]
 struct PushArgs {
     raw: Option<String>,
@@ -514,6 +546,24 @@ impl Run {
             Verb::WaitResult { id, timeout } => {
                 queue.wait_result(&id, timeout.map(span).transpose()?).await?.deserialize()?
             }
+            Verb::PutSchedule { name, schedule } => schedules::put(&queue, &name, *schedule).await?,
+            Verb::RemoveSchedule(of) => json!(queue.schedules().remove(&of.name).await?),
+            Verb::GetSchedule(of) => {
+                queue.schedules().get(&of.name).await?.as_ref().map_or(Value::Null, schedules::view)
+            }
+            Verb::PauseSchedule(of) => json!(queue.schedules().pause(&of.name).await?),
+            Verb::ResumeSchedule(of) => json!(queue.schedules().resume(&of.name).await?),
+            Verb::RunSchedule(of) => json!(queue.schedules().run_now(&of.name).await?),
+            Verb::NextSlots { name, count } => {
+                let slots = queue.schedules().next(&name, count).await?;
+                slots.into_iter().map(Millis::as_seconds).collect()
+            }
+            Verb::ListSchedules { offset, limit } => {
+                let list = queue.schedules().list(offset.unwrap_or(0), limit.unwrap_or(100)).await?;
+                list.iter().map(schedules::view).collect()
+            }
+            Verb::SyncSchedules { owner, schedules } => schedules::sync(&queue, &owner, schedules).await?,
+            Verb::FireDue {} => json!(queue.schedules().fire_due().await?),
             Verb::Advance { seconds } => {
                 self.clock = self.clock.saturating_add(Millis::from_seconds(seconds)?);
                 self.set_clock().map(|()| Value::Null).map_err(Stop::Wrong)?

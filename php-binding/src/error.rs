@@ -302,7 +302,7 @@ impl Pending for PhpException {
 }
 
 /// The engine names an option or verb as Rust and Python do, which is not how PHP spells it.
-const OPTIONS: [(&str, &str); 15] = [
+const OPTIONS: [(&str, &str); 23] = [
     ("on_duplicate", "onDuplicate"),
     ("max_data_bytes", "maxDataBytes"),
     ("allow_eviction", "allowEviction"),
@@ -318,6 +318,14 @@ const OPTIONS: [(&str, &str); 15] = [
     ("fail_fast", "failFast"),
     ("set_bounds", "setBounds"),
     ("topics_of", "topicsOf"),
+    ("catch_up", "catchUp"),
+    ("put_schedule", "schedules->put"),
+    ("remove_schedule", "schedules->remove"),
+    ("get_schedule", "schedules->get"),
+    ("pause_schedule", "schedules->pause"),
+    ("resume_schedule", "schedules->resume"),
+    ("run_schedule", "schedules->runNow"),
+    ("sync_schedules", "schedules->sync"),
 ];
 
 fn in_php_words(message: &str) -> String {

@@ -33,6 +33,7 @@ mod queue;
 mod record;
 mod registry;
 mod retry;
+mod schedule;
 mod select;
 mod settings;
 mod supervise;
@@ -74,6 +75,11 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         job::Job,
         new_job::NewJob,
         retry::RetryPolicy,
+        schedule::Schedule,
+        schedule::Fire,
+        schedule::ScheduleView,
+        schedule::SyncReport,
+        schedule::Schedules,
         worker::WorkerEngine,
         supervise::Supervision,
         push_many::PushSummary,

@@ -19,6 +19,7 @@ use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
+use crate::schedule::Schedules;
 use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
@@ -49,6 +50,12 @@ impl Queue {
     #[php(getter)]
     pub fn parts(&self) -> Vec<Queue> {
         self.queue.parts().iter().cloned().map(Queue::new).collect()
+    }
+
+    /// Its schedules: jobs that come again and again.
+    #[php(getter)]
+    pub fn schedules(&self) -> Schedules {
+        Schedules::new(self.queue.clone())
     }
 
     /// Puts a job in and gives its id (of the job that stays, with `onDuplicate: 'keep'`). `delay` is seconds, `at` unix

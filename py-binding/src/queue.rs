@@ -18,6 +18,7 @@ use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::registry::WorkerInfo;
+use crate::schedules::HasSchedules;
 use crate::select::{By, by};
 use crate::waiting::wait;
 
@@ -40,7 +41,7 @@ impl Queue {
     }
 
     /// Waits for a call on the queue. `finish` converts what it gives.
-    fn call<T: Send, F: Future<Output = Result<T, Error>>>(
+    pub(crate) fn call<T: Send, F: Future<Output = Result<T, Error>>>(
         &self,
         py: Python<'_>,
         call: impl FnOnce(Arc<duly::Queue>) -> F + Send,
@@ -79,6 +80,12 @@ macro_rules! verbs {
             #[getter]
             fn parts(&self) -> Vec<Self> {
                 self.queue.parts().iter().cloned().map(Self::new).collect()
+            }
+
+            /// The schedules of the queue: jobs that come again and again.
+            #[getter]
+            fn schedules(&self) -> <$class as HasSchedules>::Schedules {
+                <$class as HasSchedules>::Schedules::new(self.queue.clone())
             }
 
             /// Push a job and return its id.

@@ -20,12 +20,21 @@ const CALLED_BACK: Duration = Duration::from_secs(1);
 /// How a wait for a wake-up ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// It took the element, or saw it: in the list at this index of those that it waits for.
-    Yes(usize),
+    /// It took the element, or saw it.
+    Yes(Sign),
     /// A connection was lost or left, and perhaps an element with it: look.
     Perhaps,
     /// The time is over.
     No,
+}
+
+/// The element that woke a waiter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sign {
+    /// In the list at this index of those that are waited for.
+    pub(crate) index: usize,
+    /// It was put there for a schedule, and not for a job.
+    pub(crate) is_of_schedule: bool,
 }
 
 impl Woken {
@@ -105,9 +114,9 @@ impl Shared {
         let (server, left, line) = found?;
         let result = match line {
             Ok((line, None)) => wait_at(&server, line, waited, until, enough, left).await,
-            Ok((line, Some(index))) => {
+            Ok((line, Some(sign))) => {
                 server.keep_line(line);
-                Ok(Woken::Yes(index))
+                Ok(Woken::Yes(sign))
             }
             Err(trouble) => Err(trouble),
         };
@@ -117,14 +126,14 @@ impl Shared {
         result
     }
 
-    /// A line to wait on, and the index of the element if one that was kept had it already.
+    /// A line to wait on, and the element if one that was kept had it already.
     async fn line_to(
         &self,
         server: &Arc<Server>,
         slot: u16,
         waited: Waited<'_>,
         until: Instant,
-    ) -> Result<(WakeLine, Option<usize>), Trouble> {
+    ) -> Result<(WakeLine, Option<Sign>), Trouble> {
         let kept = match server.take_line(waited) {
             Some(line) => line.settle(waited, until).await,
             None => None,
@@ -153,9 +162,9 @@ async fn wait_at(
             None => std::future::pending().await,
         }
     };
-    let index = tokio::select! {
+    let sign = tokio::select! {
         biased; // what has come counts
-        index = line.wait(waited, until) => index?,
+        sign = line.wait(waited, until) => sign?,
         // Whoever pushes now pushes elsewhere: look there.
         () = left => return Ok(Woken::Perhaps),
         _ = tokio::time::timeout_at(until, enough) => {
@@ -164,7 +173,7 @@ async fn wait_at(
         }
     };
     server.keep_line(line);
-    Ok(index.map_or(Woken::No, Woken::Yes))
+    Ok(sign.map_or(Woken::No, Woken::Yes))
 }
 
 /// Asks the server, on the shared link, to end the wait, and keeps the line. The answer is not waited for: the caller is in a

@@ -16,7 +16,7 @@ use super::classify;
 use super::link::{Dialer, Purpose};
 use super::stream::{self, ByteStream};
 use super::trouble::Trouble;
-use super::wake::no_line;
+use super::wake::{Sign, no_line};
 use crate::value::error::{Error, ErrorKind};
 
 /// How long a wait that was called back may take to say so before the line is not worth keeping.
@@ -24,6 +24,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// A reply to BLPOP is the key and a token; more than this is not one.
 const LONGEST_REPLY: usize = 64 * 1024;
+
+/// What the scripts put into the list when a schedule fires sooner than any before it.
+const OF_SCHEDULE: &[u8] = b"schedules";
 
 /// What is waited for, and what becomes of the element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +53,14 @@ impl Waited<'_> {
         }
     }
 
-    /// The index of the list in which this element was, if it is one of those that are waited for.
-    fn index_of(self, element: &Element<'_>) -> Option<usize> {
-        match (self, element.list) {
+    /// What this element says, if its list is one of those that are waited for.
+    fn sign_of(self, element: &Element<'_>) -> Option<Sign> {
+        let index = match (self, element.list) {
             (Self::Take(keys), Some(list)) => keys.iter().position(|key| *key == list),
             (Self::See(_), None) => Some(0),
             _ => None,
-        }
+        };
+        index.map(|index| Sign { index, is_of_schedule: element.token == OF_SCHEDULE })
     }
 }
 
@@ -159,9 +163,9 @@ impl WakeLine {
         }
     }
 
-    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and the index of what was woken if it is
+    /// Reads what an earlier wait still owes. Gives the line, if it is still good, and what it says if it is
     /// among what is waited for now.
-    pub(super) async fn settle(mut self, waited: Waited<'_>, until: Instant) -> Option<(Self, Option<usize>)> {
+    pub(super) async fn settle(mut self, waited: Waited<'_>, until: Instant) -> Option<(Self, Option<Sign>)> {
         let until = until.min(Instant::now() + SETTLE);
         if self.owed.is_none() {
             // An idle line has nothing to read, unless it was closed.
@@ -174,8 +178,8 @@ impl WakeLine {
             return matches!(value, Value::Nil).then_some((self, None));
         };
         // What was taken is in the reply; what was only seen is ours if it was the same list.
-        let index = waited.index_of(&element).filter(|_| is_same || element.list.is_some());
-        if index.is_none()
+        let sign = waited.sign_of(&element).filter(|_| is_same || element.list.is_some());
+        if sign.is_none()
             && let Some((bytes, replies)) = element.give_back()
         {
             self.write(&bytes).await.ok()?;
@@ -183,12 +187,12 @@ impl WakeLine {
                 tokio::time::timeout_at(until, self.read_line_reply()).await.ok()?.ok()?;
             }
         }
-        Some((self, index))
+        Some((self, sign))
     }
 
-    /// Waits for the element and gives its index; none when the server ended the wait. A future dropped half-way leaves a line
+    /// Waits for the element; none when the server ended the wait. A future dropped half-way leaves a line
     /// that still [owes](WakeLine::owes) the reply: what was read stays with it.
-    pub(super) async fn wait(&mut self, waited: Waited<'_>, until: Instant) -> Result<Option<usize>, Trouble> {
+    pub(super) async fn wait(&mut self, waited: Waited<'_>, until: Instant) -> Result<Option<Sign>, Trouble> {
         // Whole seconds, for servers before 6.0. This timeout only clears up after a client that vanished.
         let seconds = until.saturating_duration_since(Instant::now()).as_secs() + 1;
         let bytes = waited.command(seconds).get_packed_command();
@@ -199,8 +203,8 @@ impl WakeLine {
         match &value {
             Value::ServerError(said) => Err(classify::server_error(said, &self.address)),
             Value::Nil => Ok(None),
-            value => match Element::of(value).and_then(|element| waited.index_of(&element)) {
-                Some(index) => Ok(Some(index)),
+            value => match Element::of(value).and_then(|element| waited.sign_of(&element)) {
+                Some(sign) => Ok(Some(sign)),
                 None => Err(Trouble::no_answer(Error::new(
                     ErrorKind::Protocol,
                     format!("{} answered a wait with something that is not a valid reply", self.address),

@@ -278,7 +278,6 @@ impl NewJob {
         self
     }
 
-    /// Checks it and makes it what the script takes. `made_id` is used when the user gave none.
     /// Would a push refuse it, whatever the queue and the client?
     ///
     /// Errors: `InvalidArgument`.
@@ -286,7 +285,34 @@ impl NewJob {
         self.clone().prepare("check", host::now(), usize::MAX).map(drop)
     }
 
+    /// What it says of each job that a schedule pushes: without an id, a time and a due time.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub(crate) fn into_template(self) -> Result<Envelope, Error> {
+        let refused = |what: &str| Err(Error::invalid(format!("the job of a schedule has no {what}: leave it out")));
+        if self.id.is_some() {
+            return refused("id of its own, as each one gets that of its slot");
+        }
+        if self.when != When::Now {
+            return refused("delay, as it is due at its slot");
+        }
+        if self.on_duplicate != OnDuplicate::Refuse || self.durability.is_some() || self.imported.is_some() {
+            return refused("on_duplicate, durability or package; the schedule's overlap stands for the first");
+        }
+        let prepared = self.made("template", Millis::ZERO, usize::MAX, false)?;
+        let mut envelope = Record::decode(&prepared.id, &prepared.record, None)?;
+        (envelope.id, envelope.time) = (String::new(), 0);
+        // The trace of who puts the schedule, and not of its jobs; and it would be another schedule each time.
+        envelope.headers.retain(|name, _| name != "traceparent" && name != "tracestate");
+        Ok(envelope)
+    }
+
+    /// Checks it and makes it what the script takes. `made_id` is used when the user gave none.
     pub(crate) fn prepare(self, made_id: &str, now: Millis, max_data_bytes: usize) -> Result<Prepared, Error> {
+        self.made(made_id, now, max_data_bytes, true)
+    }
+
+    fn made(self, made_id: &str, now: Millis, max_data_bytes: usize, is_traced: bool) -> Result<Prepared, Error> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -302,8 +328,10 @@ impl NewJob {
         envelope.timeout = self.timeout;
         envelope.headers = self.headers;
         envelope.result_ttl = self.result_ttl;
+        #[cfg(not(feature = "opentelemetry"))]
+        let _ = is_traced;
         #[cfg(feature = "opentelemetry")]
-        if self.imported.is_none() {
+        if is_traced && self.imported.is_none() {
             crate::queue::telemetry::add_trace(&mut envelope.headers);
         }
         if let Some(max_retries) = self.max_retries {

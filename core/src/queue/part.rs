@@ -91,7 +91,7 @@ impl Part {
         Levels::from_bits(self.shared.levels.load(Ordering::Relaxed))
     }
 
-    pub(super) fn note_levels(&self, levels: Levels) {
+    pub(crate) fn note_levels(&self, levels: Levels) {
         self.shared.levels.fetch_or(levels.bits(), Ordering::Relaxed);
     }
 

@@ -121,7 +121,7 @@ impl Queue {
 }
 
 impl Part {
-    async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+    pub(crate) async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
         let prepared = self.prepare(job, host::now()).map_err(self.during("push"))?;
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {

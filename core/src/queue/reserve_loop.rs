@@ -293,7 +293,7 @@ pub(crate) async fn wait_for_wakes(
     let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
     let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
     match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, pause, enough).await {
-        Ok(Woken::Yes(index)) => Ok(Some(index)),
+        Ok(Woken::Yes(sign)) => Ok(Some(sign.index)),
         Ok(_) => Ok(None),
         Err(error) if error.is_transient() => {
             tokio::time::sleep_until(until).await;

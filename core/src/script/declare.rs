@@ -248,7 +248,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::script::{
-        audit, bridge, depart, inspect, lock, operate, progress, push, reserve, settle, topic, workers,
+        audit, bridge, depart, inspect, lock, operate, progress, push, reserve, schedule, settle, topic, workers,
     };
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
@@ -261,6 +261,7 @@ pub(super) mod tests {
             workers::DECLARATIONS,
             progress::DECLARATIONS,
             lock::DECLARATIONS,
+            schedule::DECLARATIONS,
             bridge::DECLARATIONS,
             depart::DECLARATIONS,
             topic::DECLARATIONS,

@@ -97,6 +97,14 @@ pub(crate) enum Key {
     Departing,
     /// hash: the last batch of those, and whose it is.
     Departed,
+    /// hash: name of a schedule -> its definition.
+    Schedules,
+    /// hash: name of a schedule -> its revision, its next slot and what else changes.
+    ScheduleState,
+    /// sorted set: name of a schedule by when it fires next in ms; `inf` if it is paused or over.
+    ScheduleDue,
+    /// hash: name of a schedule -> the last twenty slots that fired.
+    ScheduleFires,
     /// list per level: ids, the next one at the head.
     Ready,
     /// string with a lifetime, one a job that is named in the call: what it gave.
@@ -125,7 +133,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 19] = [
+    pub(crate) const FIXED: [Self; 23] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -145,6 +153,10 @@ impl Key {
         Self::Adopted,
         Self::Departing,
         Self::Departed,
+        Self::Schedules,
+        Self::ScheduleState,
+        Self::ScheduleDue,
+        Self::ScheduleFires,
     ];
 
     /// The name by which scripts know the key, and its last part in Redis.
@@ -170,6 +182,10 @@ impl Key {
             Self::Adopted => "adopted",
             Self::Departing => "departing",
             Self::Departed => "departed",
+            Self::Schedules => "schedules",
+            Self::ScheduleState => "schedule_state",
+            Self::ScheduleDue => "schedule_due",
+            Self::ScheduleFires => "schedule_fires",
             Self::Ready => "ready",
             Self::Result => "result",
             Self::Done => "done",
@@ -205,7 +221,8 @@ impl Key {
             | Self::Places
             | Self::Workers
             | Self::Unheard
-            | Self::Floors => "zset",
+            | Self::Floors
+            | Self::ScheduleDue => "zset",
             Self::Wake
             | Self::Departing
             | Self::Ready

@@ -47,7 +47,7 @@ macro_rules! items_of_columns {
         }
     )*};
 }
-items_of_columns!((A 0, B 1), (A 0, B 1, C 2), (A 0, B 1, C 2, D 3));
+items_of_columns!((A 0, B 1), (A 0, B 1, C 2), (A 0, B 1, C 2, D 3), (A 0, B 1, C 2, D 3, E 4));
 
 /// After which errors is the same call made again?
 pub(crate) type KeepTrying<'a> = &'a (dyn Fn(&Error) -> bool + Sync);

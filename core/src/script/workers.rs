@@ -1,5 +1,7 @@
 //! `beat.lua` and `workers.lua`: who works on a queue; `hear.lua`: what its workers hear of.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::declare::scripts;
@@ -58,13 +60,19 @@ pub(crate) struct BeatReply {
     pub(crate) unheard: u64,
     /// How many failed jobs were trimmed since the last report to a worker.
     pub(crate) trimmed: u64,
+    /// How long until the next schedule fires; nothing if none does.
+    pub(crate) schedule_in: Option<Duration>,
 }
 
 impl FromReply for BeatReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = items(reply)?.into_iter();
         let mut count = |what| Ok(u64::try_from(number(next(&mut items, what)?)?).unwrap_or(0));
-        Ok(Self { unheard: count("how many nobody heard of")?, trimmed: count("how many were trimmed")? })
+        let (unheard, trimmed) = (count("how many nobody heard of")?, count("how many were trimmed")?);
+        // Where none does, there is nothing.
+        let schedule_in = items.next().map(number).transpose()?;
+        let schedule_in = schedule_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        Ok(Self { unheard, trimmed, schedule_in })
     }
 }
 

@@ -12,6 +12,8 @@ pub const MAX_ID_BYTES: usize = 128;
 pub const MAX_KEY_BYTES: usize = 256;
 /// The longest handler name, in bytes of UTF-8.
 pub const MAX_HANDLER_BYTES: usize = 128;
+/// The longest name of a schedule, in bytes of UTF-8.
+pub const MAX_SCHEDULE_NAME_BYTES: usize = 96;
 /// The most headers that one job may have.
 pub const MAX_HEADERS: usize = 64;
 /// The longest header name, in bytes of UTF-8.
@@ -73,6 +75,20 @@ pub fn check_handler(name: &str) -> Result<(), Error> {
 /// A worker's name: 1 to 128 bytes of UTF-8 without control characters.
 pub fn check_worker(name: &str) -> Result<(), Error> {
     check_text(name, MAX_NAME_BYTES, "a worker's name must have 1 to 128 bytes of UTF-8 and no control characters")
+}
+
+/// A schedule's name: 1 to 96 bytes of UTF-8 without control characters; the ids of its jobs begin with it.
+pub fn check_schedule(name: &str) -> Result<(), Error> {
+    check_text(
+        name,
+        MAX_SCHEDULE_NAME_BYTES,
+        "a schedule's name must have 1 to 96 bytes of UTF-8 and no control characters",
+    )
+}
+
+/// The owner of schedules: 1 to 128 bytes of UTF-8 without control characters.
+pub fn check_owner(owner: &str) -> Result<(), Error> {
+    check_text(owner, MAX_NAME_BYTES, "an owner must have 1 to 128 bytes of UTF-8 and no control characters")
 }
 
 /// A priority: 0 (runs first) to 9.

@@ -23,6 +23,7 @@ mod lanes;
 mod leases;
 mod outcomes;
 mod runs;
+mod schedules;
 mod starts;
 mod unheard;
 
@@ -80,6 +81,16 @@ struct ForQueue {
     renewal: Notify,
     /// The loop that reports that this worker is alive.
     news: Notify,
+    /// The loop that fires schedules.
+    schedules: Schedules,
+}
+
+/// What the loop that fires the schedules of a queue is to know.
+#[derive(Default)]
+struct Schedules {
+    changed: Notify,
+    /// When the next one fires, as far as the last beat said so.
+    next_at: Mutex<Option<Instant>>,
 }
 
 struct State {

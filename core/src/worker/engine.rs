@@ -13,7 +13,7 @@ use super::desk::Desk;
 use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
-use super::{WorkerReport, WorkerSettings, renew, timer};
+use super::{WorkerReport, WorkerSettings, renew, schedules, timer};
 use crate::process::id::id;
 use crate::process::runtime::without_signals;
 use crate::queue::Client;
@@ -67,13 +67,16 @@ impl Engine {
             let _over = Over(Arc::clone(&desk));
             runtime.block_on(async {
                 let mut shown = presence.show(&desk);
+                let mut fired = schedules::watch(&lanes, &desk);
                 let ended = tokio::select! {
                     ended = fetcher.run() => ended,
                     never = renew::leases(&desk, lanes, lease) => match never {},
                     never = beat::never_ends(&mut shown) => match never {},
                     never = timer::watch(&desk) => match never {},
+                    never = beat::never_ends(&mut fired) => match never {},
                 };
                 if ended.is_ok() {
+                    beat::all_left(fired).await;
                     beat::all_left(shown).await;
                 }
                 ended

@@ -49,6 +49,8 @@ pub(super) struct Wake {
     pub(super) indexes: Vec<usize>,
     /// A wake-up was taken here, which somebody else may need.
     pub(super) took: Option<usize>,
+    /// It was there for a schedule.
+    pub(super) is_of_schedule: bool,
 }
 
 impl Wakes {
@@ -117,15 +119,16 @@ impl Wakes {
                 }
             }
             match woken {
-                Ok(Woken::Yes(which)) => {
-                    self.last = ended.indexes[which];
-                    return Poll::Ready(Ok(Wake { indexes: vec![self.last], took: Some(self.last) }));
+                Ok(Woken::Yes(sign)) => {
+                    self.last = ended.indexes[sign.index];
+                    let is_of_schedule = sign.is_of_schedule;
+                    return Poll::Ready(Ok(Wake { indexes: vec![self.last], took: Some(self.last), is_of_schedule }));
                 }
                 Ok(Woken::No) | Err(_) if ended.is_ending => {}
-                Ok(_) => return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None })),
+                Ok(_) => return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None, is_of_schedule: false })),
                 Err(_) if ended.indexes.len() > 1 => {
                     self.apart = true;
-                    return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None }));
+                    return Poll::Ready(Ok(Wake { indexes: ended.indexes, took: None, is_of_schedule: false }));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }

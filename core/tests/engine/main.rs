@@ -23,6 +23,7 @@ mod registry;
 mod release;
 mod reserve;
 mod results;
+mod schedules;
 mod set_back;
 mod several;
 mod stale;

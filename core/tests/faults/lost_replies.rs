@@ -578,3 +578,58 @@ async fn a_durable_push_that_comes_again_after_the_servers_clock_jumped_is_store
     assert!(counts.totals.contains(&("pushed".to_owned(), 5)), "{:?}", counts.totals);
     assert_eq!(server.redis_cli(&["LLEN", "duly:{orders}:ready:5"]).trim(), "3");
 }
+
+#[tokio::test]
+async fn a_slot_whose_fire_is_lost_repeated_or_late_fires_once() {
+    let server = Server::start();
+    let direct = server.client();
+    let (proxy, client) = behind(&server).await;
+    for (number, fault) in [Fault::LoseReply, Fault::LoseRequest, Fault::HoldRequest].into_iter().enumerate() {
+        let name = format!("q{number}");
+        let (queue, near) = (client.queue(&name).unwrap(), direct.queue(&name).unwrap());
+        let job = NewJob::new(&1).unwrap();
+        let soon = duly::Schedule::every(Duration::from_millis(100), job).unwrap().count(1);
+        near.schedules().put("once", &soon).await.unwrap();
+        let due = near.schedules().next("once", 1).await.unwrap()[0];
+        support::eventually("it is due", || async {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+            now > u128::from(due.get())
+        })
+        .await;
+        queue.counts().await.unwrap();
+        // Behind the look at what is due.
+        proxy.next_behind(1, fault);
+        let fire = tokio::spawn(async move { queue.schedules().fire_due().await.unwrap() });
+        proxy.happened().await;
+        if fault == Fault::HoldRequest {
+            assert_eq!(near.schedules().fire_due().await.unwrap(), 1, "another one fires it meanwhile");
+        }
+        proxy.reopen();
+        fire.await.unwrap();
+        if fault == Fault::HoldRequest {
+            proxy.deliver().await;
+        }
+        let counts = near.counts().await.unwrap();
+        assert_eq!((counts.ready, near.schedules().get("once").await.unwrap().unwrap().fired), (1, 1), "{fault:?}");
+    }
+}
+
+/// The call is given up, and the schedule is removed by another one before its copy comes.
+#[tokio::test]
+async fn a_late_copy_of_a_put_does_not_bring_a_schedule_back() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let queue = client.queue("orders").unwrap();
+    let yearly = duly::Schedule::cron("@yearly", NewJob::new(&1).unwrap()).unwrap();
+    proxy.next_behind(1, Fault::HoldRequest);
+    let put = tokio::spawn({
+        let (queue, yearly) = (queue.clone(), yearly.clone());
+        async move { queue.schedules().put("a", &yearly).await.unwrap() }
+    });
+    proxy.happened().await;
+    proxy.reopen();
+    put.await.unwrap();
+    assert!(queue.schedules().remove("a").await.unwrap());
+    proxy.deliver().await;
+    assert!(queue.schedules().get("a").await.unwrap().is_none());
+}

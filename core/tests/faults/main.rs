@@ -13,6 +13,7 @@ mod forks;
 mod long_outage;
 mod lost_replies;
 mod pauses;
+mod schedules;
 mod server_killed;
 mod server_refusals;
 mod slow_line;

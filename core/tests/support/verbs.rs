@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duly::{
     Error, ErrorKind, Job, Limits, Millis, NameLimits, NewJob, OnDuplicate, Outcome, Queue, ReserveOptions,
-    RetryPolicy, Settlement, State, When,
+    RetryPolicy, Schedule, Settlement, State, When,
 };
 use serde_json::json;
 
@@ -26,6 +26,7 @@ verbs! {
     Push PushDelayed PushKeyed PushReplacing PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
     Release Extend Cancel CancelKey CancelReserved Reschedule RescheduleReady Requeue PurgeReady
     PurgeDelayed PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
+    PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule
 }
 
 /// What goes through the client that reserved the job, whichever queue is passed to [`Verb::run`].
@@ -71,14 +72,19 @@ impl Verb {
 
     /// Does it store something new beside or in place of what is there? A server without memory must refuse it.
     pub fn makes_a_full_server_grow(self) -> bool {
-        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany)
+        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany | PutSchedule)
     }
 
     /// Brings a fresh queue to where the verb has something to do.
     pub async fn prepare(self, queue: &Queue) -> Prepared {
         let mut job = None;
         match self {
-            Push | PushDelayed | PushKeyed | PushBatch | PushMany | Pause | KeepFailed | SetLimits => {}
+            Push | PushDelayed | PushKeyed | PushBatch | PushMany | Pause | KeepFailed | SetLimits | PutSchedule => {}
+            ChangeSchedule | RemoveSchedule | PauseSchedule => put_schedule(queue, "0 0 1 1 *").await,
+            ResumeSchedule => {
+                put_schedule(queue, "0 0 1 1 *").await;
+                queue.schedules().pause("a").await.unwrap();
+            }
             PushReplacing => {
                 queue.push(new_job("old").key("k").delay(in_an_hour())).await.unwrap();
             }
@@ -200,13 +206,29 @@ impl Verb {
                 .set_limits(&Limits::new().concurrency(9).name("n", NameLimits::new().concurrency(9)))
                 .await
                 .map(|()| String::new()),
+            PutSchedule => queue.schedules().put("a", &schedule("@yearly")).await.map(|put| format!("{put:?}")),
+            ChangeSchedule => queue.schedules().put("a", &schedule("0 0 2 1 *")).await.map(|put| format!("{put:?}")),
+            RemoveSchedule => queue.schedules().remove("a").await.map(|there| there.to_string()),
+            PauseSchedule => queue.schedules().pause("a").await.map(|there| there.to_string()),
+            ResumeSchedule => queue.schedules().resume("a").await.map(|there| there.to_string()),
             Progress => prepared.job.as_ref().unwrap().progress(0.5, "half").await.map(|()| String::new()),
         }
     }
 
     /// Script calls that it makes before the one that changes something.
     pub fn calls_before(self) -> usize {
-        usize::from(matches!(self, PurgeReady | PurgeDelayed | PurgeFailed))
+        let reads_first = matches!(
+            self,
+            PurgeReady
+                | PurgeDelayed
+                | PurgeFailed
+                | PutSchedule
+                | ChangeSchedule
+                | RemoveSchedule
+                | PauseSchedule
+                | ResumeSchedule
+        );
+        usize::from(reads_first)
     }
 
     /// Does it only say how much this very call moved? Then it may be repeated without a number, and says 0 the second time.
@@ -215,13 +237,23 @@ impl Verb {
     }
 }
 
+fn schedule(pattern: &str) -> Schedule {
+    Schedule::cron(pattern, NewJob::new(&json!("s3cr3t-canary")).unwrap()).unwrap()
+}
+
+async fn put_schedule(queue: &Queue, pattern: &str) {
+    queue.schedules().put("a", &schedule(pattern)).await.unwrap();
+}
+
 /// Where jobs are and how often each thing was done: the same after a disturbed run as after an undisturbed one.
 pub async fn summary(queue: &Queue) -> String {
     let counts = queue.counts().await.unwrap();
     let mut totals = counts.totals.clone();
     totals.sort();
+    let schedules = queue.schedules().list(0, 10).await.unwrap();
+    let schedules: Vec<_> = schedules.iter().map(|view| (&view.name, view.next, view.is_paused, view.fired)).collect();
     format!(
-        "delayed {} ready {} reserved {} failed {} paused {} {totals:?}",
+        "delayed {} ready {} reserved {} failed {} paused {} {totals:?} {schedules:?}",
         counts.delayed, counts.ready, counts.reserved, counts.failed, counts.paused
     )
 }

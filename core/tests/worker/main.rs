@@ -12,6 +12,7 @@ mod lock;
 mod log;
 mod processes;
 mod run;
+mod schedules;
 mod settles;
 #[cfg(feature = "opentelemetry")]
 mod traces;

@@ -69,6 +69,8 @@ final class Worker
     private RestartOn $restartOn;
     private Runs $runs;
     private bool $stopAsked = false;
+    /** @var list<array{string, string, array<string, Schedule>}> queue, owner and schedules */
+    private array $schedules = [];
     /** The runs in this process, one of which may end it. */
     private static ?Runs $running = null;
     private static bool $watchesExit = false;
@@ -201,6 +203,19 @@ final class Worker
         return $this;
     }
 
+    /**
+     * Makes the schedules of an owner in a queue those of this array when `run` begins: see `Schedules::sync`.
+     *
+     * @param string $owner whose schedules: a name that no other program has
+     * @param array<string, Schedule> $schedules by name
+     * @param ?string $queue default: the worker's first queue
+     */
+    public function schedules(string $owner, array $schedules, ?string $queue = null): static
+    {
+        $this->schedules[] = [$queue ?? $this->queues()[0], $owner, $schedules];
+        return $this;
+    }
+
     /** Makes `run` return after the running job. Call it from a handler or a signal handler. */
     public function stop(): void
     {
@@ -248,6 +263,9 @@ final class Worker
     {
         $this->runs->refuseNoHandlers();
         $this->runs->refuseRunning();
+        foreach ($this->schedules as [$queue, $owner, $schedules]) {
+            $this->client->queue($queue)->schedules->sync($owner, $schedules);
+        }
         $leftovers = new Leftovers($this->log);
         $outer = self::$running;
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the

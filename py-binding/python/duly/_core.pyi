@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Any, Literal, TypeAlias, TypedDict, final
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, disjoint_base
 
@@ -15,6 +15,8 @@ _MAX_BATCH: int
 _Json: TypeAlias = Any
 _Span: TypeAlias = float | timedelta
 _State: TypeAlias = Literal["delayed", "ready", "reserved", "failed"]
+# Where a class has a method `list`.
+_Slots: TypeAlias = list[float]
 _StrPath: TypeAlias = str | PathLike[str]
 
 class _NameLimits(TypedDict, total=False):
@@ -157,6 +159,10 @@ class Queue:
     @property
     def parts(self) -> list[Queue]:
         """The parts of a split queue, each a queue of its own; empty if it is not split."""
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of the queue: jobs that come again and again."""
 
     def push(
         self,
@@ -622,6 +628,327 @@ class Progress:
     @property
     def at(self) -> float:
         """When the handler reported it, in unix seconds by the server's clock."""
+
+@final
+class Schedule:
+    """A job that is pushed again and again, by a cron pattern or at an interval.
+
+    Args:
+        job: the job of each slot: a `NewJob` without an id, a delay, `on_duplicate` and `durability`.
+        cron: five fields (minute, hour, day, month, weekday) or six (seconds in front), with names, lists, ranges,
+            steps, `L`, `#` and `W`; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
+        every: the interval, in seconds or as a timedelta, 0.1 s to 100 years; instead of `cron`.
+        tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment behind
+            it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the clock. Default: "UTC".
+        anchor: a moment from which the interval is counted: a datetime with a time zone, or unix seconds. Default: 0.
+        start: no slot before this moment. Default: none.
+        until: no slot after this moment. Default: none.
+        count: the most slots that fire, 1 or more. Default: no limit.
+        jitter: fires up to this long after each slot, in seconds or as a timedelta, at most 24 h and always before the
+            next slot; the same span for every worker. Default: 0.
+        catch_up: which slots fire that were missed while no worker was alive: "latest" (the newest), "skip" (the newest
+            if it is not older than `grace`), or a number from 1 to 100 (so many of the newest). Default: "latest".
+        grace: see `catch_up`; in seconds or as a timedelta. Default: 60.
+        overlap: what happens while the job of an earlier slot is delayed, ready or running: "allow" (both run), "skip"
+            (no new job), "replace" (the earlier one is cancelled). Default: "allow".
+
+    """
+
+    def __new__(
+        cls,
+        job: NewJob,
+        *,
+        cron: str | None = None,
+        every: _Span | None = None,
+        tz: str | None = None,
+        anchor: float | datetime | None = None,
+        start: float | datetime | None = None,
+        until: float | datetime | None = None,
+        count: int | None = None,
+        jitter: _Span = 0,
+        catch_up: Literal["latest", "skip"] | int = "latest",
+        grace: _Span = 60,
+        overlap: Literal["allow", "skip", "replace"] = "allow",
+    ) -> Self: ...
+    @property
+    def cron(self) -> str | None:
+        """The pattern, as it is stored."""
+
+    @property
+    def tz(self) -> str | None:
+        """The time zone of the pattern."""
+
+    @property
+    def every(self) -> float | None:
+        """The interval in seconds."""
+
+    @property
+    def anchor(self) -> float | None:
+        """The moment from which the interval is counted, in unix seconds."""
+
+    @property
+    def start(self) -> float | None:
+        """No slot before this moment, in unix seconds."""
+
+    @property
+    def until(self) -> float | None:
+        """No slot after this moment, in unix seconds."""
+
+    @property
+    def count(self) -> int | None:
+        """The most slots that fire."""
+
+    @property
+    def jitter(self) -> float:
+        """Up to how many seconds after its slot it fires."""
+
+    @property
+    def catch_up(self) -> str:
+        """`latest`, `skip`, or a number."""
+
+    @property
+    def grace(self) -> float:
+        """How many seconds old a slot may be that still fires under `skip`."""
+
+    @property
+    def overlap(self) -> str:
+        """`allow`, `skip` or `replace`."""
+
+    def next(self, after: float | datetime, count: int = 5) -> list[float]:
+        """Return the next slots after this moment, at most 1,000, in unix seconds: a preview."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class Fire:
+    """A slot that fired. Times are unix seconds by the server's clock."""
+
+    @property
+    def slot(self) -> float:
+        """The slot."""
+
+    @property
+    def at(self) -> float:
+        """When it fired."""
+
+    @property
+    def outcome(self) -> str:
+        """`pushed`, `skipped` (an earlier job was still in the queue) or `replaced` (that one was cancelled)."""
+
+    @property
+    def job_id(self) -> str:
+        """The id of its job, `<name>@<slot>`."""
+
+@final
+class ScheduleView:
+    """A schedule as it is stored. Times are unix seconds by the server's clock."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schedule(self) -> Schedule | None:
+        """What it does; None if this version cannot read it."""
+
+    @property
+    def owner(self) -> str | None:
+        """The owner, if `sync` put it."""
+
+    @property
+    def paused(self) -> bool: ...
+    @property
+    def next(self) -> float | None:
+        """The next slot; None if it is paused or over."""
+
+    @property
+    def last(self) -> float | None:
+        """The last slot that was due."""
+
+    @property
+    def fired(self) -> int:
+        """How many slots fired."""
+
+    @property
+    def made_at(self) -> float:
+        """When it was put."""
+
+    @property
+    def changed_at(self) -> float:
+        """When it was last changed, paused or resumed."""
+
+    @property
+    def fires(self) -> list[Fire]:
+        """The last twenty slots that fired, the oldest first; only from `get`."""
+
+@final
+class SyncReport:
+    """What `sync` did: the names of schedules."""
+
+    @property
+    def created(self) -> list[str]: ...
+    @property
+    def changed(self) -> list[str]: ...
+    @property
+    def unchanged(self) -> list[str]: ...
+    @property
+    def removed(self) -> list[str]: ...
+
+@final
+class Schedules:
+    """The schedules of a queue. Workers of the queue fire them; while none is alive, nothing fires."""
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+
+    def put(self, name: str, schedule: Schedule) -> Literal["created", "changed", "unchanged"]:
+        """Store a schedule under this name, in place of the one that has it.
+
+        Nothing fires at once: the first slot is the first one in the future. A schedule that is the same keeps its next
+        slot.
+
+        Args:
+            name: 1 to 96 bytes. The ids of its jobs are `<name>@<slot>`.
+            schedule: what to push, and when.
+
+        Raises:
+            InvalidArgumentError: an argument is wrong, or there is no slot in the future.
+            TooLargeError: the data of the job is too large.
+
+        """
+
+    def remove(self, name: str) -> bool:
+        """Remove a schedule; return whether there was one. Jobs that it has pushed stay."""
+
+    def get(self, name: str) -> ScheduleView | None:
+        """Return a schedule with its last twenty fires, or None."""
+
+    def list(self, offset: int = 0, limit: int = 100) -> list[ScheduleView]:
+        """Return a page of the schedules in the order in which they fire; those paused or over come last."""
+
+    def pause(self, name: str) -> bool:
+        """Fire no more until `resume`; return whether there is a schedule of this name."""
+
+    def resume(self, name: str) -> bool:
+        """Fire again from the first slot in the future on; return whether there is a schedule of this name."""
+
+    def run_now(self, name: str) -> str:
+        """Push a job of the schedule now and return its id. That moves none of its slots.
+
+        Raises:
+            NotFoundError: there is no schedule of this name.
+            DuplicateError: an earlier job is still in the queue, and the schedule's overlap is "skip".
+
+        """
+
+    def next(self, name: str, count: int = 5) -> _Slots:
+        """Return the next slots of a schedule, at most 100, in unix seconds; none if it is paused or over.
+
+        Raises:
+            NotFoundError: there is no schedule of this name.
+
+        """
+
+    def sync(self, owner: str, schedules: Mapping[str, Schedule]) -> SyncReport:
+        """Make the schedules of an owner those of this mapping.
+
+        New and changed ones are put, and those of the owner that are not in the mapping are removed. Schedules of other
+        owners, and those made by `put`, are left alone. Unchanged ones keep their next slots, so this may run at each
+        start of each process.
+
+        Args:
+            owner: whose schedules, such as the name of the program: 1 to 128 bytes.
+            schedules: the schedules by name.
+
+        Raises:
+            InvalidArgumentError: a schedule is wrong, or its name belongs to somebody else. Nothing was changed.
+
+        """
+
+    def fire_due(self) -> int:
+        """Fire what is due, and return how many slots pushed a job.
+
+        Workers do this by themselves. It is for programs that reserve by hand, and for tests.
+        """
+
+@final
+class AsyncSchedules:
+    """The asyncio version of `Schedules`: each method returns a `Call`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+
+    def put(self, name: str, schedule: Schedule) -> Call[Literal["created", "changed", "unchanged"]]:
+        """Store a schedule under this name, in place of the one that has it.
+
+        Nothing fires at once: the first slot is the first one in the future. A schedule that is the same keeps its next
+        slot.
+
+        Args:
+            name: 1 to 96 bytes. The ids of its jobs are `<name>@<slot>`.
+            schedule: what to push, and when.
+
+        Raises:
+            InvalidArgumentError: an argument is wrong, or there is no slot in the future.
+            TooLargeError: the data of the job is too large.
+
+        """
+
+    def remove(self, name: str) -> Call[bool]:
+        """Remove a schedule; return whether there was one. Jobs that it has pushed stay."""
+
+    def get(self, name: str) -> Call[ScheduleView | None]:
+        """Return a schedule with its last twenty fires, or None."""
+
+    def list(self, offset: int = 0, limit: int = 100) -> Call[list[ScheduleView]]:
+        """Return a page of the schedules in the order in which they fire; those paused or over come last."""
+
+    def pause(self, name: str) -> Call[bool]:
+        """Fire no more until `resume`; return whether there is a schedule of this name."""
+
+    def resume(self, name: str) -> Call[bool]:
+        """Fire again from the first slot in the future on; return whether there is a schedule of this name."""
+
+    def run_now(self, name: str) -> Call[str]:
+        """Push a job of the schedule now and return its id. That moves none of its slots.
+
+        Raises:
+            NotFoundError: there is no schedule of this name.
+            DuplicateError: an earlier job is still in the queue, and the schedule's overlap is "skip".
+
+        """
+
+    def next(self, name: str, count: int = 5) -> Call[_Slots]:
+        """Return the next slots of a schedule, at most 100, in unix seconds; none if it is paused or over.
+
+        Raises:
+            NotFoundError: there is no schedule of this name.
+
+        """
+
+    def sync(self, owner: str, schedules: Mapping[str, Schedule]) -> Call[SyncReport]:
+        """Make the schedules of an owner those of this mapping.
+
+        New and changed ones are put, and those of the owner that are not in the mapping are removed. Schedules of other
+        owners, and those made by `put`, are left alone. Unchanged ones keep their next slots, so this may run at each
+        start of each process.
+
+        Args:
+            owner: whose schedules, such as the name of the program: 1 to 128 bytes.
+            schedules: the schedules by name.
+
+        Raises:
+            InvalidArgumentError: a schedule is wrong, or its name belongs to somebody else. Nothing was changed.
+
+        """
+
+    def fire_due(self) -> Call[int]:
+        """Fire what is due, and return how many slots pushed a job.
+
+        Workers do this by themselves. It is for programs that reserve by hand, and for tests.
+        """
 
 @final
 class WorkerInfo:
@@ -1586,6 +1913,10 @@ class AsyncQueue:
     @property
     def parts(self) -> list[AsyncQueue]:
         """The parts of a split queue, each a queue of its own; empty if it is not split."""
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """The schedules of the queue: jobs that come again and again."""
 
     def push(
         self,

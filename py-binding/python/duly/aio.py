@@ -16,6 +16,7 @@ from duly._core import AsyncJob as Job
 from duly._core import AsyncLock as Lock
 from duly._core import AsyncMessage as Message
 from duly._core import AsyncQueue as Queue
+from duly._core import AsyncSchedules as Schedules
 from duly._core import AsyncTopic as Topic
 
-__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Message", "Queue", "Topic"]
+__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Message", "Queue", "Schedules", "Topic"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
 from duly import middleware as _middleware
-from duly._core import AsyncClient, Client, NewJob
+from duly._core import AsyncClient, Client, NewJob, Schedule
 from duly._failures import count_as_own
 from duly._misuse import check_function, is_coroutine_function
 from duly._runs import BadCall, running
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from duly._core import Job, Queue, RetryPolicy
+    from duly._core import Job, Queue, RetryPolicy, SyncReport
     from duly.middleware import Middleware
     from duly.worker import WorkerSettings
 
@@ -57,6 +57,22 @@ class Options(TaskOptions, total=False):
     id: str
     key: str
     on_duplicate: Literal["refuse", "keep", "replace"]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """When a task is pushed by itself: the arguments of `duly.Schedule`."""
+
+    cron: str
+    every: float | timedelta
+    tz: str
+    anchor: datetime | float
+    start: datetime | float
+    until: datetime | float
+    count: int
+    jitter: float | timedelta
+    catch_up: Literal["latest", "skip"] | int
+    grace: float | timedelta
+    overlap: Literal["allow", "skip", "replace"]
 
 
 class ClientSettings(TypedDict, total=False):
@@ -105,6 +121,7 @@ class Task(Generic[P, R]):
         self._function = function
         self._options = options
         self._signature = _checked_signature(function)
+        self.schedule: Schedule | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -270,11 +287,12 @@ class App:
         *,
         queue: str = "default",
         middleware: Sequence[Middleware] = (),
+        owner: str | None = None,
         **settings: Unpack[ClientSettings],
     ) -> None:
         """Take the arguments of `duly.Client`, the queue of tasks that set none, and the hooks of the app's workers.
 
-        Nothing is sent.
+        The owner is whose schedules those of the tasks are: a name that no other program has. Nothing is sent.
         """
         self.tasks: dict[str, Task[Any, Any]] = {}  # first: a half-made app is printed, too
         try:
@@ -282,6 +300,7 @@ class App:
             self.async_client = AsyncClient(url, **settings)
             self._queue = self.client.queue(queue).name
             self._middleware = tuple(_middleware.check(middleware))
+            self._owner = owner
         except BaseException:
             # A report that shows the variables of every frame (pytest, Sentry) must not show a password.
             del url, settings
@@ -293,11 +312,27 @@ class App:
 
     @overload
     def task(
-        self, name: str | None = None, /, **options: Unpack[TaskOptions]
+        self,
+        name: str | None = None,
+        /,
+        *,
+        schedule: str | ScheduleOptions | None = None,
+        **options: Unpack[TaskOptions],
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
-    def task(self, name: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
+    def task(
+        self,
+        name: Any = None,
+        /,
+        *,
+        schedule: str | ScheduleOptions | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> Any:
         """Make a task of a function. Without a name the task has the function's own, with its module.
+
+        With a schedule, a cron pattern or the arguments of `duly.Schedule`, it is also pushed by itself, without
+        arguments: `@app.task(schedule={"cron": "0 3 * * *", "tz": "Europe/Berlin"})`. The app then needs an owner. The
+        schedule has the task's name, and is stored when a worker of the app starts, or by `sync_schedules`.
 
         Raises:
             InvalidArgumentError: the name is taken, an argument of the function has no name, or an option is wrong.
@@ -317,11 +352,46 @@ class App:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
             NewJob(name=full_name).check()
             task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
+            if schedule is not None:
+                task.schedule = self._schedule(task, schedule, options)
             self.tasks[full_name] = task
             count_as_own(function)
             return task
 
         return register
+
+    def _schedule(self, task: Task[Any, Any], schedule: str | ScheduleOptions, options: Mapping[str, Any]) -> Schedule:
+        if self._owner is None:
+            raise InvalidArgumentError(f"the schedule of {task.name!r} needs an owner: duly.App(owner='...')")
+        try:
+            task._signature.bind()
+        except TypeError as error:
+            message = f"{task.name!r} is pushed without arguments by its schedule: give them defaults ({error})"
+            raise InvalidArgumentError(message) from None
+        given = {"cron": schedule} if isinstance(schedule, str) else dict(schedule)
+        unknown = given.keys() - ScheduleOptions.__annotations__.keys()
+        if unknown:
+            raise InvalidArgumentError(f"a schedule has no option {', '.join(sorted(unknown))}")
+        of_job = {name: value for name, value in options.items() if name not in ("queue", "durability")}
+        return Schedule(NewJob({}, name=task.name, **of_job), **given)
+
+    def sync_schedules(self) -> dict[str, SyncReport]:
+        """Make the schedules that the app owns those of its tasks, and return what that did, by queue.
+
+        Workers of the app do it when they start. Schedules in queues that no task has any more are left there.
+
+        Raises:
+            InvalidArgumentError: the app has no owner, or a name belongs to somebody else.
+
+        """
+        if self._owner is None:
+            raise InvalidArgumentError("the app has no owner of schedules: duly.App(owner='...')")
+        reports = {}
+        for queue in self.queues():
+            tasks = [task for task in self.tasks.values() if task.queue == queue]
+            wanted = {task.name: task.schedule for task in tasks if task.schedule is not None}
+            reports[queue] = self.client.queue(queue).schedules.sync(self._owner, wanted)
+        return reports
 
     def queue(self, name: str | None = None) -> Queue:
         """Return a queue of the app's client; without a name the default one."""
@@ -353,6 +423,8 @@ class App:
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
         for name, task in self.tasks.items():
             worker.on(name, task.handler())
+        if self._owner is not None:
+            worker._at_start = self.sync_schedules
         return worker
 
     def close(self) -> None:

@@ -120,6 +120,7 @@ class Worker:
                 f"client must be a duly.Client, not {kind}: a worker runs coroutines with it as well"
             )
         self._client = client
+        self._at_start: Callable[[], object] | None = None
         self._queues: Mapping[str, int] | Iterable[str]
         if isinstance(queues, Mapping):
             self._queues = dict(queues)
@@ -212,6 +213,8 @@ class Worker:
             self._runs_in = os.getpid()
         self._ending = Ending()
         try:
+            if self._at_start is not None:
+                self._at_start()
             with self._signals() as signals_seen:
                 engine = WorkerEngine(
                     self._client, self._queues, **self._settings, patience=self._patience, signals_seen=signals_seen

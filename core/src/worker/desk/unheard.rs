@@ -175,6 +175,7 @@ impl Desk {
             let queue = queue.name().to_owned();
             state.report(WorkerEvent::Trimmed { queue, jobs: reply.trimmed }, self);
         }
+        self.schedule_fires_in(lane, reply.schedule_in);
         let has_unheard = reply.unheard > 0;
         state.note_may_hear(lane, has_unheard);
         // What is claimed is claimed anew.

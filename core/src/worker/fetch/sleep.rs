@@ -48,6 +48,12 @@ impl Fetcher {
             self.take_answer(answer)?;
         }
         let Some(wake) = woken else { return Ok(()) };
+        if wake.is_of_schedule
+            && let Some(index) = wake.took
+        {
+            self.desk.schedule_changed(index);
+            return Ok(());
+        }
         for index in wake.indexes {
             self.lanes[index].look_at = Instant::now();
             self.lanes[index].woken_at = Some(self.lanes[index].look_at);

@@ -1,0 +1,63 @@
+//! Which slots of a schedule fire now, and which one is next. Pure.
+
+use std::collections::VecDeque;
+
+use super::definition::Schedule;
+use crate::value::recurrence::CatchUp;
+use crate::value::time::Millis;
+
+/// The first look back for missed slots; each further one looks back eight times as far.
+const LOOK_BACK_MS: u64 = 60_000;
+
+/// What is to be done with a schedule that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The slots that fire, oldest first.
+    pub(super) fires: Vec<Millis>,
+    /// The newest slot that was looked at, whether it fires or not.
+    pub(super) last: Millis,
+    /// The next one; none if there never is one.
+    pub(super) next: Option<Millis>,
+}
+
+/// `slot`: the one that was to come. `left`: how many may still fire. Nothing if it does not fire yet.
+pub(super) fn plan(schedule: &Schedule, name: &str, slot: Millis, left: Option<u64>, now: Millis) -> Option<Plan> {
+    let most = match schedule.catch_up {
+        CatchUp::Latest | CatchUp::Skip => 1,
+        CatchUp::All(most) => most as usize,
+    };
+    let most = left.map_or(most, |left| most.min(usize::try_from(left).unwrap_or(usize::MAX)));
+    let due = newest(schedule, name, slot, now, most.max(1));
+    let last = *due.back()?;
+    let is_in_time =
+        schedule.catch_up != CatchUp::Skip || now.saturating_sub(schedule.fires_at(name, last)) <= schedule.grace;
+    let fires: Vec<Millis> = if is_in_time && most > 0 { due.into() } else { Vec::new() };
+    let is_over = left.is_some_and(|left| fires.len() as u64 >= left);
+    let next = if is_over { None } else { schedule.next_after(last) };
+    Some(Plan { fires, last, next })
+}
+
+/// The newest slots that are due, at most so many and none before the first.
+fn newest(schedule: &Schedule, name: &str, first: Millis, now: Millis, most: usize) -> VecDeque<Millis> {
+    let mut back = LOOK_BACK_MS;
+    loop {
+        let from = now.get().saturating_sub(back).max(first.get());
+        let mut slots = VecDeque::new();
+        // What was stored counts, also where this program's time zones would not have it.
+        let mut slot = if from == first.get() { Some(first) } else { schedule.next_after(Millis::new(from)) };
+        while let Some(due) = slot.filter(|&slot| slot <= now && schedule.fires_at(name, slot) <= now) {
+            if slots.len() == most {
+                slots.pop_front();
+            }
+            slots.push_back(due);
+            slot = schedule.next_after(due);
+        }
+        if slots.len() == most || from == first.get() {
+            return slots;
+        }
+        back = back.saturating_mul(8);
+    }
+}
+
+#[cfg(test)]
+mod tests;

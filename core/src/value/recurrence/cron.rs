@@ -1,0 +1,89 @@
+//! Cron patterns in a time zone.
+
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::tz::TimeZone;
+
+use super::zone::{earliest_local, millis, moment_of, shown, timestamp, zone};
+use crate::value::error::Error;
+use crate::value::time::Millis;
+
+/// Longer ones were not written by people.
+const LONGEST: usize = 256;
+
+/// A cron pattern in a time zone.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    /// As it is kept: upper case, one space between fields; or a word such as `@daily`.
+    text: String,
+    zone_name: String,
+    cron: Cron,
+    zone: TimeZone,
+    is_fixed: bool,
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, &self.zone_name) == (&other.text, &other.zone_name)
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Pattern {
+    pub(super) fn new(pattern: &str, zone_name: &str) -> Result<Self, Error> {
+        let wrong = |why: &str| {
+            Error::invalid(format!(
+                "'{}' is no cron pattern ({why}): give five fields (minute, hour, day, month, weekday), six with seconds in front, or a word such as '@daily'",
+                shown(pattern)
+            ))
+        };
+        if pattern.len() > LONGEST {
+            return Err(wrong("it is too long"));
+        }
+        let fields: Vec<&str> = pattern.split_whitespace().collect();
+        let joined = fields.join(" ");
+        let text = if joined.starts_with('@') { joined.to_ascii_lowercase() } else { joined.to_ascii_uppercase() };
+        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
+        let cron = parser.parse(&text).map_err(|error| wrong(&shown(&error.to_string())))?;
+        let (zone, zone_name) = zone(zone_name)?;
+        let is_fixed = has_fixed_times(&text);
+        Ok(Self { text, zone_name, cron, zone, is_fixed })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn zone(&self) -> &str {
+        &self.zone_name
+    }
+
+    /// Fixed times run once on each day: those that a clock leaves out at the first moment behind, those that it shows twice at the
+    /// first of both. All others follow the clock, as Vixie cron has it.
+    pub(super) fn next_after(&self, moment: Millis) -> Option<Millis> {
+        let at = timestamp(moment)?;
+        if !self.is_fixed {
+            let next = self.cron.find_next_occurrence(&at.to_zoned(self.zone.clone()), false).ok()?;
+            return millis(next.timestamp());
+        }
+        let mut local = earliest_local(&self.zone, at)?;
+        loop {
+            local = self.cron.find_next_occurrence(&local, false).ok()?;
+            let next = moment_of(&self.zone, local)?;
+            if next > at {
+                return millis(next);
+            }
+        }
+    }
+}
+
+/// Does it name times of the day, and no steps, ranges or all of a field?
+fn has_fixed_times(text: &str) -> bool {
+    if text.starts_with('@') {
+        return ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight"].contains(&text);
+    }
+    let fields: Vec<&str> = text.split(' ').collect();
+    let of_day = fields.len().saturating_sub(3);
+    fields.iter().take(of_day).all(|field| field.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))
+}

@@ -1,0 +1,350 @@
+//! `Duly\Schedule`, and the schedules of a queue.
+
+use duly::{Millis, blocking};
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::prelude::*;
+use ext_php_rs::types::array::Iter;
+use ext_php_rs::types::{ZendHashTable, Zval};
+
+use crate::convert::{Text, given, millis, moment, text, utf8, whole};
+use crate::error::Fault;
+use crate::new_job::NewJob;
+use crate::record::{record, signed};
+use crate::waiting::Signals;
+
+/// The most slots of a preview.
+const MOST_SLOTS: i64 = 1000;
+
+/// A job that is pushed again and again, by a cron pattern or at an interval.
+#[php_class]
+#[php(name = "Duly\\Schedule")]
+#[php(flags = ClassFlags::Final)]
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    schedule: duly::Schedule,
+}
+
+#[php_impl]
+impl Schedule {
+    /// Give `cron` or `every`.
+    #[php(optional = cron)]
+    pub fn __construct(
+        job: &NewJob,
+        cron: Option<Text>,
+        every: Option<&Zval>,
+        tz: Option<Text>,
+        anchor: Option<&Zval>,
+        start: Option<&Zval>,
+        until: Option<&Zval>,
+        count: Option<i64>,
+        jitter: Option<&Zval>,
+        catchUp: Option<&Zval>,
+        grace: Option<&Zval>,
+        overlap: Option<Text>,
+    ) -> PhpResult<Self> {
+        let made = || -> Result<duly::Schedule, Fault> {
+            let job = job.job.clone();
+            let mut schedule = match (utf8("cron", cron)?, given(every)) {
+                (Some(cron), None) => duly::Schedule::cron(&cron, job)?,
+                (None, Some(every)) => duly::Schedule::every(millis("every", every)?.to_duration(), job)?,
+                _ => return Err(Fault::invalid("give cron or every, one of them")),
+            };
+            if let Some(tz) = utf8("tz", tz)? {
+                schedule = schedule.tz(&tz)?;
+            }
+            if let Some(anchor) = given(anchor) {
+                schedule = schedule.anchor(moment("anchor", anchor)?)?;
+            }
+            if let Some(start) = given(start) {
+                schedule = schedule.start(moment("start", start)?);
+            }
+            if let Some(until) = given(until) {
+                schedule = schedule.until(moment("until", until)?);
+            }
+            if let Some(count) = count {
+                schedule = schedule.count(whole("count", count, u32::MAX.into())?);
+            }
+            if let Some(jitter) = given(jitter) {
+                schedule = schedule.jitter(millis("jitter", jitter)?.to_duration());
+            }
+            if let Some(given) = given(catchUp) {
+                schedule = schedule.catch_up(catch_up(given)?);
+            }
+            if let Some(grace) = given(grace) {
+                schedule = schedule.grace(millis("grace", grace)?.to_duration());
+            }
+            if let Some(overlap) = utf8("overlap", overlap)? {
+                schedule = schedule.overlap(overlap.parse()?);
+            }
+            Ok(schedule)
+        };
+        Ok(Self { schedule: made()? })
+    }
+
+    /// The pattern, as it is stored.
+    #[php(getter)]
+    pub fn cron(&self) -> Option<String> {
+        self.schedule.pattern().map(str::to_owned)
+    }
+
+    /// The time zone of the pattern.
+    #[php(getter)]
+    pub fn tz(&self) -> Option<String> {
+        self.schedule.tz_name().map(str::to_owned)
+    }
+
+    /// The interval in seconds.
+    #[php(getter)]
+    pub fn every(&self) -> Option<f64> {
+        self.schedule.interval().map(|(every, _)| every.as_secs_f64())
+    }
+
+    /// The moment from which the interval is counted.
+    #[php(getter)]
+    pub fn anchor(&self) -> Option<f64> {
+        self.schedule.interval().map(|(_, anchor)| anchor.as_seconds())
+    }
+
+    /// No slot is before it.
+    #[php(getter)]
+    pub fn start(&self) -> Option<f64> {
+        self.schedule.start.map(Millis::as_seconds)
+    }
+
+    /// No slot is behind it.
+    #[php(getter)]
+    pub fn until(&self) -> Option<f64> {
+        self.schedule.until.map(Millis::as_seconds)
+    }
+
+    /// The most slots that fire.
+    #[php(getter)]
+    pub fn count(&self) -> Option<i64> {
+        self.schedule.count.map(signed)
+    }
+
+    /// Up to how many seconds behind its slot it fires.
+    #[php(getter)]
+    pub fn jitter(&self) -> f64 {
+        self.schedule.jitter.as_seconds()
+    }
+
+    /// `latest`, `skip`, or a number.
+    #[php(getter)]
+    pub fn catch_up(&self) -> String {
+        self.schedule.catch_up.to_string()
+    }
+
+    /// How many seconds old a slot may be under `skip`.
+    #[php(getter)]
+    pub fn grace(&self) -> f64 {
+        self.schedule.grace.as_seconds()
+    }
+
+    /// `allow`, `skip` or `replace`.
+    #[php(getter)]
+    pub fn overlap(&self) -> String {
+        self.schedule.overlap.as_str().to_owned()
+    }
+
+    /// The next slots behind this moment: a preview.
+    #[php(defaults(count = 5))]
+    pub fn next(&self, after: &Zval, count: i64) -> PhpResult<Vec<f64>> {
+        let slots = self.schedule.next_slots(moment("after", after)?, whole("count", count, MOST_SLOTS)?);
+        Ok(slots.into_iter().map(Millis::as_seconds).collect())
+    }
+}
+
+fn catch_up(given: &Zval) -> Result<duly::CatchUp, Fault> {
+    let given = given.dereference();
+    let word = match given.long() {
+        Some(number) if given.is_long() => number.to_string(),
+        _ => text("catchUp", given)?,
+    };
+    Ok(word.parse()?)
+}
+
+record! {
+    /// A slot that fired.
+    Fire = "Duly\\Fire" {
+        /// The slot.
+        slot: f64,
+        /// When it fired.
+        at: f64,
+        /// `pushed`, `skipped` or `replaced`.
+        outcome: String,
+        /// The id of its job.
+        job_id: String,
+    }
+}
+
+record! {
+    /// A schedule as it is stored.
+    ScheduleView = "Duly\\ScheduleView" {
+        /// Its name.
+        name: String,
+        /// What it does; null if this version cannot read it.
+        schedule: Option<Schedule>,
+        /// Whose it is, if `sync` put it.
+        owner: Option<String>,
+        /// Is it paused?
+        paused: bool,
+        /// The next slot.
+        next: Option<f64>,
+        /// The last slot that was due.
+        last: Option<f64>,
+        /// How many slots fired.
+        fired: i64,
+        /// When it was put.
+        made_at: f64,
+        /// When it was changed.
+        changed_at: f64,
+        /// The last twenty slots that fired.
+        fires: Vec<Fire>,
+    }
+}
+
+record! {
+    /// What `sync` did: the names of schedules.
+    SyncReport = "Duly\\SyncReport" {
+        /// Those that are new.
+        created: Vec<String>,
+        /// Those that were others.
+        changed: Vec<String>,
+        /// Those that keep their next slots.
+        unchanged: Vec<String>,
+        /// Those that are gone.
+        removed: Vec<String>,
+    }
+}
+
+impl From<duly::Fire> for Fire {
+    fn from(fire: duly::Fire) -> Self {
+        let outcome = fire.outcome.as_str().to_owned();
+        Self { slot: fire.slot.as_seconds(), at: fire.at.as_seconds(), outcome, job_id: fire.job_id }
+    }
+}
+
+impl From<duly::ScheduleView> for ScheduleView {
+    fn from(view: duly::ScheduleView) -> Self {
+        Self {
+            name: view.name,
+            schedule: view.schedule.ok().map(|schedule| Schedule { schedule }),
+            owner: view.owner,
+            paused: view.is_paused,
+            next: view.next.map(Millis::as_seconds),
+            last: view.last.map(Millis::as_seconds),
+            fired: signed(view.fired),
+            made_at: view.made_at.as_seconds(),
+            changed_at: view.changed_at.as_seconds(),
+            fires: view.fires.into_iter().map(Fire::from).collect(),
+        }
+    }
+}
+
+impl From<duly::SyncReport> for SyncReport {
+    fn from(report: duly::SyncReport) -> Self {
+        let duly::SyncReport { created, changed, unchanged, removed, .. } = report;
+        Self { created, changed, unchanged, removed }
+    }
+}
+
+/// The schedules of a queue.
+#[php_class]
+#[php(name = "Duly\\Schedules")]
+#[php(flags = ClassFlags::Final)]
+pub struct Schedules {
+    queue: blocking::Queue,
+}
+
+impl Schedules {
+    pub fn new(queue: blocking::Queue) -> Self {
+        Self { queue }
+    }
+}
+
+#[php_impl]
+impl Schedules {
+    /// Stores a schedule in place of the one that has the name; gives `created`, `changed` or `unchanged`.
+    pub fn put(&self, name: Text, schedule: &Schedule) -> PhpResult<String> {
+        let (name, schedule) = (name.utf8("name")?, &schedule.schedule);
+        let put =
+            self.queue.wait_for(|queue| async move { queue.schedules().put(&name, schedule).await }, &mut Signals)?;
+        Ok(put.as_str().to_owned())
+    }
+
+    /// Removes a schedule; gives whether there was one.
+    pub fn remove(&self, name: Text) -> PhpResult<bool> {
+        let name = name.utf8("name")?;
+        Ok(self.queue.wait_for(|queue| async move { queue.schedules().remove(&name).await }, &mut Signals)?)
+    }
+
+    /// A schedule with its last twenty fires, or null.
+    pub fn get(&self, name: Text) -> PhpResult<Option<ScheduleView>> {
+        let name = name.utf8("name")?;
+        let view = self.queue.wait_for(|queue| async move { queue.schedules().get(&name).await }, &mut Signals)?;
+        Ok(view.map(ScheduleView::from))
+    }
+
+    /// A page of the schedules, in the order in which they fire.
+    #[php(defaults(offset = 0, limit = 100))]
+    pub fn list(&self, offset: i64, limit: i64) -> PhpResult<Vec<ScheduleView>> {
+        let (offset, limit) = (whole("offset", offset, i64::MAX)?, whole("limit", limit, 1000)?);
+        let list = |queue: std::sync::Arc<duly::Queue>| async move { queue.schedules().list(offset, limit).await };
+        Ok(self.queue.wait_for(list, &mut Signals)?.into_iter().map(ScheduleView::from).collect())
+    }
+
+    /// Fires no more until `resume`; gives whether there is a schedule of this name.
+    pub fn pause(&self, name: Text) -> PhpResult<bool> {
+        let name = name.utf8("name")?;
+        Ok(self.queue.wait_for(|queue| async move { queue.schedules().pause(&name).await }, &mut Signals)?)
+    }
+
+    /// Fires again from the first slot in the future on; gives whether there is a schedule of this name.
+    pub fn resume(&self, name: Text) -> PhpResult<bool> {
+        let name = name.utf8("name")?;
+        Ok(self.queue.wait_for(|queue| async move { queue.schedules().resume(&name).await }, &mut Signals)?)
+    }
+
+    /// Pushes a job of the schedule now; gives its id.
+    pub fn run_now(&self, name: Text) -> PhpResult<String> {
+        let name = name.utf8("name")?;
+        Ok(self.queue.wait_for(|queue| async move { queue.schedules().run_now(&name).await }, &mut Signals)?)
+    }
+
+    /// The next slots of a schedule; none if it is paused or over.
+    #[php(defaults(count = 5))]
+    pub fn next(&self, name: Text, count: i64) -> PhpResult<Vec<f64>> {
+        let (name, count) = (name.utf8("name")?, whole("count", count, 100)?);
+        let next = |queue: std::sync::Arc<duly::Queue>| async move { queue.schedules().next(&name, count).await };
+        Ok(self.queue.wait_for(next, &mut Signals)?.into_iter().map(Millis::as_seconds).collect())
+    }
+
+    /// Makes the schedules of an owner those of this array of names and schedules.
+    pub fn sync(&self, owner: Text, schedules: &ZendHashTable) -> PhpResult<SyncReport> {
+        let (owner, list) = (owner.utf8("owner")?, list_of(schedules)?);
+        let sync = |queue: std::sync::Arc<duly::Queue>| async move { queue.schedules().sync(&owner, &list).await };
+        Ok(self.queue.wait_for(sync, &mut Signals)?.into())
+    }
+
+    /// Fires what is due; gives how many slots pushed a job.
+    pub fn fire_due(&self) -> PhpResult<i64> {
+        Ok(signed(self.queue.wait_for(|queue| async move { queue.schedules().fire_due().await }, &mut Signals)?))
+    }
+}
+
+fn list_of(given: &ZendHashTable) -> Result<Vec<(String, duly::Schedule)>, Fault> {
+    let refused = || Fault::invalid("schedules is an array such as ['nightly' => new Duly\\Schedule(...)]");
+    let mut list = Vec::new();
+    // Not the table's own iterator: it panics at a key that is not UTF-8.
+    let mut members = Iter::new(given);
+    while let Some((name, schedule)) = members.next_zval() {
+        let name = match name.long() {
+            Some(number) if name.is_long() => number.to_string(),
+            _ => name.string().ok_or_else(refused)?,
+        };
+        let schedule = schedule.dereference().extract::<&Schedule>().ok_or_else(refused)?;
+        list.push((name, schedule.schedule.clone()));
+    }
+    Ok(list)
+}
