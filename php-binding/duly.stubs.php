@@ -172,8 +172,8 @@ namespace Duly {
          *
          * @param int $max the most messages of each topic, 1 to 1,000; fewer when they make up 4 MiB. Default: 100
          * @param int|float|null $wait how many seconds to wait for the first message, a year at most. Default: 0
-         * @param int|float|null $lease how many seconds a member has for its acks, 0.001 to 86,400: this call also
-         *     takes what its subscription pulled longer ago and did not ack. Default: 30
+         * @param int|float|null $lease how many seconds the member has for its acks, 0.001 to 86,400. That of its last
+         *     pull counts for all that it has pulled. Default: 30
          *
          * @return list<Message> empty if there are none
          *
@@ -1229,8 +1229,8 @@ namespace Duly {
          *
          * @param int $max the most messages to return, 1 to 1,000; fewer when they make up 4 MiB. Default: 100
          * @param int|float|null $wait how many seconds to wait for the first message, a year at most. Default: 0
-         * @param int|float|null $lease how many seconds a member has for its acks, 0.001 to 86,400: this call also
-         *     takes what its subscription pulled longer ago and did not ack. Default: 30
+         * @param int|float|null $lease how many seconds the member has for its acks, 0.001 to 86,400. That of its last
+         *     pull counts for all that it has pulled. Default: 30
          *
          * @return list<Message> empty if there are none
          *

@@ -12,6 +12,7 @@ mod memory;
 mod schedules;
 mod server;
 mod stall;
+mod topics;
 mod waits;
 mod worker;
 
@@ -22,7 +23,7 @@ const RUNS: usize = 5;
 
 /// The parts, and what they measure.
 const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time), \
-                     combined (the floor of a worker's rate), waits (the floor of its latencies), schedules";
+                     combined (the floor of a worker's rate), waits (the floor of its latencies), schedules, topics";
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,6 +55,7 @@ fn main() -> Result<(), Failure> {
             "memory" => memory::measure(&mut server).await,
             "stall" => stall::measure(&mut server).await,
             "schedules" => schedules::measure(&mut server).await,
+            "topics" => topics::measure(&mut server).await,
             "alone" => alone::beside_set(&mut server).await,
             "combined" => worker::floor(&mut server).await,
             _ => Err(format!("no part '{part}'; parts: {PARTS}").into()),

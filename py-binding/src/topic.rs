@@ -165,7 +165,8 @@ macro_rules! verbs {
             ///     member: its name.
             ///     max: the most messages to return, 1 to 1,000; fewer when they make up about 4 MiB. Default: 100.
             ///     wait: how long to wait if there are none, in seconds or as a timedelta, a year at most. Default: 0.
-            ///     lease: how long the member has for its acks, in seconds or as a timedelta, 0.001 s to 24 h. Default: 30 s.
+            ///     lease: how long the member has for its acks, in seconds or as a timedelta, 0.001 s to 24 h. That of its last
+            ///         pull counts for all that it has pulled. Default: 30 s.
             ///
             /// Raises:
             ///     NotFoundError: it has not subscribed.
