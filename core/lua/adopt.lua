@@ -1,7 +1,7 @@
 -- Takes over jobs of another queue: one batch of a lane of the bridge, once, with the sequence of that batch.
 -- Moves:   nothing -> ready | delayed | failed.
 -- Replies: `adopted`, `known` (this batch is in), `behind <sequence>` (a later one of its lane is), `room <n>` (so many more jobs fit into
---          `failed`, and nothing was done); or `superseded`, `format <n>`, `levels <list>`.
+--          `failed`, and nothing was done); or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: once
 if earlier then return earlier end

@@ -1,7 +1,7 @@
 -- Removes jobs in whatever state they are in; who runs one loses its lease.
 -- Moves:   delayed | ready | reserved | failed -> gone.
 -- Replies: one line a job: `<state it was in> <id>`, with `awaited ` in front if somebody may wait for its result, or `absent`;
---          or `superseded`, `format <n>`, `levels <list>`.
+--          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
 -- without: a cancel sent again removes the job that was pushed since

@@ -1,6 +1,6 @@
 -- Sets how many failed jobs a queue keeps, and for how long.
 -- Moves:   nothing; the next job that fails trims the set.
--- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
+-- Replies: `ok`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(1).
 --- include: once
 -- without: a late copy of a limit undoes the one set after it

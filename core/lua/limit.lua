@@ -1,7 +1,7 @@
 -- Sets the limits of a queue and of job names, or takes away those that are not said.
 -- Moves:   nothing; the next reserve keeps to them.
 -- Replies: `ok`; `busy`: so many limits of names were taken away while their jobs run that there is no number left, and nothing
---          was changed; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
+--          was changed; or `superseded`, `forgotten`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(names); where a name is new, O(1,000) for the jobs that are reserved just now.
 --- include: once
 -- without: a limit that was replaced comes back with a late copy

@@ -1,6 +1,6 @@
 -- Pauses or resumes a queue: a paused queue takes jobs in and settles outcomes, but hands out none.
 -- Moves:   nothing.
--- Replies: `ok`; or `superseded`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
+-- Replies: `ok`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(1).
 --- include: once
 -- without: a late copy of a pause undoes the resume after it

@@ -1,7 +1,7 @@
 -- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left.
 -- Moves:   delayed | ready | failed -> gone.
 -- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
---          or `superseded`, `format <n>`, `levels <list>`.
+--          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
 --- include: once
 -- without: a purge sent again removes the jobs that came since

@@ -1,6 +1,6 @@
 -- Stores new jobs that have new ids and no keys, all in one priority level and with one due time.
 -- Moves:   nothing -> delayed | ready.
--- Replies: `created`; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: `created`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(1) a ready job, O(log n) a delayed one; at most 1,000 jobs a call.
 --- include: once
 -- without: a push sent again puts the jobs in twice

@@ -2,7 +2,7 @@
 -- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone. Of jobs that are stored under an id
 --          that was given, results of earlier jobs of that id -> gone.
 -- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
---          was replaced and for whose result somebody may wait; or `superseded`, `format <n>`, `levels <list>`.
+--          was replaced and for whose result somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: once
 -- without: a push sent again finds its own job as the duplicate

@@ -1,6 +1,6 @@
 -- Puts, changes and removes schedules, each only while it is as its caller read it.
 -- Moves:   nothing.
--- Replies: a flag a schedule: `1`, or `0` if it was not as expected and nothing was done; or `superseded`, `format <n>`,
+-- Replies: a flag a schedule: `1`, or `0` if it was not as expected and nothing was done; or `superseded`, `forgotten`, `format <n>`,
 --          `levels <list>`.
 -- Cost:    O(log n) a schedule, at most 100 a call.
 --- include: once

@@ -1,7 +1,7 @@
 -- Sends failed jobs round again with a clean count.
 -- Moves:   failed -> ready.
 -- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`, and `later` for all that are
---          behind 4 MiB of records; or `superseded`, `format <n>`, `levels <list>`.
+--          behind 4 MiB of records; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: once
 -- without: a requeue sent again requeues the job that failed again since

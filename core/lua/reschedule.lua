@@ -1,6 +1,6 @@
 -- Gives a waiting job another due time.
 -- Moves:   delayed -> delayed | ready; ready -> delayed.
--- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `format <n>`, `levels <list>`.
+-- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n).
 --- include: once
 -- without: a reschedule sent again moves the job that somebody else moved since

@@ -2,7 +2,7 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
---          that failed for whose results somebody may wait; or `superseded`, `format <n>`, `levels <list>`, `again`, `full`.
+--          that failed for whose results somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
 -- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
@@ -11,10 +11,10 @@ local spares = ahead > 1
 -- without: what is fetched ahead after an outage counts as started
 if spares then ahead = ahead - 2 end
 --- include: once
--- without: a late copy of a reserve stops the script, or gives jobs to nobody
-if earlier == 'superseded' then return earlier end
 -- with `if false then`: a reserve sent again leases other jobs
 if earlier then
+  -- without: a late copy of a reserve stops the script, or gives jobs to nobody
+  if earlier == 'superseded' or earlier == 'forgotten' then return earlier end
   --- include: clock, granted_again
   return reply
 end

@@ -1,7 +1,7 @@
 -- Settles outcomes without asking for more jobs.
 -- Moves:   reserved -> gone (ack) | delayed | ready | failed, only for leases whose token is still the granted one.
 -- Replies: one character an outcome: `1` settled, `0` lease lost, `2` settled without what a full server
---          does not keep (a result, a larger record); or `superseded`, `format <n>`, `levels <list>`.
+--          does not keep (a result, a larger record); or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) an outcome, at most 1,000 a call.
 --- include: once
 -- without: the answer to an ack sent again says that the lease was lost

@@ -61,7 +61,7 @@ impl Stage {
     fn adopt(&mut self, sequence: u64, jobs: &[(&str, Place, &[u8])]) -> Result<AdoptReply, String> {
         self.calls += 1;
         let renewal = Renewal::Asked(Vec::new());
-        let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal };
+        let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
         let adopt = Adopt { lane: "lane".to_owned(), sequence: Digits(sequence) };
         let items = jobs.iter().map(|(id, place, came_back)| (id.as_bytes(), RECORD, *place, *came_back));
         let request = adopt.with(items);

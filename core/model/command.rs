@@ -12,6 +12,8 @@ use super::world::USERS_IDS;
 
 /// The answer to a call that its client has given up, once that client went on.
 const GIVEN_UP: &str = "superseded";
+/// The answer to a client that should be remembered and is not.
+const FORGOTTEN: &str = "forgotten";
 
 /// Who calls, and under which number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +22,15 @@ pub(super) struct CallId {
     pub(super) slot: usize,
     pub(super) number: u64,
     pub(super) renewal: Renewal,
+    /// Does the client say that it must be remembered?
+    pub(super) is_known: bool,
 }
 
 impl CallId {
     /// As the engine says it.
     pub(super) fn numbering(&self) -> Numbering<'_> {
-        Numbering { client: &self.client, slot: self.slot, number: self.number, renewal: &self.renewal }
+        let Self { client, slot, number, renewal, is_known } = self;
+        Numbering { client, slot: *slot, number: *number, renewal, is_known: *is_known }
     }
 }
 
@@ -243,6 +248,9 @@ impl State {
 
     /// The answer that this call has had already, if its slot remembers it; a call that came too late is refused.
     pub(super) fn earlier(&self, call: &CallId) -> Result<Option<String>, Refused> {
+        if call.is_known && !self.calls.contains_key(&call.client) {
+            return Err(FORGOTTEN.to_owned());
+        }
         let Some((number, answer)) = self.calls.get(&call.client).and_then(|calls| calls.slots.get(&call.slot)) else {
             return Ok(None);
         };

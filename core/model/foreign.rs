@@ -45,7 +45,13 @@ impl Stage {
 
     fn call(&mut self) -> CallId {
         self.next_number += 1;
-        CallId { client: CLIENT.to_owned(), slot: 0, number: self.next_number, renewal: Renewal::Asked(Vec::new()) }
+        CallId {
+            client: CLIENT.to_owned(),
+            slot: 0,
+            number: self.next_number,
+            renewal: Renewal::Asked(Vec::new()),
+            is_known: false,
+        }
     }
 
     fn send(&mut self, command: Command) -> Result<Answer, String> {

@@ -27,7 +27,7 @@ impl Stage {
 
     fn call(&mut self, renewal: Renewal) -> CallId {
         self.number += 1;
-        CallId { client: CLIENT.to_owned(), slot: 0, number: self.number, renewal }
+        CallId { client: CLIENT.to_owned(), slot: 0, number: self.number, renewal, is_known: false }
     }
 
     /// Model and server do the same.
@@ -99,4 +99,26 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
     stage.forget();
     assert_eq!(stage.send(&again(&first)).text(), "created");
     assert_eq!(stage.state.stats["pushed"], 4);
+}
+
+#[test]
+fn a_client_that_must_be_remembered_and_is_not_hears_so_before_anything_is_done() {
+    let mut stage = Stage::new();
+    let next = |stage: &mut Stage, id, is_known, slot| {
+        let call = CallId { slot, is_known, ..stage.call(Renewal::No) };
+        let sent = push(call, &[id], Due::Now);
+        (stage.send(&sent).text().to_owned(), sent)
+    };
+    assert_eq!(next(&mut stage, "a", false, 0).0, "created");
+    assert_eq!(next(&mut stage, "b", true, 0).0, "created");
+    assert_eq!(next(&mut stage, "c", true, 1).0, "created", "a slot that it never used");
+    stage.forget();
+    let (answer, mut sent) = next(&mut stage, "d", true, 0);
+    assert_eq!(answer, "forgotten");
+    // Also one that asks to be remembered again, as repeated calls do.
+    assert_eq!(stage.send(&again(&sent)).text(), "forgotten");
+    sent.call_mut().unwrap().is_known = false;
+    assert_eq!(stage.send(&sent).text(), "created");
+    assert_eq!(next(&mut stage, "e", true, 0).0, "created");
+    assert_eq!(stage.state.stats["pushed"], 5);
 }

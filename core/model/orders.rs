@@ -110,7 +110,13 @@ mod tests {
                 Event::Begin(queue) => {
                     let number = session.next_call(QUEUES[queue]);
                     let renewal = if forgets { Renewal::No } else { number.renewal.clone() };
-                    let id = CallId { client: "c".to_owned(), slot: number.slot, number: number.number, renewal };
+                    let id = CallId {
+                        client: "c".to_owned(),
+                        slot: number.slot,
+                        number: number.number,
+                        renewal,
+                        is_known: false,
+                    };
                     orders[queue].begun(&id);
                     made.push(Made { queue, id, number: Some(number), is_executed: false });
                 }

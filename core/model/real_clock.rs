@@ -27,7 +27,7 @@ fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
         keyed,
         result_count: JobKeys::default(),
     };
-    let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &Renewal::No };
+    let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &Renewal::No, is_known: true };
     let outcomes = Outcomes::default();
     let request = script.with([&outcomes]);
     let call = request.call(Variant::default(), "q", keys, Levels::one(5), Some(&numbering));
@@ -39,6 +39,7 @@ fn a_waiter_is_told_the_next_moment_to_the_microsecond() {
     let (mut server, keys) = (Server::start(), queue_keys(0));
     let due_ms = server_us(&mut server) / 1000 + 60_000;
     server.command(&["ZADD", &keys.spell(Key::Delayed), &due_ms.to_string(), "a"]);
+    server.command(&["HSET", &format!("{}:c0", keys.spell(Key::Call)), "1", "1 ok"]);
     // Many looks, because one may happen to be at a whole millisecond.
     for _ in 0..20 {
         let before = server_us(&mut server);

@@ -226,7 +226,7 @@ impl<'a> Real<'a> {
         let at = after.map_or_else(String::new, |one| text_of(one.fires_at));
         let (definition, state) = after.map_or(("", ""), |one| (&one.definition, &one.state));
         let request = PutSchedules {}.with([(name, expected, definition.as_bytes(), state, at.as_str())]);
-        let numbering = Numbering { client: "c", slot: 0, number, renewal: &Renewal::No };
+        let numbering = Numbering { client: "c", slot: 0, number, renewal: &Renewal::No, is_known: false };
         let call = request.call(MANUAL, "q", &self.keys, Levels::one(5), Some(&numbering));
         self.server.run(&call)
     }

@@ -15,7 +15,7 @@ use super::invariants::History;
 use super::limits::{Limit, Limited, Limits};
 use super::orders::Orders;
 use super::server::{QUEUE, Server, queue_keys};
-use super::state::{Meta, RESULT_TTL, Record, Returned, State};
+use super::state::{Calls, Meta, RESULT_TTL, Record, Returned, State};
 use super::step_reserve::promote_cap;
 use super::unheard;
 
@@ -81,9 +81,15 @@ pub(super) struct World<'a> {
 /// Runs steps from an empty queue on; the first difference or broken invariant is the error.
 pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step]) -> Result<(), String> {
     let keys = queue_keys(case);
-    let state = State { clock: START, ..State::default() };
+    let mut state = State { clock: START, ..State::default() };
     server.set_clock(&keys, START);
     let sessions = [session()?, session()?];
+    for client in CLIENTS {
+        state.calls.insert(client.to_owned(), Calls { slots: [(0, (1, String::new()))].into(), is_fresh: true });
+        let key = format!("{}:{client}", keys.spell(Key::Call));
+        server.command(&["HSET", &key, "0", "1 "]);
+        server.command(&["PEXPIRE", &key, "1200000"]);
+    }
     let mut world = World {
         server,
         keys,
@@ -114,7 +120,7 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
     result
 }
 
-/// One that has renewed its answers lately, so that steps decide which calls do.
+/// One that has renewed its answers lately, so that steps decide which calls do. The server remembers it.
 fn session() -> Result<Session, String> {
     let session = Session::new().map_err(|error| error.to_string())?;
     session.next_call(QUEUE).was_answered();
@@ -383,7 +389,8 @@ impl World<'_> {
         }
         if let Some(call) = sent.command.call() {
             let text = answer.text();
-            let is_refused = ["superseded", "format ", "levels ", "shape "].iter().any(|word| text.starts_with(word));
+            let is_refused =
+                ["superseded", "forgotten", "format ", "levels ", "shape "].iter().any(|word| text.starts_with(word));
             let is_executed = !is_refused && before.earlier(call) == Ok(None);
             self.orders.check(call, is_executed, text == "superseded").map_err(|why| format!("{sent:?}: {why}"))?;
         }
@@ -607,7 +614,9 @@ impl World<'_> {
         if matches!(&renewal, Renewal::Asked(given_up) if !given_up.is_empty()) {
             self.see("a call named what was given up in other slots");
         }
-        let call = CallId { client: CLIENTS[who.client].to_owned(), slot: number.slot, number: number.number, renewal };
+        let is_known = number.numbering().is_known;
+        let client = CLIENTS[who.client].to_owned();
+        let call = CallId { client, slot: number.slot, number: number.number, renewal, is_known };
         self.orders.begun(&call);
         self.in_flight.push(InFlight { client: who.client, number, fate: who.fate, is_executed: false });
         call

@@ -109,7 +109,7 @@ pub use operate::{
 #[doc(hidden)]
 pub use process::runtime;
 pub use queue::{
-    Client, ClientBuilder, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
+    Client, ClientBuilder, ClientEvent, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
     ReserveOptions, Selection, Settlement, lease_from_seconds,
 };

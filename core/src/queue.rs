@@ -4,6 +4,7 @@
 
 mod client;
 mod combine;
+mod event;
 mod job;
 mod known_queues;
 mod lease;
@@ -27,6 +28,8 @@ mod wake_waiters;
 
 pub(crate) use client::client_closed;
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
+pub use event::ClientEvent;
+pub(crate) use event::Listener;
 pub use job::Job;
 pub(crate) use lease::check_lease;
 pub use lease::{DEFAULT_LEASE, MAX_LEASE, lease_from_seconds};

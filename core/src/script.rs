@@ -32,7 +32,7 @@ pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping
 pub(crate) use crc16::crc16;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
-pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
+pub(crate) use argument::{Digits, Due, JobKeys, KNOWN, Numbering, Renewal, UNKNOWN};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 pub(crate) use bridge::{
     Adopt, AdoptReply, Entries, Finished, Held, Order, Place, Reading, Take, Taken, lane, lane_id, length, old_length,

@@ -2,15 +2,17 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use duly::blocking::{self, process};
-use duly::{ClientBuilder, MAX_PARTITIONS};
+use duly::{ClientBuilder, ClientEvent, MAX_PARTITIONS};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
+use crate::call;
 use crate::convert::{Text, given, millis, utf8, whole};
 use crate::error::Fault;
 use crate::job::Job;
@@ -127,7 +129,9 @@ impl Arguments<'_> {
         deadline: Option<Duration>,
         default_deadline: Duration,
     ) -> Result<ClientBuilder, Fault> {
-        let mut builder = duly::Client::builder().default_deadline(default_deadline).allow_eviction(self.allowEviction);
+        PHP.get_or_init(|| thread::current().id());
+        let mut builder =
+            duly::Client::builder().default_deadline(default_deadline).allow_eviction(self.allowEviction).on_event(log);
         if let Some(timeout) = connect {
             builder = builder.connect_timeout(timeout);
         }
@@ -300,5 +304,19 @@ impl Client {
         drop(kept);
         drop((client, entry));
         process::end_what_is_gone();
+    }
+}
+
+/// The thread on which PHP runs. A forked child goes on with it.
+static PHP: OnceLock<ThreadId> = OnceLock::new();
+
+/// Says what the client notices in PHP's error log: a warning of PHP would end the call in frameworks that throw them.
+fn log(event: &ClientEvent) {
+    let text = format!("duly: {event}");
+    if PHP.get() == Some(&thread::current().id()) {
+        // What is wrong with the log is said by PHP itself.
+        let _ = call::function("error_log", vec![&text]);
+    } else {
+        eprintln!("{text}");
     }
 }

@@ -1,15 +1,18 @@
 //! The settings of a client, sync or asyncio.
 
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
-use duly::ClientBuilder;
+use duly::runtime::without_signals;
+use duly::{ClientBuilder, ClientEvent};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::convert::{self, Keywords};
 use crate::error::{Failure, invalid};
+use crate::waiting::attached_unless_exiting;
 
 /// Their defaults stand in the signatures that Python shows, and in the stub.
 const SETTINGS: [&str; 14] = [
@@ -35,7 +38,7 @@ pub(crate) fn builder(
     settings: Option<&Bound<'_, PyDict>>,
 ) -> Result<ClientBuilder, Failure> {
     let given = Keywords::of("Client", &SETTINGS, settings)?;
-    let mut builder = duly::Client::builder();
+    let mut builder = duly::Client::builder().on_event(log);
     let url = url.map(|url| convert::text("url", url)).transpose()?;
     if let Some(url) = &url {
         builder = builder.url(url);
@@ -94,6 +97,24 @@ pub(crate) fn builder(
         }
     }
     Ok(builder)
+}
+
+/// Logs what the client notices. On a thread of its own: the one that noticed must not wait for the GIL.
+fn log(event: &ClientEvent) {
+    let text = event.to_string();
+    let log = move || {
+        let Some(Err(error)) = attached_unless_exiting(|py| {
+            let (runs, logging) = (py.import("duly._runs")?, py.import("logging")?);
+            let logger = logging.call_method1("getLogger", ("duly.client",))?;
+            let given = [("logger", logger)].into_py_dict(py)?;
+            runs.call_method("log_safely", (logging.getattr("WARNING")?, "%s", text), Some(&given)).map(drop)
+        }) else {
+            return;
+        };
+        Python::try_attach(|py| error.write_unraisable(py, None));
+    };
+    // Without a thread there is no log.
+    let _ = without_signals(|| thread::Builder::new().name("duly-log".to_owned()).spawn(log));
 }
 
 fn patience(what: &str, given: &Bound<'_, PyAny>) -> Result<Duration, Failure> {

@@ -73,6 +73,12 @@ pub(crate) fn note_exit() {
     let _ = EXITING.set(thread::current().id());
 }
 
+/// Runs this with the GIL; on a thread of ours that nobody waits for.
+pub(crate) fn attached_unless_exiting<T>(run: impl for<'py> FnOnce(Python<'py>) -> T) -> Option<T> {
+    park_if_exiting();
+    Python::try_attach(run)
+}
+
 /// A daemon thread whose wait is over while the interpreter ends must not ask for the GIL: before Python 3.14 such a thread
 /// is unwound through Rust's frames, which aborts the process. It sleeps until the process is gone.
 fn park_if_exiting() {

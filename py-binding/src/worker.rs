@@ -261,6 +261,7 @@ impl WorkerEvent {
             Event::GivenBack { queue, .. }
             | Event::OutcomesNotStored { queue, .. }
             | Event::LeasesLost { queue, .. }
+            | Event::DataLost { queue, .. }
             | Event::Trimmed { queue, .. } => Self { queue: Some(queue.clone()), ..common },
             _ => common,
         }

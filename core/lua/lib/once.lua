@@ -2,7 +2,7 @@
 -- the slot keeps the number and the answer of its last call. The same number again gets the same answer; a lower number
 -- is a late copy of a call that its client has given up or has already had answered, and does nothing.
 -- Borrowed from NFSv4.1 sessions (RFC 8881, 2.10.6: slot, sequence and reply cache).
--- Gives: `earlier`, the answer of the same call, 'superseded', or nothing; `answer`, which the script ends with.
+-- Gives: `earlier`, the answer of the same call, 'superseded', 'forgotten', or nothing; `answer`, which the script ends with.
 local earlier
 local last_call = redis.call('HGET', call, call_slot)
 if last_call then
@@ -19,6 +19,11 @@ if last_call then
   -- Something must be written: a newer server confirms by `WAIT` at once to a connection that has written nothing.
   -- without: a durable push that is sent again is confirmed though no replica has it
   if earlier and call_renew ~= '0' then redis.call('PEXPIRE', call, 1200000) end
+-- The client was remembered minutes ago, and would be for ten minutes more: the server has lost its data.
+-- with `elseif false then`: nobody hears that the server has lost its data
+-- without `and redis.call('EXISTS', call) == 0`: a slot that is used for the first time is taken for lost data
+elseif string.sub(call_renew, 1, 1) ~= '1' and redis.call('EXISTS', call) == 0 then
+  earlier = 'forgotten'
 end
 
 -- The last thing that a script does, also when it found nothing to do: a late copy would perhaps find something, after its

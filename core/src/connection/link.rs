@@ -21,7 +21,7 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{AHEAD_FLAG, Call, RENEW_FLAG};
+use crate::script::{AHEAD_FLAG, Call, KNOWN, RENEW_FLAG, UNKNOWN};
 use crate::value::error::{Error, ErrorKind};
 
 /// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
@@ -473,7 +473,11 @@ fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool, spares
     }
     for (at, word) in call.args.iter().enumerate() {
         let keeps = (again || call.is_again) && call.notes_again && at == RENEW_FLAG && word == b"0";
-        let word = if keeps { b"1" } else { word };
+        let word = match (keeps, call.is_numbered) {
+            (false, _) => word,
+            (true, true) => KNOWN,
+            (true, false) => UNKNOWN,
+        };
         cmd.arg(if spares && at == AHEAD_FLAG { sparing(word) } else { word });
     }
     cmd

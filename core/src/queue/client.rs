@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 
 use crate::connection::{self, Connection, Enough, Secret, Settings, Woken};
 use crate::embedded::{self, Attached};
+use crate::queue::event::{ClientEvent, Listener};
 use crate::queue::known_queues::KnownQueues;
 use crate::queue::other_connections::OtherConnections;
 use crate::queue::session::Session;
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
+    pub(crate) listener: Listener,
 }
 
 /// Where an embedded server keeps its data.
@@ -79,6 +81,7 @@ pub struct ClientBuilder {
     clock: Clock,
     max_data_bytes: usize,
     durability: Durability,
+    listener: Listener,
 }
 
 impl Client {
@@ -106,6 +109,7 @@ impl Client {
             clock: Clock::Server,
             max_data_bytes: DEFAULT_MAX_DATA_BYTES,
             durability: Durability::None,
+            listener: Listener::default(),
         }
     }
 
@@ -119,8 +123,8 @@ impl Client {
     }
 
     /// A client with the same settings and connections of its own, for the thread of a worker: its calls fail early, and the
-    /// worker makes them again.
-    pub(crate) fn for_worker(&self) -> Result<Self, Error> {
+    /// worker makes them again. What it notices, the worker reports.
+    pub(crate) fn for_worker(&self, listener: Listener) -> Result<Self, Error> {
         let shared = &self.shared;
         if shared.is_closed.load(Ordering::Relaxed) {
             return Err(client_closed());
@@ -146,6 +150,7 @@ impl Client {
                 clock: shared.clock,
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
+                listener,
             }),
         })
     }
@@ -439,6 +444,13 @@ impl ClientBuilder {
         self
     }
 
+    /// What hears of a [`ClientEvent`], instead of the log (`tracing`). It is called on whatever thread the call runs on, and must not wait.
+    #[must_use]
+    pub fn on_event(mut self, hears: impl Fn(&ClientEvent) + Send + Sync + 'static) -> Self {
+        self.listener = Listener::new(hears);
+        self
+    }
+
     /// A server program to fall back on for `embedded:` when the machine has none.
     #[must_use]
     pub fn server_program(mut self, program: impl Into<PathBuf>) -> Self {
@@ -491,6 +503,7 @@ impl ClientBuilder {
                 clock: self.clock,
                 max_data_bytes: self.max_data_bytes,
                 durability: self.durability,
+                listener: self.listener,
             }),
         })
     }

@@ -24,7 +24,7 @@ impl OtherConnections {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match last.upgrade() {
             Some(shared) => Client { shared },
-            None => of.for_worker()?,
+            None => of.for_worker(of.shared.listener.clone())?,
         };
         *last = Arc::downgrade(&client.shared);
         Ok(client)

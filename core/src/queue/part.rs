@@ -6,9 +6,11 @@ use std::sync::{Arc, PoisonError};
 use crate::connection::Backoff;
 use crate::queue::client::{self, Client};
 use crate::queue::combine::Combiner;
+use crate::queue::event::ClientEvent;
 use crate::queue::new_job::Prepared;
 use crate::queue::push::Pushed;
 use crate::queue::reserve::ReserveOptions;
+use crate::queue::session::CallNumber;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
 use crate::script::{
@@ -55,6 +57,13 @@ impl PartShared {
             reserves: Combiner::new(),
         })
     }
+}
+
+/// A call as it was made.
+struct Made<'a> {
+    operation: &'static str,
+    /// If it is to be executed once.
+    number: Option<&'a CallNumber<'a>>,
 }
 
 impl Part {
@@ -107,16 +116,21 @@ impl Part {
     }
 
     /// Does what a script wants before it is called again.
-    async fn meet(&self, operation: &'static str, wanted: Wanted) -> Result<(), Error> {
+    async fn meet(&self, made: &Made<'_>, wanted: Wanted) -> Result<(), Error> {
         match wanted {
             Wanted::Again | Wanted::Full => {}
             Wanted::Levels(levels) => self.note_levels(levels),
             Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
+            Wanted::News => {
+                if made.number.is_some_and(CallNumber::was_forgotten) {
+                    self.client.shared.listener.hear(&ClientEvent::DataLost { queue: self.name().to_owned() });
+                }
+            }
             Wanted::Upgrade => {
                 let upgrade = Upgrade {}.with([]);
                 let call =
                     upgrade.call(self.variant(Extent::Usual), self.name(), &self.shared.keys, self.levels(), None);
-                upgrade.decode(self.client.run(operation, &call, Durability::None).await?)?;
+                upgrade.decode(self.client.run(made.operation, &call, Durability::None).await?)?;
             }
         }
         Ok(())
@@ -136,12 +150,13 @@ impl Part {
         async move {
             let client = &self.client.shared;
             let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
-            let numbering = number.as_ref().map(|number| number.numbering());
             let call = |extent| {
                 let (variant, keys) = (self.variant(extent), &self.shared.keys);
+                let numbering = number.as_ref().map(CallNumber::numbering);
                 request.call(variant, self.name(), keys, self.levels(), numbering.as_ref())
             };
-            let reply = self.answer(request.operation, request.durability, request.keep_trying, &call).await;
+            let made = Made { operation: request.operation, number: number.as_ref() };
+            let reply = self.answer(&made, request.durability, request.keep_trying, &call).await;
             if let (Some(number), Ok(reply)) = (&number, &reply)
                 && !script::is_refusal(reply)
             {
@@ -155,7 +170,7 @@ impl Part {
     /// `keep_trying` says so.
     async fn answer<'c>(
         &self,
-        operation: &'static str,
+        made: &Made<'_>,
         durability: Durability,
         keep_trying: KeepTrying<'_>,
         call: &(dyn Fn(Extent) -> Call<'c> + Sync),
@@ -165,7 +180,7 @@ impl Part {
         loop {
             let mut call = call(extent);
             call.is_again = is_again;
-            let reply = match self.client.run(operation, &call, durability).await {
+            let reply = match self.client.run(made.operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
                 Err(error) if keep_trying(&error) => {
                     is_again = true;
@@ -184,7 +199,7 @@ impl Part {
                         extent = Extent::Full;
                     }
                     let met = async {
-                        match self.meet(operation, wanted).await {
+                        match self.meet(made, wanted).await {
                             Err(error) if keep_trying(&error) => backoff.rest().await,
                             met => met?,
                         }

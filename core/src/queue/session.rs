@@ -6,8 +6,8 @@
 //! A call that ended without an answer may still arrive. The next call to the same queue says so, by slot and number, and the
 //! server executes what was given up no more: a newer call always wins, whichever slot it uses.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ use crate::value::error::{Error, ErrorKind};
 const REMEMBERED: Duration = Duration::from_secs(1200);
 /// A client renews them this often.
 const RENEW_EVERY: Duration = Duration::from_secs(300);
+/// For so long after that, a server which does not remember the client has lost its data. (Or its clock was set forward; so much less than
+/// it remembers, that a small step changes nothing.)
+const KNOWN: Duration = Duration::from_secs(600);
 /// With more queues than this, those that need no memory are forgotten.
 const MANY_QUEUES: usize = 64;
 
@@ -40,6 +43,8 @@ struct Slots {
 #[derive(Debug, Default)]
 struct OfQueue {
     renewed: Option<Instant>,
+    /// The first number behind the answer with which the server began to remember this client.
+    known_from: u64,
     /// Calls that ended without an answer, of each slot the last: a copy may still come.
     given_up: BTreeMap<usize, u64>,
     last_given_up: Option<Instant>,
@@ -53,7 +58,9 @@ pub(crate) struct CallNumber<'a> {
     pub(crate) slot: usize,
     pub(crate) number: u64,
     pub(crate) renewal: Renewal,
-    answered: Cell<bool>,
+    /// Must the server remember this client?
+    is_known: AtomicBool,
+    answered: AtomicBool,
 }
 
 impl Session {
@@ -80,8 +87,10 @@ impl Session {
         // Numbered under the lock, so that a slot's numbers rise.
         let number = slots.next_number;
         slots.next_number += 1;
-        let renewal = slots.queues.get(queue).map_or(Renewal::Asked(Vec::new()), |known| known.renewal(slot));
-        CallNumber { session: self, queue, slot, number, renewal, answered: Cell::new(false) }
+        let (renewal, is_known) =
+            slots.queues.get(queue).map_or((Renewal::Asked(Vec::new()), false), |known| known.renewal(slot));
+        let is_known = AtomicBool::new(is_known);
+        CallNumber { session: self, queue, slot, number, renewal, is_known, answered: AtomicBool::new(false) }
     }
 
     /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
@@ -101,12 +110,14 @@ impl Slots {
 }
 
 impl OfQueue {
-    /// What the next call says. What was given up in its own slot is superseded by its number.
-    fn renewal(&self, slot: usize) -> Renewal {
+    /// What the next call says, and whether the server must remember this client. What was given up in its own slot is superseded by its
+    /// number.
+    fn renewal(&self, slot: usize) -> (Renewal, bool) {
         if self.given_up.is_empty() && self.is_renewed() {
-            return Renewal::No;
+            return (Renewal::No, true);
         }
-        Renewal::Asked(self.given_up.iter().filter(|(other, _)| **other != slot).map(|(&s, &n)| (s, n)).collect())
+        let others = self.given_up.iter().filter(|(other, _)| **other != slot).map(|(&s, &n)| (s, n)).collect();
+        (Renewal::Asked(others), self.renewed.is_some_and(|at| at.elapsed() <= KNOWN))
     }
 
     fn is_renewed(&self) -> bool {
@@ -122,16 +133,36 @@ impl OfQueue {
 impl CallNumber<'_> {
     /// As the scripts take it.
     pub(crate) fn numbering(&self) -> Numbering<'_> {
-        let Self { session, slot, number, renewal, .. } = self;
-        Numbering { client: session.client(), slot: *slot, number: *number, renewal }
+        let Self { session, slot, number, renewal, is_known, .. } = self;
+        Numbering {
+            client: session.client(),
+            slot: *slot,
+            number: *number,
+            renewal,
+            is_known: is_known.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The server does not remember this client, as it should: the call says so from now on. True for the first call that
+    /// hears of it.
+    pub(crate) fn was_forgotten(&self) -> bool {
+        self.is_known.store(false, Ordering::Relaxed);
+        let mut slots = self.session.lock();
+        let known = slots.of_queue(self.queue);
+        // One that was made before the server began to remember again is late with its news.
+        self.number >= known.known_from && known.renewed.take().is_some()
     }
 
     /// The server has executed the call, and keeps its answer if it asked for that.
     pub(crate) fn was_answered(&self) {
-        self.answered.set(true);
+        self.answered.store(true, Ordering::Relaxed);
         let Renewal::Asked(closed) = &self.renewal else { return };
         let mut slots = self.session.lock();
+        let next_number = slots.next_number;
         let known = slots.of_queue(self.queue);
+        if known.renewed.is_none() {
+            known.known_from = next_number;
+        }
         known.renewed = Some(Instant::now());
         // A later call in one of these slots may have been given up meanwhile.
         known.given_up.retain(|slot, number| {
@@ -147,7 +178,7 @@ impl CallNumber<'_> {
 impl Drop for CallNumber<'_> {
     fn drop(&mut self) {
         let mut slots = self.session.lock();
-        if !self.answered.get() {
+        if !self.answered.load(Ordering::Relaxed) {
             let known = slots.of_queue(self.queue);
             known.given_up.insert(self.slot, self.number);
             known.last_given_up = Some(Instant::now());
@@ -159,6 +190,25 @@ impl Drop for CallNumber<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_forgotten_hears_of_it_once() {
+        let session = session();
+        assert!(!session.next_call("new").numbering().is_known);
+        let (first, second, late) = (session.next_call("q"), session.next_call("q"), session.next_call("q"));
+        assert!(first.numbering().is_known);
+        assert!(first.was_forgotten());
+        assert!(!first.numbering().is_known, "it says so when it is sent again");
+        assert!(!second.was_forgotten());
+        assert!(!session.next_call("q").numbering().is_known);
+        answered(session.next_call("other"));
+        answered(session.next_call("q"));
+        let next = session.next_call("q");
+        assert!(next.numbering().is_known);
+        assert!(!late.was_forgotten(), "that was said");
+        assert!(session.next_call("q").numbering().is_known, "and since then the server remembers");
+        assert!(next.was_forgotten());
+    }
 
     fn asked(call: &CallNumber<'_>) -> Option<Vec<(usize, u64)>> {
         match &call.renewal {

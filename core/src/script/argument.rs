@@ -1,6 +1,6 @@
 //! The values that a script takes.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use super::call::ByteStrings;
 use super::keys::Levels;
@@ -42,25 +42,39 @@ impl Argument for Digits {
 /// What a numbered call says of the memory of its client's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// Nothing: `0`.
+    /// Nothing.
     No,
-    /// Renew it, and keep the answer of this call whatever it is: `1`. The calls of these slots and numbers were given up
-    /// before this one was made and must not be executed any more: ` <slot>:<number>` each.
+    /// Renew it, and keep the answer of this call whatever it is. The calls of these slots and numbers were given up
+    /// before this one was made and must not be executed any more.
     Asked(Vec<(usize, u64)>),
 }
 
-impl Argument for Renewal {
+/// [`Renewal`] as the scripts take it, with ` <slot>:<number>` for each call that was given up. With `0` and [`KNOWN`] the server must
+/// have a memory of this client; if it has none, its data are gone.
+struct CallRenew<'a> {
+    renewal: &'a Renewal,
+    is_known: bool,
+}
+
+/// Renewal is asked for, of a memory that was kept and not long ago.
+pub(crate) const KNOWN: &[u8] = b"2";
+/// The same; perhaps there is none.
+pub(crate) const UNKNOWN: &[u8] = b"1";
+
+impl Argument for CallRenew<'_> {
     const IS_NUMBER: bool = false;
     fn append(&self, out: &mut ByteStrings) {
-        match self {
-            Self::No => out.push(b"0"),
-            Self::Asked(given_up) => {
-                let mut text = String::from("1");
+        let first = if self.is_known { KNOWN } else { UNKNOWN };
+        match self.renewal {
+            Renewal::No if self.is_known => out.push(b"0"),
+            Renewal::No => out.push(first),
+            Renewal::Asked(given_up) => {
+                let mut text = first.to_vec();
                 for (slot, number) in given_up {
-                    // Writing to a String cannot fail.
+                    // Writing to a Vec cannot fail.
                     let _ = write!(text, " {slot}:{number}");
                 }
-                out.push(text.as_bytes());
+                out.push(&text);
             }
         }
     }
@@ -137,16 +151,18 @@ pub(crate) struct Numbering<'a> {
     pub(crate) slot: usize,
     pub(crate) number: u64,
     pub(crate) renewal: &'a Renewal,
+    /// Has the server said not long ago that it remembers this client?
+    pub(crate) is_known: bool,
 }
 
 impl Numbering<'_> {
     /// The arguments that it puts before a script's own: name, and whether it is a number.
     pub(super) const ARGUMENTS: [(&'static str, bool); 3] =
-        [("call_slot", usize::IS_NUMBER), ("call_number", Digits::IS_NUMBER), ("call_renew", Renewal::IS_NUMBER)];
+        [("call_slot", usize::IS_NUMBER), ("call_number", Digits::IS_NUMBER), ("call_renew", CallRenew::IS_NUMBER)];
 
     pub(super) fn append(&self, out: &mut ByteStrings) {
         self.slot.append(out);
         Digits(self.number).append(out);
-        self.renewal.append(out);
+        CallRenew { renewal: self.renewal, is_known: self.is_known }.append(out);
     }
 }

@@ -9,6 +9,8 @@ use crate::value::error::{Error, ErrorKind};
 /// A script's answer when it was called for nothing but a part of what must be done first.
 const AGAIN: &[u8] = b"again";
 const FULL: &[u8] = b"full";
+/// `once.lua` gives it for a client that it should remember and does not.
+const FORGOTTEN: &[u8] = b"forgotten";
 
 /// What a script's reply is read into.
 pub(crate) trait FromReply: Sized {
@@ -68,6 +70,8 @@ pub(crate) enum Wanted {
     Shape(Shape),
     /// The queue is of an older format, and must be brought to ours.
     Upgrade,
+    /// That its client knows it: the server has no memory of a client that it should remember, so its data are gone.
+    News,
 }
 
 /// What the script wants, if this reply says so.
@@ -78,6 +82,9 @@ pub(crate) fn wanted(reply: &Value) -> Option<Wanted> {
     }
     if bytes == FULL {
         return Some(Wanted::Full);
+    }
+    if bytes == FORGOTTEN {
+        return Some(Wanted::News);
     }
     match std::str::from_utf8(bytes).ok()?.split_once(' ')? {
         ("levels", levels) => Levels::parse(levels).map(Wanted::Levels),
@@ -92,7 +99,9 @@ pub(crate) fn wanted(reply: &Value) -> Option<Wanted> {
 pub(crate) fn is_refusal(reply: &Value) -> bool {
     let Value::BulkString(text) = reply else { return false };
     let starts = [&b"format "[..], b"levels ", b"shape "];
-    text == b"superseded" || text == AGAIN || text == FULL || starts.iter().any(|start| text.starts_with(start))
+    text == b"superseded"
+        || [AGAIN, FULL, FORGOTTEN].contains(&text.as_slice())
+        || starts.iter().any(|start| text.starts_with(start))
 }
 
 /// `superseded` and `format <n>`, as errors.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::queue::{Job, NOT_KEPT};
+use crate::queue::{ClientEvent, Job, NOT_KEPT};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -42,6 +42,11 @@ pub enum WorkerEvent {
         queue: String,
         /// How many jobs, besides those that were reported.
         jobs: u64,
+    },
+    /// The server has none of what it kept of this queue some minutes ago; see [`ClientEvent::DataLost`].
+    DataLost {
+        /// The queue's name; of a split queue that of the part.
+        queue: String,
     },
     /// A job is settled, but the server has no memory left: its result was not kept, or, if it is run again, the data that a
     /// failure hook changed.
@@ -225,6 +230,7 @@ impl fmt::Display for WorkerEvent {
                     "the leases of {jobs} more jobs of queue {queue} ended too: check whether the server lost its data"
                 )
             }
+            Self::DataLost { queue } => ClientEvent::DataLost { queue: queue.clone() }.fmt(f),
             Self::OutcomeNotStored { job } => write!(
                 f,
                 "the run of {job} has ended, but the worker stops while the server does not answer: unless that was stored, it may \

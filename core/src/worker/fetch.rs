@@ -42,7 +42,7 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     pub(super) fn new(client: &Client, settings: &WorkerSettings, desk: Arc<Desk>) -> Result<Self, Error> {
-        let own = client.for_worker()?;
+        let own = client.for_worker(desk.listener())?;
         let now = Instant::now();
         let mut lanes = Vec::with_capacity(settings.queues.len());
         for (name, weight) in &settings.queues {

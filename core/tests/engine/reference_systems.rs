@@ -2,13 +2,16 @@
 //! defect, test. What another file tests already is only in the table.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::support::verbs::{at_once, new_job};
 use crate::support::{self, Server};
-use duly::{Client, ErrorKind, Job, Millis, NewJob, Next, Outcome, Queue, ReserveOptions, State, When};
+use duly::{
+    Client, ClientEvent, ErrorKind, Job, Millis, NewJob, Next, Outcome, PullOptions, Queue, ReserveOptions, State,
+    SubscribeOptions, When,
+};
 use serde_json::json;
 
 fn many(max: usize) -> ReserveOptions {
@@ -250,6 +253,31 @@ async fn r3_3_10_a_batch_takes_one_round_trip_and_not_one_a_job() {
 }
 
 #[tokio::test]
+async fn r3_3_12_a_receiver_that_starts_again_counts_once_and_a_dead_one_is_named() {
+    let server = Server::start();
+    let topic = server.client().topic("files").unwrap();
+    for member in ["again", "dead", "busy"] {
+        topic.subscribe(member, &SubscribeOptions::new()).await.unwrap();
+    }
+    let ids = topic.publish("a file").await.unwrap().ids;
+    for _ in 0..3 {
+        let again = server.client().topic("files").unwrap();
+        let pulled = again.pull("again", &PullOptions::new()).await.unwrap();
+        again.ack("again", &ids).await.unwrap();
+        assert!(pulled.len() <= 1);
+    }
+    for message in topic.pull("busy", &PullOptions::new()).await.unwrap() {
+        assert!(message.ack().await.unwrap());
+    }
+    let info = topic.info().await.unwrap();
+    assert_eq!(info.messages, 1, "it stays until all have it, however often one of them said so");
+    let missing: Vec<_> = info.subscriptions.iter().filter(|one| one.unread > 0).map(|one| &*one.name).collect();
+    assert_eq!(missing, ["dead"]);
+    assert!(topic.unsubscribe("dead").await.unwrap());
+    assert_eq!(topic.info().await.unwrap().messages, 0, "and nobody waits for it for ever");
+}
+
+#[tokio::test]
 async fn r4_4_2_backoff_is_measured_across_a_minute_boundary() {
     let server = Server::start();
     let queue = server.builder().manual_clock().build().unwrap().queue("orders").unwrap();
@@ -374,6 +402,48 @@ async fn r4_4_10_and_4_14_any_data_is_the_same_bytes_after_a_retry_with_any_erro
         assert_eq!(job.envelope.error, "\u{fffd}\0\r\n\"}{;;\u{1b}[0m");
         job.ack().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn r4_4_13_producers_and_workers_notice_that_a_cache_has_emptied_the_database() {
+    let mut server = Server::start();
+    let any = || NewJob::new(&1).unwrap();
+    let news = Arc::new(Mutex::new(Vec::new()));
+    let one_more = |name: &'static str| {
+        let news = Arc::clone(&news);
+        let hears = move |event: &ClientEvent| {
+            let ClientEvent::DataLost { queue } = event else { panic!("{event}") };
+            news.lock().unwrap().push((name, queue.clone()));
+        };
+        server.builder().on_event(hears).build().unwrap()
+    };
+    let (busy, other, worker, newcomer) = (one_more("busy"), one_more("other"), one_more("worker"), one_more("new"));
+    let [busy, other, worker, newcomer] = [busy, other, worker, newcomer].map(|client| client.queue("orders").unwrap());
+    // Slots that are used for the first time, and calls that find nothing, are no news.
+    assert!(worker.reserve(&many(1)).await.unwrap().is_empty());
+    futures_util::future::join_all((0..20).map(|_| other.push(any()))).await;
+    busy.push(any()).await.unwrap();
+    let jobs = worker.reserve(&many(5)).await.unwrap();
+    assert_eq!(jobs.len(), 5);
+    assert_eq!(*news.lock().unwrap(), []);
+
+    server.redis_cli(&["FLUSHALL"]);
+    let pushed = futures_util::future::join_all((0..20).map(|_| busy.push(any()))).await;
+    assert!(pushed.iter().all(Result::is_ok));
+    newcomer.push(any()).await.unwrap();
+    assert_eq!(*news.lock().unwrap(), [("busy", "orders".to_owned())], "once, by the one that has called");
+    other.push(any()).await.unwrap();
+    assert_eq!(news.lock().unwrap().last().unwrap().0, "other", "although others have pushed since");
+    assert_eq!(jobs[0].ack().await.unwrap_err().kind(), ErrorKind::LeaseLost);
+    assert_eq!(worker.reserve(&many(50)).await.unwrap().len(), 22);
+    assert_eq!(news.lock().unwrap().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["busy", "other", "worker"]);
+
+    // Again, and this time it is a server that starts without its data, so the first call is sent over a new connection.
+    server.kill();
+    server.restart();
+    busy.push(any()).await.unwrap();
+    worker.reserve(&many(1)).await.unwrap();
+    assert_eq!(news.lock().unwrap().iter().map(|(name, _)| *name).collect::<Vec<_>>()[3..], ["busy", "worker"]);
 }
 
 #[tokio::test]

@@ -530,6 +530,7 @@ async fn a_server_that_was_emptied_is_not_told_of_once_a_job() {
         lost += match engine.event().await {
             WorkerEvent::LeaseLost { .. } => 1,
             WorkerEvent::LeasesLost { jobs, .. } => usize::try_from(jobs).unwrap(),
+            WorkerEvent::DataLost { .. } => 0,
             other => panic!("{other}"),
         };
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{self, Server};
 use duly::NewJob;
-use duly::worker::{Context, Failure, Job, Worker};
+use duly::worker::{Context, Failure, Job, Worker, WorkerEvent};
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -75,4 +75,38 @@ async fn warnings_name_the_job_and_never_its_data() {
         assert!(line.contains("attempt=1"), "{line}");
         assert!(!line.contains("secret"), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_worker_says_that_the_server_has_lost_its_data() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&lost);
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .queue("mail", 1)
+        .handler("any", |_: Job<Value>, _: Context| async { Ok::<(), Failure>(()) })
+        .on_event(move |event| {
+            if let WorkerEvent::DataLost { queue } = event {
+                noted.lock().unwrap().push(queue.clone());
+            }
+        });
+    let all_done = async || {
+        queue.push(NewJob::new(&1).unwrap().name("any")).await.unwrap();
+        let is_acked = |(name, count): &(String, u64)| name == "acked" && *count > 0;
+        support::eventually("it ran", || async { queue.counts().await.unwrap().totals.iter().any(is_acked) }).await;
+    };
+    let emptied = async {
+        all_done().await;
+        assert_eq!(*lost.lock().unwrap(), Vec::<String>::new());
+        server.redis_cli(&["FLUSHALL"]);
+        // Nobody pushes: it finds out where it looks for jobs.
+        support::eventually("it says so", || async { lost.lock().unwrap().len() == 2 }).await;
+        all_done().await;
+    };
+    Box::pin(worker.run_until(emptied)).await.unwrap();
+    let mut lost = lost.lock().unwrap().clone();
+    lost.sort();
+    assert_eq!(lost, ["mail", "orders"]);
 }

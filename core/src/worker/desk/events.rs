@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Desk, Phase, State};
+use crate::queue::{ClientEvent, Listener};
 use crate::value::error::Error;
 use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::WorkerEvent;
@@ -28,6 +29,17 @@ pub(super) struct Trouble {
     pub(super) calls: usize,
     since: Option<Instant>,
     recovered_at: Option<Instant>,
+}
+
+impl Desk {
+    /// Hears what the client of the worker's loop notices.
+    pub(in crate::worker) fn listener(self: &Arc<Self>) -> Listener {
+        let desk = Arc::clone(self);
+        Listener::new(move |event| {
+            let ClientEvent::DataLost { queue } = event;
+            desk.lock().report(WorkerEvent::DataLost { queue: queue.clone() }, &desk);
+        })
+    }
 }
 
 /// One call or wait that may get no answer. However many of them there are, an outage is reported once, and its end once.
