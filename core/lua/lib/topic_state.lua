@@ -1,6 +1,6 @@
 -- What a topic keeps of itself. Its messages are numbered from 1 without gaps, and each has its number in its id, `<ms>-<number>`, so
 -- that all counting is arithmetic: none is removed but the oldest.
--- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `first`; what other programs hold in
+-- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `behind`, `first`; what other programs hold in
 -- these keys has stopped the script.
 local state = redis.call('HMGET', topic, 'format', 'last', 'last_ms')
 -- Another format than ours refuses every call.
@@ -10,3 +10,5 @@ local length = redis.call('XLEN', messages)
 redis.call('ZCARD', floors)
 local first = last - length + 1
 local function number_of(id) return tonumber(string.match(id, '%-(%d+)$')) end
+-- The lowest id behind this one.
+local function behind(id) return string.format('%s-%.0f', string.match(id, '^%d+'), number_of(id) + 1) end

@@ -8,7 +8,7 @@ redis.call('HDEL', topic, '')
 local acked = 0
 for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end
 local pulled = redis.call('XPENDING', messages, subscription)
-local unread = tonumber(redis.call('HGET', topic, 'at:' .. subscription)) + 1
+local unread = number_of(redis.call('HGET', topic, 'at:' .. subscription)) + 1
 if pulled[1] > 0 then unread = number_of(pulled[2]) end
 if unread > floor then
   redis.call('ZADD', floors, string.format('%.0f', unread), subscription)

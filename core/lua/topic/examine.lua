@@ -21,7 +21,7 @@ for at = 1, #scores, 2 do
   local name = scores[at]
   local pulled = redis.call('XPENDING', messages, name)
   for _, one in ipairs(pulled[4] or {}) do pulled_by[one[1]] = one[2] end
-  for _, value in ipairs({ name, scores[at + 1], field['at:' .. name], digits(pulled[1]) }) do
+  for _, value in ipairs({ name, scores[at + 1], digits(number_of(field['at:' .. name])), digits(pulled[1]) }) do
     subscriptions[#subscriptions + 1] = value
   end
 end

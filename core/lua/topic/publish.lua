@@ -45,7 +45,7 @@ while bytes - gone_bytes > most_bytes and looks < 100 do
   gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
   if number == last then break end
   if bytes - gone_bytes > most_bytes then kept = math.max(kept, number + 1) end
-  from = string.format('%s-%.0f', string.match(entry[1], '^%d+'), number + 1)
+  from = behind(entry[1])
   looks = looks + 1
 end
 if looks > 0 then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end

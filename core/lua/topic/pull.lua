@@ -43,24 +43,31 @@ for _ = 1, 10 do
       local entry = redis.call('XCLAIM', messages, subscription, member, 0, one[1])[1]
       if entry then give(entry, one[4] + 1) end
     end
-    start = string.format('%s-%.0f', string.match(one[1], '^%d+'), number_of(one[1]) + 1)
+    start = behind(one[1])
   end
   if #pulled < 100 or #ids >= most then break end
 end
 
-local read
+-- As XREADGROUP does, which Redis 5 does not let a script call.
+local again_pulled = #ids
+local at = redis.call('HGET', topic, 'at:' .. subscription)
 while #ids < most and (bytes == 0 or bytes < max_bytes) do
   -- As many as are likely to fit, by the largest one yet.
   local count = bytes == 0 and 1 or math.max(1, math.min(most - #ids, math.floor((max_bytes - bytes) / largest)))
-  local batch = redis.call('XREADGROUP', 'GROUP', subscription, member, 'COUNT', count, 'STREAMS', messages, '>')
-  local entries = batch and batch[1] and batch[1][2] or {}
+  local entries = redis.call('XRANGE', messages, behind(at), '+', 'COUNT', count)
   for _, entry in ipairs(entries) do
     give(entry, 1)
-    read = number_of(entry[1])
+    at = entry[1]
   end
   if #entries < count then break end
 end
-if read then redis.call('HSET', topic, 'at:' .. subscription, string.format('%.0f', read)) end
+if #ids > again_pulled then
+  local claim = { 'XCLAIM', messages, subscription, member, 0 }
+  for i = again_pulled + 1, #ids do claim[#claim + 1] = ids[i] end
+  for _, word in ipairs({ 'FORCE', 'RETRYCOUNT', '1', 'JUSTID', 'LASTID', at }) do claim[#claim + 1] = word end
+  redis.call(unpack(claim))
+  redis.call('HSET', topic, 'at:' .. subscription, at)
+end
 if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
-if (read or tonumber(redis.call('HGET', topic, 'at:' .. subscription))) < last then reply[3] = '1' end
+if number_of(at) < last then reply[3] = '1' end
 return reply

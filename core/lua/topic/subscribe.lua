@@ -9,11 +9,12 @@ if was and was ~= subscription then return answer('other ' .. was) end
 local made = was and 'known' or 'joined'
 if not redis.call('ZSCORE', floors, subscription) then
   made = 'made'
-  local read, id = last, string.format('%.0f-%.0f', last_ms, last)
-  if from_earliest == '1' then read, id = first - 1, '0' end
+  local read, read_ms = last, last_ms
+  if from_earliest == '1' then read, read_ms = first - 1, 0 end
+  local id = string.format('%.0f-%.0f', read_ms, read)
   redis.call('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')
   redis.call('ZADD', floors, string.format('%.0f', read + 1), subscription)
-  redis.call('HSET', topic, 'at:' .. subscription, string.format('%.0f', read))
+  redis.call('HSET', topic, 'at:' .. subscription, id)
   redis.call('HDEL', topic, 'cut:' .. subscription)
 end
 redis.call('HSET', topic, 'member:' .. member, subscription, 'seen:' .. member, now_text)
