@@ -60,8 +60,8 @@ pub(crate) use schedule::{
 };
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
-    Ack, Bound, CutOffReply, ExamineTopic, ForgetTopic, Membership, PublishMessages, Pull, PullReply, PulledMessage,
-    Subscribe, SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply, delete, note_topic,
+    Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, Membership, NoteTopic, PublishMessages, Pull,
+    PullReply, PulledMessage, Subscribe, SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply,
     noted_topics, topics,
 };
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};

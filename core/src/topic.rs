@@ -18,8 +18,8 @@ use serde::Serialize;
 use crate::process::host;
 use crate::queue::{Client, MAX_LEASE, Part};
 use crate::script::{
-    self, Ack, Bound, CutOffReply, Declared, Digits, ExamineTopic, ForgetTopic, Key, Membership, PublishMessages, Pull,
-    PullReply, Subscribe, SubscribeReply, Unsubscribe, UnsubscribeReply,
+    self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, Key, Membership,
+    NoteTopic, PublishMessages, Pull, PullReply, Subscribe, SubscribeReply, Unsubscribe, UnsubscribeReply,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
@@ -266,8 +266,8 @@ impl Client {
 
     async fn note_topic(&self, member: &str, topic: &str) -> Result<(), Error> {
         let part = Part::beside_queues(self.clone(), member);
-        let (keys, tag) = (&part.shared.keys, host::random_id()?);
-        self.command("subscribe", keys.slot(), script::note_topic(keys, topic, &tag)).await.map(drop)
+        let note = NoteTopic { name: topic.to_owned(), tag: host::random_id()? };
+        part.run(note.with([]).during("subscribe")).await
     }
 
     async fn forget_topic(&self, member: &str, topic: &str, tag: &str) -> Result<(), Error> {
@@ -421,9 +421,7 @@ impl Topic {
     ///
     /// Errors: those of any call.
     pub async fn delete(&self) -> Result<(), Error> {
-        let keys = &self.part.shared.keys;
-        let deleted = self.part.client.command("delete", keys.slot(), script::delete(keys)).await;
-        deleted.map(drop).map_err(|error| self.error(error, "delete"))
+        self.part.run(DeleteTopic {}.with([])).await.map_err(|error| self.error(error, "delete"))
     }
 
     async fn pull_once(&self, member: &str, options: &PullOptions) -> Result<Membership<PullReply>, Error> {

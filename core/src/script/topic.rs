@@ -61,6 +61,19 @@ scripts! {
     arguments: { max_age_ms: u64, max_messages: u64, max_bytes: u64 },
     reply: ();
 
+    /// Removes all of a topic.
+    DeleteTopic = "topic/delete",
+    kind: Numbered,
+    keys: [Call, Topic, Messages, Floors, WakeEven, WakeOdd],
+    reply: ();
+
+    /// Puts a topic on the list of a member; `tag` says when.
+    NoteTopic = "topic/note",
+    kind: Numbered,
+    keys: [Call, MemberTopics],
+    arguments: { name: String, tag: String },
+    reply: ();
+
     /// Takes a topic from the list of a member.
     ForgetTopic = "topic/forget",
     kind: Plain,
@@ -275,13 +288,6 @@ fn digits(text: &str) -> Result<u64, Error> {
     text.parse().map_err(|_| unexpected("a number"))
 }
 
-/// Notes that a member has subscribed to a topic; `tag` says when.
-pub(crate) fn note_topic(keys: &QueueKeys, topic: &str, tag: &str) -> Cmd {
-    let mut command = cmd("HSET");
-    command.arg(keys.spell(Key::MemberTopics)).arg(topic).arg(tag);
-    command
-}
-
 /// The topics of a member; see [`noted_topics`].
 pub(crate) fn topics(keys: &QueueKeys) -> Cmd {
     let mut command = cmd("HGETALL");
@@ -298,13 +304,4 @@ pub(crate) fn noted_topics(reply: Value) -> Result<Vec<(String, String)>, Error>
     let words = words.into_iter().map(utf8).collect::<Result<Vec<_>, _>>()?;
     let (pairs, _) = words.as_chunks::<2>();
     Ok(pairs.iter().map(|[name, tag]| (name.clone(), tag.clone())).collect())
-}
-
-/// Removes all of a topic.
-pub(crate) fn delete(keys: &QueueKeys) -> Cmd {
-    let mut command = cmd("DEL");
-    for key in [Key::Topic, Key::Messages, Key::Floors, Key::WakeEven, Key::WakeOdd] {
-        command.arg(keys.spell(key));
-    }
-    command
 }

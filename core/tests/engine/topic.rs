@@ -274,6 +274,33 @@ async fn a_late_copy_changes_nothing() {
     publish(&topic, 1..=2).await;
     proxy.deliver().await;
     assert_eq!(state(&topic).await.0, 2, "published once");
+
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.only(b"}:topic");
+    let topic = client.topic("late").unwrap();
+    proxy.next_after(0, Fault::HoldRequest);
+    topic.delete().await.unwrap();
+    proxy.happened().await;
+    assert_eq!(state(&topic).await.0, 0, "it is gone");
+    subscribe(&topic, "a").await;
+    publish(&topic, 1..=3).await;
+    proxy.deliver().await;
+    assert_eq!(read(&topic, "a").await, [1, 2, 3], "a newer topic stays");
+
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.only(b":member_topics");
+    let topic = client.topic("late").unwrap();
+    proxy.next_after(0, Fault::HoldRequest);
+    subscribe(&topic, "b").await;
+    proxy.happened().await;
+    assert_eq!(client.topics_of("b").await.unwrap(), ["late"]);
+    topic.unsubscribe("b").await.unwrap();
+    proxy.deliver().await;
+    assert!(client.topics_of("b").await.unwrap().is_empty(), "it is not listed again");
 }
 
 #[tokio::test]

@@ -1,0 +1,8 @@
+-- Removes a topic, whatever is under its keys, so that one that is damaged can be made anew.
+-- Moves:   nothing.
+-- Replies: `deleted`.
+-- Cost:    O(1): the server frees the messages beside its other work.
+--- include: once
+if earlier then return earlier end
+redis.call('UNLINK', topic, messages, floors, wake_even, wake_odd)
+return answer('deleted')

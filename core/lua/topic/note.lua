@@ -1,0 +1,10 @@
+-- Puts a topic on the list that a member has. The tag says which subscription it is.
+-- Moves:   nothing.
+-- Replies: `noted`.
+-- Cost:    O(1).
+--- include: once
+if earlier then return earlier end
+-- A server without memory lets a member come back that is on it: its first write must not grow.
+if redis.call('HEXISTS', member_topics, name) == 1 then redis.call('HDEL', member_topics, '') end
+redis.call('HSET', member_topics, name, tag)
+return answer('noted')
