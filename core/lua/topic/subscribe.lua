@@ -6,6 +6,8 @@
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)
 if was and was ~= subscription then return answer('other ' .. was) end
+-- A server without memory lets a member come back that is known: then its first write must not grow.
+if was and redis.call('ZSCORE', floors, subscription) then redis.call('HDEL', topic, '') end
 local made = was and 'known' or 'joined'
 if not redis.call('ZSCORE', floors, subscription) then
   made = 'made'

@@ -412,7 +412,13 @@ async fn readers_of_a_full_server_make_room() {
     }
     server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(topic.publish(&1).await.unwrap_err().kind(), ErrorKind::StorageFull);
-    let pulled = topic.pull("a", &all()).await.unwrap();
+    // One that was started again does so first; who is new has to wait.
+    let restarted = logs(&server.client());
+    assert!(!restarted.subscribe("a", &SubscribeOptions::new()).await.unwrap());
+    let other = restarted.subscribe("b", &SubscribeOptions::new()).await.unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::StorageFull, "{other}");
+    assert_eq!(server.client().topics_of("a").await.unwrap(), ["logs"]);
+    let pulled = restarted.pull("a", &all()).await.unwrap();
     assert_eq!(pulled.len(), 10);
     topic.ack("a", &pulled.iter().map(|message| &message.id).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(topic.info().await.unwrap().messages, 0);
