@@ -232,7 +232,9 @@ impl Client {
                         waits.push((topic, pulled.calls));
                         messages.extend(topic.messages(member, pulled)?);
                     }
-                    Ok(Membership::CutOff(reply)) => failed = failed.or_else(|| Some(topic.cut_off(member, &reply))),
+                    Ok(Membership::CutOff(reply)) => {
+                        failed = failed.or_else(|| Some(topic.cut_off(member, &reply, "pull")));
+                    }
                     // It was deleted, or the list is behind.
                     Ok(Membership::Stranger) => self.forget_topic(member, name, tag).await?,
                     Err(error) => failed = failed.or(Some(error)),
@@ -364,7 +366,7 @@ impl Topic {
     /// subscription gets what the others have not got.
     ///
     /// Errors: `NotFound` for who has not subscribed; `CutOff` if messages went that this subscription had not read: the message says
-    /// which, and [`Self::subscribe`] begins anew.
+    /// which, and [`Self::subscribe`] begins anew, [from the earliest](SubscribeOptions::from_earliest) with what is left.
     pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
         name::check_topic(member).and_then(|()| options.check()).map_err(|error| self.error(error, "pull"))?;
         let until = Instant::now() + options.wait.min(LONGEST_WAIT);
@@ -456,7 +458,7 @@ impl Topic {
     fn member_only<T>(&self, member: &str, reply: Membership<T>, operation: &'static str) -> Result<T, Error> {
         match reply {
             Membership::Member(reply) => Ok(reply),
-            Membership::CutOff(reply) => Err(self.cut_off(member, &reply).during(operation)),
+            Membership::CutOff(reply) => Err(self.cut_off(member, &reply, operation)),
             Membership::Stranger => {
                 let message = format!("'{member}' is no member: subscribe first");
                 Err(self.error(Error::new(ErrorKind::NotFound, message), operation))
@@ -464,15 +466,16 @@ impl Topic {
         }
     }
 
-    fn cut_off(&self, member: &str, reply: &CutOffReply) -> Error {
+    fn cut_off(&self, member: &str, reply: &CutOffReply, operation: &'static str) -> Error {
         let CutOffReply { subscription, at, first, last } = reply;
         let message = format!(
             "the subscription '{subscription}' of '{member}' has lost {} messages ({first} to {last}) that it had not read, \
-             by the topic's bounds, at {}: subscribe again",
+             by the topic's bounds, since {}: subscribe again, from earliest to go on with what is left (the default, \
+             latest, skips it)",
             last.saturating_sub(*first).saturating_add(1),
             at.as_seconds()
         );
-        self.error(Error::new(ErrorKind::CutOff, message), "pull")
+        self.error(Error::new(ErrorKind::CutOff, message), operation)
     }
 
     fn error(&self, error: Error, operation: &'static str) -> Error {

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: how many were pulled and not acked before; `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
---- include: topic_state, topic_trim, topic_member
+--- include: topic_state, topic_trim, topic_lost, topic_member
 -- A server without memory lets readers finish: its first write must not grow.
 redis.call('HDEL', topic, '')
 local acked = 0

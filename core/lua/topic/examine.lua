@@ -4,7 +4,7 @@
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
 -- Cost:    O(subscriptions + members).
---- include: clock, topic_state
+--- include: clock, topic_state, topic_lost
 local function digits(number) return string.format('%.0f', number) end
 local known = redis.call('HGETALL', topic)
 local field = {}
@@ -33,7 +33,7 @@ for name, value in pairs(field) do
     end
   elseif lost then
     cut_off[#cut_off + 1] = lost
-    for number in string.gmatch(value, '%d+') do cut_off[#cut_off + 1] = number end
+    for number in string.gmatch(lost_by(value), '%d+') do cut_off[#cut_off + 1] = number end
   end
 end
 return {

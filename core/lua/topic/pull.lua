@@ -4,7 +4,7 @@
 -- Replies: {server time, how many calls have published, `1` if there is more, id, how often it was pulled, data, ...}; `stranger`;
 --          `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, `most` and about `max_bytes` of them, and up to 1,000 that others have pulled.
---- include: clock, topic_state, topic_member
+--- include: clock, topic_state, topic_lost, topic_member
 -- A server without memory lets readers finish: its first write must not grow.
 redis.call('HDEL', topic, '')
 redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)

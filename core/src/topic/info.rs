@@ -64,7 +64,7 @@ pub struct CutOff {
     pub at: Millis,
     /// The number of the first message that it has lost.
     pub first: u64,
-    /// That of the last one.
+    /// That of the last one: it grows while messages go.
     pub last: u64,
 }
 
