@@ -10,8 +10,7 @@ for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subsc
 local pulled = redis.call('XPENDING', messages, subscription)
 local unread = number_of(redis.call('HGET', topic, 'at:' .. subscription)) + 1
 if pulled[1] > 0 then unread = number_of(pulled[2]) end
-if unread > floor then
-  redis.call('ZADD', floors, string.format('%.0f', unread), subscription)
-  trim_to(tonumber(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]))
-end
+if unread > floor then redis.call('ZADD', floors, string.format('%.0f', unread), subscription) end
+-- Also if it raises no floor: an earlier one may have left some.
+trim_to(tonumber(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]))
 return acked

@@ -37,18 +37,27 @@ if now >= look_at then
   kept = math.max(kept, number_of(young[1]))
   redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
 end
-local from = '-'
-local looks = 0
-while bytes - gone_bytes > most_bytes and looks < 100 do
-  local entry = redis.call('XRANGE', messages, from, '+', 'COUNT', 1)[1]
-  local number = number_of(entry[1])
-  gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
-  if number == last then break end
-  if bytes - gone_bytes > most_bytes then kept = math.max(kept, number + 1) end
-  from = behind(entry[1])
-  looks = looks + 1
+-- As many messages as one call adds at most, in looks at as many as are likely to go, by the largest one yet.
+local from, looked, largest = '-', 0, 0
+local known_gone = gone_bytes
+while bytes - gone_bytes > most_bytes and looked < 1000 do
+  local count = 1
+  if largest > 0 then count = math.floor((bytes - gone_bytes - most_bytes) / largest) end
+  count = math.max(1, math.min(count, 100, 1000 - looked))
+  local number
+  for _, entry in ipairs(redis.call('XRANGE', messages, from, '+', 'COUNT', count)) do
+    number, from = number_of(entry[1]), behind(entry[1])
+    looked, largest = looked + 1, math.max(largest, #entry[2][2])
+    gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
+    if number == last or bytes - gone_bytes <= most_bytes then break end
+    kept = math.max(kept, number + 1)
+  end
+  if not number or number == last then break end
 end
-if looks > 0 then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end
+if gone_bytes ~= known_gone then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end
+-- What all have read goes, too, if the ack that found it left some.
+local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
+if lowest then kept = math.max(kept, tonumber(lowest)) end
 local cut_off = {}
 if kept > first then
   kept = trim_to(kept)

@@ -210,6 +210,51 @@ async fn bounds_hold_and_the_last_message_stays() {
     }
 }
 
+/// One message a look let batches grow to 27 times the bound.
+#[tokio::test]
+async fn the_bound_of_bytes_holds_for_batches() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    topic.set_bounds(Bounds { bytes: 5000, ..DEFAULT_BOUNDS }).await.unwrap();
+    for _ in 0..5 {
+        publish(&topic, 10_001..=11_000).await;
+        let info = topic.info().await.unwrap();
+        assert_eq!((info.messages, info.bytes), (1000, 5000));
+    }
+    // Small ones, and then large ones.
+    topic.publish(&"x".repeat(4898)).await.unwrap();
+    let info = topic.info().await.unwrap();
+    assert_eq!((info.messages, info.bytes), (21, 5000));
+    topic.publish(&"x".repeat(4998)).await.unwrap();
+    assert_eq!(topic.info().await.unwrap().messages, 1);
+}
+
+/// An ack that raised no floor and a call that published left it there.
+#[tokio::test]
+async fn what_all_have_read_goes_though_one_call_removes_a_thousand() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    subscribe(&topic, "a").await;
+    for _ in 0..5 {
+        publish(&topic, 1..=1000).await;
+    }
+    let mut pulled = Vec::new();
+    for _ in 0..5 {
+        pulled.push(topic.pull("a", &all()).await.unwrap());
+    }
+    for messages in pulled.iter().rev() {
+        let ids: Vec<_> = messages.iter().map(|message| &message.id).collect();
+        topic.ack("a", &ids).await.unwrap();
+    }
+    assert_eq!(topic.info().await.unwrap().messages, 4000, "the last ack removed a thousand");
+    assert!(!pulled[0][0].ack().await.unwrap());
+    assert_eq!(topic.info().await.unwrap().messages, 3000, "so does one that acks nothing new");
+    for left in [2001, 1002, 3, 4] {
+        topic.publish(&0).await.unwrap();
+        assert_eq!(topic.info().await.unwrap().messages, left);
+    }
+}
+
 /// What was said, and what the topic has.
 async fn state(topic: &Topic) -> (u64, u64, Vec<(String, u64, u64, u64, usize)>) {
     let info = topic.info().await.unwrap();
