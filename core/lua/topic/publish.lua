@@ -64,7 +64,7 @@ if kept > first then
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
     local unread = redis.call('ZSCORE', floors, name)
     redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
-    redis.call('HDEL', topic, 'at:' .. name)
+    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name)
     redis.call('ZREM', floors, name)
     redis.call('XGROUP', 'DESTROY', messages, name)
     cut_off[#cut_off + 1] = name

@@ -35,8 +35,12 @@ local function lease_of(other)
   leases[other] = leases[other] or tonumber(redis.call('HGET', topic, 'lease:' .. other) or 0)
   return leases[other]
 end
-local start = '-'
-for _ = 1, 10 do
+-- Where the last look ended, if it did not come to the end: what waits behind many long leases is found, too.
+local look = 'look:' .. subscription
+local known_start = redis.call('HGET', topic, look) or nil
+local start = known_start or '-'
+local next_start = known_start
+for part = 1, 10 do
   local pulled = redis.call('XPENDING', messages, subscription, start, '+', 100)
   for _, one in ipairs(pulled) do
     if one[3] >= lease_of(one[2]) and #ids < most and (bytes == 0 or bytes < max_bytes) then
@@ -45,7 +49,15 @@ for _ = 1, 10 do
     end
     start = behind(one[1])
   end
-  if #pulled < 100 or #ids >= most then break end
+  if #ids >= most or bytes >= max_bytes then break end
+  if #pulled < 100 then
+    next_start = nil
+    break
+  end
+  if part == 10 then next_start = start end
+end
+if next_start ~= known_start then
+  if next_start then redis.call('HSET', topic, look, next_start) else redis.call('HDEL', topic, look) end
 end
 
 -- As XREADGROUP does, which Redis 5 does not let a script call.

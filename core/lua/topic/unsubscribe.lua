@@ -28,7 +28,7 @@ if heir then
   end
   return answer('left')
 end
-redis.call('HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription)
+redis.call('HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'look:' .. subscription)
 redis.call('ZREM', floors, subscription)
 if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
 local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]

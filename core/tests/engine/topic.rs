@@ -255,6 +255,27 @@ async fn what_all_have_read_goes_though_one_call_removes_a_thousand() {
     }
 }
 
+/// A pull looked at the first thousand that were pulled, and never at those behind.
+#[tokio::test]
+async fn what_a_dead_member_had_comes_back_behind_a_long_lease_of_another_one() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    let shared = SubscribeOptions::new().subscription("parsers");
+    for member in ["busy", "dead", "other"] {
+        topic.subscribe(member, &shared).await.unwrap();
+    }
+    for _ in 0..2 {
+        publish(&topic, 1..=1000).await;
+        topic.pull("busy", &lease(3_600_000)).await.unwrap();
+    }
+    publish(&topic, 2001..=2003).await;
+    assert_eq!(data(&topic.pull("dead", &lease(1)).await.unwrap()), [2001, 2002, 2003]);
+    support::eventually("they come back", || async {
+        data(&topic.pull("other", &lease(60_000)).await.unwrap()) == [2001, 2002, 2003]
+    })
+    .await;
+}
+
 /// What was said, and what the topic has.
 async fn state(topic: &Topic) -> (u64, u64, Vec<(String, u64, u64, u64, usize)>) {
     let info = topic.info().await.unwrap();
