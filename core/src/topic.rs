@@ -479,6 +479,16 @@ impl Topic {
     }
 
     fn error(&self, error: Error, operation: &'static str) -> Error {
+        let has_no_group = |said: &dyn std::error::Error| said.to_string().contains("NOGROUP");
+        let error = if error.kind() == ErrorKind::Internal
+            && std::error::Error::source(&error).is_some_and(has_no_group)
+        {
+            let message = "the consumer group of a subscription is gone, and duly did not remove it: unsubscribe its members, and \
+                           subscribe again";
+            Error::new(ErrorKind::Corrupt, message).caused_by(error)
+        } else {
+            error
+        };
         error.during(operation).of_topic(self.name())
     }
 }

@@ -13,7 +13,8 @@ for at = 1, #fields, 2 do
   if other and other ~= member and fields[at + 1] == subscription then heir = other end
 end
 redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member, 'lease:' .. member)
-local has_group = redis.call('ZSCORE', floors, subscription)
+-- Another program may have destroyed it: then there is nothing to hand over.
+local has_group = redis.call('ZSCORE', floors, subscription) and not redis.pcall('XPENDING', messages, subscription).err
 if heir then
   if has_group then
     while true do

@@ -558,3 +558,22 @@ async fn nothing_is_lost_on_bad_lines_with_members_that_die() {
         assert!(numbers.into_iter().eq(1..=MESSAGES), "{subscription} got all");
     }
 }
+
+/// Somebody has destroyed it with another client.
+#[tokio::test]
+async fn a_consumer_group_that_is_missing_is_told_with_what_to_do() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    subscribe(&topic, "a").await;
+    assert!(!topic.subscribe("b", &SubscribeOptions::new().subscription("a")).await.unwrap());
+    publish(&topic, 1..=2).await;
+    server.redis_cli(&["XGROUP", "DESTROY", "duly:{logs}:messages", "a"]);
+    for error in [topic.pull("a", &all()).await.unwrap_err(), topic.info().await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("unsubscribe its members, and subscribe again"), "{error}");
+    }
+    // Also one of several members.
+    assert!(topic.unsubscribe("b").await.unwrap() && topic.unsubscribe("a").await.unwrap());
+    assert!(topic.subscribe("a", &SubscribeOptions::new().from_earliest()).await.unwrap());
+    assert_eq!(read(&topic, "a").await, [1, 2]);
+}
