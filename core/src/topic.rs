@@ -328,6 +328,7 @@ impl Topic {
                 member: member.to_owned(),
                 subscription: subscription.to_owned(),
                 from_earliest: Digits(u64::from(options.is_from_earliest)),
+                default_age_ms: whole_ms(DEFAULT_BOUNDS.age),
             };
             // Before, so that no subscription is without an entry in the list, and behind, as a pull in between takes it away again.
             self.part.client.note_topic(member, self.name()).await?;

@@ -1,7 +1,8 @@
--- Makes a member of a topic, and its subscription, if there is none yet. The cursor of one that is there stays where it is.
+-- Makes a member of a topic, and its subscription, if there is none yet. The cursor of one that is there stays where it is. Members that
+-- were silent for longer than messages are kept go, and so does what is known of cuts of then.
 -- Moves:   nothing.
 -- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
--- Cost:    O(1).
+-- Cost:    O(1) for a member that is known, else O(members); at most 100 of them go.
 --- include: clock, topic_state, once
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)
@@ -20,4 +21,38 @@ if not redis.call('ZSCORE', floors, subscription) then
   redis.call('HDEL', topic, 'cut:' .. subscription)
 end
 redis.call('HSET', topic, 'member:' .. member, subscription, 'seen:' .. member, now_text)
+if made == 'known' then return answer(made) end
+
+local over = now - tonumber(redis.call('HGET', topic, 'max_age_ms') or default_age_ms)
+local subscription_of, seen, cut_at, members = {}, {}, {}, {}
+local fields = redis.call('HGETALL', topic)
+for at = 1, #fields, 2 do
+  local kind, name = string.match(fields[at], '^(%a+):(.*)$')
+  local value = fields[at + 1]
+  if kind == 'member' then
+    subscription_of[name] = value
+    members[value] = (members[value] or 0) + 1
+  elseif kind == 'seen' then
+    seen[name] = tonumber(value)
+  elseif kind == 'cut' then
+    cut_at[name] = tonumber(string.match(value, '^%d+'))
+  end
+end
+local most = 100
+for name, of in pairs(subscription_of) do
+  if most > 0 and (seen[name] or 0) < over then
+    local has_group = redis.call('ZSCORE', floors, of)
+    -- The last one stays: its subscription reads on, or is cut off. So does who has pulled something that it has not acked.
+    local goes = not has_group and (cut_at[of] or 0) < over
+    if has_group and members[of] > 1 then goes = #redis.call('XPENDING', messages, of, '-', '+', 1, name) == 0 end
+    if goes then
+      redis.call('HDEL', topic, 'member:' .. name, 'seen:' .. name, 'got:' .. name, 'lease:' .. name)
+      if has_group then redis.call('XGROUP', 'DELCONSUMER', messages, of, name) end
+      members[of], most = members[of] - 1, most - 1
+    end
+  end
+end
+for name, at in pairs(cut_at) do
+  if at < over then redis.call('HDEL', topic, 'cut:' .. name) end
+end
 return answer(made)

@@ -22,7 +22,7 @@ scripts! {
     Subscribe = "topic/subscribe",
     kind: Numbered,
     keys: [Call, Topic, Messages, Floors],
-    arguments: { member: String, subscription: String, from_earliest: Digits },
+    arguments: { member: String, subscription: String, from_earliest: Digits, default_age_ms: u64 },
     reply: SubscribeReply;
 
     /// Ends a membership.

@@ -577,3 +577,41 @@ async fn a_consumer_group_that_is_missing_is_told_with_what_to_do() {
     assert!(topic.subscribe("a", &SubscribeOptions::new().from_earliest()).await.unwrap());
     assert_eq!(read(&topic, "a").await, [1, 2]);
 }
+
+/// They stayed in the topic's hash for ever.
+#[tokio::test]
+async fn members_that_are_silent_for_longer_than_the_topics_age_go_unless_they_hold_something_or_are_the_last() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    topic.set_bounds(Bounds { age: Duration::from_secs(1), ..DEFAULT_BOUNDS }).await.unwrap();
+    let shared = SubscribeOptions::new().subscription("parsers");
+    for member in ["gone1", "gone2", "holds", "alive"] {
+        topic.subscribe(member, &shared).await.unwrap();
+    }
+    subscribe(&topic, "alone").await;
+    publish(&topic, 1..=2).await;
+    read(&topic, "alone").await;
+    topic.pull("holds", &lease(3_600_000).max(1)).await.unwrap();
+    read(&topic, "alive").await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    pull(&topic, "alive").await;
+    subscribe(&topic, "new").await;
+    let info = topic.info().await.unwrap();
+    let members = |at: usize| info.subscriptions[at].members.iter().map(|one| one.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(info.subscriptions.len(), 3);
+    assert_eq!((members(0), members(1), members(2)), (vec!["alone"], vec!["new"], vec!["alive", "holds"]));
+    assert_eq!(topic.pull("gone1", &all()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    let fields = server.redis_cli(&["HKEYS", "duly:{logs}:topic"]);
+    assert!(!fields.contains("gone"), "{fields}");
+
+    // So does what is known of a subscription that was cut off.
+    assert_eq!(topic.publish(&3).await.unwrap().cut_off, ["parsers"]);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(topic.publish(&4).await.unwrap().cut_off, ["alone", "new"]);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    subscribe(&topic, "later").await;
+    let info = topic.info().await.unwrap();
+    assert!(info.cut_off.is_empty(), "{info:?}");
+    let fields = server.redis_cli(&["HKEYS", "duly:{logs}:topic"]);
+    assert!(!fields.contains("alone") && !fields.contains("alive") && !fields.contains("parsers"), "{fields}");
+}
