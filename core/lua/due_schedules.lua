@@ -1,5 +1,5 @@
--- Reads the schedules that fire now; if there are none, takes over the promise to come back for the next one, unless another worker
--- has given it, or the caller does not come back (`promise` is 1).
+-- Reads the schedules that fire now, behind the first `offset` of them, which the caller cannot read; if there are none, takes over the
+-- promise to come back for the next one, unless another worker has given it, or the caller does not come back (`promise` is 1).
 -- Moves:   nothing.
 -- Replies: {now, the moment that the caller has promised or 0, us until the next one fires or -1, name, state, definition, ...};
 --          or `format <n>`.
@@ -10,7 +10,7 @@ if format > 2 then return string.format('format %.0f', format) end
 --- include: clock
 local reply = { now_text, 0, -1 }
 local bytes = 0
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text, 'LIMIT', '0', most)) do
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text, 'LIMIT', offset, most)) do
   local definition = redis.call('HGET', schedules, name) or ''
   bytes = bytes + #definition
   -- without: a hundred large schedules make one reply
@@ -20,7 +20,7 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text
   reply[#reply + 1] = definition
 end
 if #reply > 3 then return reply end
-local head = redis.call('ZRANGE', schedule_due, '0', '0', 'WITHSCORES')[2]
+local head = redis.call('ZRANGEBYSCORE', schedule_due, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
 -- with `if not head then`: a worker promises to come back for schedules that are paused or over
 if not head or head == 'inf' then return reply end
 local next_ms = tonumber(head)

@@ -247,7 +247,7 @@ impl<'a> Real<'a> {
     }
 
     fn due(&mut self, promise: u64, most: usize, max_bytes: usize) -> DueReply {
-        DueReply::decode(self.run(DueSchedules { promise, most, max_bytes }).unwrap()).unwrap()
+        DueReply::decode(self.run(DueSchedules { promise, offset: 0, most, max_bytes }).unwrap()).unwrap()
     }
 
     fn try_fire(
@@ -488,7 +488,7 @@ fn a_queue_of_a_newer_format_is_left_alone() {
     let before = real.state();
     let refused = Value::BulkString(b"format 3".to_vec());
     assert_eq!(real.put_as(9, "0", "1;1;", None).unwrap(), refused);
-    assert_eq!(real.run(DueSchedules { promise: 0, most: 9, max_bytes: 99 }).unwrap(), refused);
+    assert_eq!(real.run(DueSchedules { promise: 0, offset: 0, most: 9, max_bytes: 99 }).unwrap(), refused);
     let slots = [("1".to_owned(), "a".to_owned(), slot(None).record())];
     assert_eq!(real.try_fire(0, ("1;1;", &put_one(), "allow"), &slots).unwrap(), refused);
     assert_eq!(real.state(), before);

@@ -34,16 +34,20 @@ pub(crate) struct Looked {
 impl Part {
     /// Fires what is due, one batch. `promise`: the moment for which the caller has promised to come back.
     pub(crate) async fn fire_some_due(&self, promise: u64) -> Result<Looked, Error> {
-        let due = DueSchedules { promise, most: BATCH, max_bytes: MAX_RESERVE_BYTES };
-        let reply = self.run(due.with([]).during("fire")).await?;
-        if reply.due.is_empty() {
-            return Ok(Looked { promised: reply.promised, next_in: reply.next_in, ..Looked::default() });
-        }
-        let items = self.fires_of(&reply);
-        if items.is_empty() {
-            // None of them can be read here: a newer version fires them, or somebody puts them again.
-            return Ok(Looked { next_in: Some(Duration::ZERO), ..Looked::default() });
-        }
+        let mut offset = 0;
+        let items = loop {
+            let due = DueSchedules { promise, offset, most: BATCH, max_bytes: MAX_RESERVE_BYTES };
+            let reply = self.run(due.with([]).during("fire")).await?;
+            if reply.due.is_empty() {
+                return Ok(Looked { promised: reply.promised, next_in: reply.next_in, ..Looked::default() });
+            }
+            let items = self.fires_of(&reply);
+            if !items.is_empty() {
+                break items;
+            }
+            // None of them can be read here: a newer version fires them, or somebody puts them again. They hold up no others.
+            offset += reply.due.len();
+        };
         let mut looked = Looked { is_unfinished: true, ..Looked::default() };
         for call in items {
             let FireReply { fired, awaited } = self.run(FireSchedules {}.with([&call]).during("fire")).await?;

@@ -25,11 +25,12 @@ scripts! {
     items: (name: &'a str, expected: &'a str, definition: &'a [u8], state: &'a str, fires_at: &'a str),
     reply: Vec<bool>;
 
-    /// Which schedules fire now. `promise`: the moment for which the caller has promised to come back, 0 for none, 1 if it does not.
+    /// Which schedules fire now, behind the first `offset` of them. `promise`: the moment for which the caller has promised to come back,
+    /// 0 for none, 1 if it does not.
     DueSchedules = "due_schedules",
     kind: Plain,
     keys: [Meta, Schedules, ScheduleState, ScheduleDue],
-    arguments: { promise: u64, most: usize, max_bytes: usize },
+    arguments: { promise: u64, offset: usize, most: usize, max_bytes: usize },
     reply: DueReply;
 
     /// Fires schedules.

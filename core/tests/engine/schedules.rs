@@ -249,3 +249,23 @@ async fn what_cannot_be_read_is_left_alone_and_holds_up_nothing() {
     assert!(schedules.remove("a").await.unwrap());
     assert_eq!(queue.peek(State::Ready, 0, 10).await.unwrap().len(), 1);
 }
+
+/// A look took the first hundred that were due, and went no further when it could read none.
+#[tokio::test]
+async fn a_hundred_that_cannot_be_read_hold_up_no_other_one() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let schedules = queue.schedules();
+    let list: Vec<_> = (0..230).map(|number| (format!("a{number:03}"), every(60))).collect();
+    schedules.sync("shop", &list).await.unwrap();
+    let newer = r#"{"every_ms":60000,"phase_of_the_moon":1,"job":{"data":1}}"#;
+    for (name, _) in &list {
+        server.redis_cli(&["HSET", "duly:{a}:schedules", name, newer]);
+    }
+    schedules.put("z", &every(60)).await.unwrap();
+    for minute in 1..=2 {
+        set(&queue, 60 * minute).await;
+        assert_eq!(schedules.fire_due().await.unwrap(), 1);
+    }
+    assert_eq!(ids(&queue).await, ["z@2026-09-21T14:15:00Z", "z@2026-09-21T14:16:00Z"]);
+}
