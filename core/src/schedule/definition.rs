@@ -239,6 +239,11 @@ impl Schedule {
         slots
     }
 
+    /// Is this moment between its start and its end?
+    pub(super) fn spans(&self, slot: Millis) -> bool {
+        self.start.is_none_or(|start| start <= slot) && self.until.is_none_or(|until| slot <= until)
+    }
+
     /// Refuses what must not be put under this name. Errors: `InvalidArgument`, `TooLarge`.
     pub(super) fn check(&self, name: &str, max_data_bytes: usize) -> Result<(), Error> {
         name::check_schedule(name)?;

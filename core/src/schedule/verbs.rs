@@ -20,7 +20,7 @@ const TRIES: usize = 50;
 pub enum PutSchedule {
     /// It is new. Its first slot is in the future.
     Created,
-    /// It was another one, and its next slot is computed anew.
+    /// It was another one. Its next slot is computed anew, unless its pattern or interval is the same.
     Changed,
     /// It was the same, and keeps its next slot.
     Unchanged,
@@ -116,7 +116,12 @@ impl Read {
             // Never a slot that has fired, also where the clock was set back.
             let from = state.last.map_or(self.now, |last| last.max(self.now));
             let is_over = schedule.count.is_some_and(|count| state.fired >= count);
-            let next = schedule.next_after(from).filter(|_| !is_over);
+            // One that comes at the same times keeps its slot: it may be past, and wait for its jitter.
+            let was = self.stored.as_ref().and_then(|stored| Schedule::read(&stored.definition).ok());
+            let kept = state
+                .next
+                .filter(|slot| was.is_some_and(|was| was.recurrence == schedule.recurrence) && schedule.spans(*slot));
+            let next = kept.or_else(|| schedule.next_after(from)).filter(|_| !is_over);
             if next.is_none() && before.is_none() {
                 let message = "the schedule has no slot in the future: change its pattern, until or count";
                 return Err(Error::invalid(message));

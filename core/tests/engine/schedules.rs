@@ -269,3 +269,26 @@ async fn a_hundred_that_cannot_be_read_hold_up_no_other_one() {
     }
     assert_eq!(ids(&queue).await, ["z@2026-09-21T14:15:00Z", "z@2026-09-21T14:16:00Z"]);
 }
+
+/// The slot was past, and its moment was not yet there: the one behind it took its place.
+#[tokio::test]
+async fn a_change_drops_no_slot_that_waits_for_its_jitter() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let schedules = queue.schedules();
+    let span = Duration::from_secs(3000);
+    schedules.put("report", &every(3600).jitter(span)).await.unwrap();
+    let slot = schedules.next("report", 1).await.unwrap()[0];
+    let at = slot.get() / 1000 - START;
+    set(&queue, at + 1).await;
+    assert_eq!(schedules.fire_due().await.unwrap(), 0, "it waits");
+    let changed = every(3600).jitter(span).overlap(Overlap::Skip);
+    assert_eq!(schedules.put("report", &changed).await.unwrap(), PutSchedule::Changed);
+    assert_eq!(schedules.next("report", 1).await.unwrap()[0], slot);
+    set(&queue, at + 3001).await;
+    assert_eq!(schedules.fire_due().await.unwrap(), 1);
+    assert!(ids(&queue).await[0].starts_with("report@"));
+    // Another recurrence begins in the future.
+    assert_eq!(schedules.put("report", &every(1800)).await.unwrap(), PutSchedule::Changed);
+    assert!(schedules.next("report", 1).await.unwrap()[0] > Millis::from_secs(START + at + 3001));
+}
