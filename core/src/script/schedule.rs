@@ -133,14 +133,31 @@ impl FromReply for FireReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let (mut fired, mut awaited) = (Vec::new(), Vec::new());
         for line in text(reply)?.split('\n') {
+            // The name of a schedule, and so the id of its job, may have spaces.
+            if let Some(id) = line.strip_prefix("awaited ") {
+                awaited.push(id.to_owned());
+                continue;
+            }
             let mut words = line.split(' ');
             match (words.next(), words) {
-                (Some("awaited"), mut words) => awaited.push(words.next().unwrap_or_default().to_owned()),
                 (Some("moved"), _) => fired.push(None),
                 (Some("fired"), words) => fired.push(Some(words.map(str::to_owned).collect())),
                 _ => return Err(unexpected("what became of a schedule")),
             }
         }
         Ok(Self { fired, awaited })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_an_awaited_job_may_have_spaces() {
+        let reply = b"fired replaced pushed\nmoved\nawaited the report@2026-09-21T14:15:00Z\nawaited b@1".to_vec();
+        let FireReply { fired, awaited } = FireReply::decode(Value::BulkString(reply)).unwrap();
+        assert_eq!(fired, [Some(vec!["replaced".to_owned(), "pushed".to_owned()]), None]);
+        assert_eq!(awaited, ["the report@2026-09-21T14:15:00Z", "b@1"]);
     }
 }
