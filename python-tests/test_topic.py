@@ -113,6 +113,11 @@ def test_wrong_arguments_are_refused_where_they_are(client: duly.Client) -> None
     ):
         with pytest.raises(duly.InvalidArgumentError):
             wrong()
+    one: object
+    for one in ("abc", b"abc", bytearray(b"abc"), {"a": 1}):
+        with pytest.raises(TypeError, match="takes several messages, such as a list, not one"):
+            topic.publish_all(one)
+    assert topic.info().published == 0
     with pytest.raises(TypeError, match="messages or their ids"):
         topic.ack("a", 5)  # type: ignore[arg-type]
     with pytest.raises(duly.TooLargeError):

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use duly::{Bounds, DEFAULT_BOUNDS, Data, Error, MAX_PUBLISH, Millis, PullOptions, SubscribeOptions, blocking};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyString, PyTuple};
 
 use crate::aio::start;
 use crate::convert::{self, Ids, Member, Name, Start, Text};
@@ -109,6 +110,16 @@ macro_rules! verbs {
             ///
             /// Raises what `publish` raises; then none is published.
             fn publish_all(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                // What can be iterated, and is one message rather than many.
+                if data.is_instance_of::<PyString>()
+                    || data.is_instance_of::<PyBytes>()
+                    || data.is_instance_of::<PyByteArray>()
+                    || data.is_instance_of::<PyDict>()
+                {
+                    let what = data.get_type().name()?;
+                    let message = format!("publish_all takes several messages, such as a list, not one {what}: use publish");
+                    return Err(PyTypeError::new_err(message));
+                }
                 let all = data.try_iter()?.map(|data| {
                     let json = convert::to_json(&data?).map_err(Failure::from)?;
                     Data::from_json(json, usize::MAX).or_raise()
