@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::leases::sure_until;
+use super::leases::{late_below, sure_until};
 use super::outcomes::{Batch, Noted, OUTCOMES_A_CALL};
 use super::starts::Start;
 use super::{Desk, Leased, Phase, State};
@@ -156,6 +156,8 @@ impl Desk {
     ) {
         let now = Instant::now();
         let sure_until = sure_until(of.asked_at.unwrap_or(now), of.lease.unwrap_or(self.lease));
+        // The renewals have their own rhythm, and the next one may be too late for these.
+        let is_late = sure_until < now + late_below(self.lease);
         let mut state = self.lock();
         for (id, token, reason) in undecodable {
             state.note_undecodable(lane, id, *token, reason);
@@ -164,13 +166,15 @@ impl Desk {
         for job in jobs {
             if state.phase == Phase::Working {
                 let start = Start::of(&job);
+                // One whose start is noted is charged for that if its lease ends: it waits until it is renewed.
+                let sure_until = if is_late && start != Start::Free { now } else { sure_until };
                 state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released);
             }
         }
         self.wake_executors(state, count);
-        if sure_until <= now {
+        if is_late {
             self.for_queues[lane].renewal.notify_one();
         }
     }

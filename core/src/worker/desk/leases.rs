@@ -17,6 +17,12 @@ pub(super) fn sure_until(asked_at: Instant, lease: Duration) -> Instant {
     asked_at + lease / TOO_LATE * (TOO_LATE - 1)
 }
 
+/// A job of whose lease less is left when it arrives is renewed at once: there are three renewals a lease, and a slow line makes
+/// the next one later still.
+pub(super) fn late_below(lease: Duration) -> Duration {
+    lease / 3 * 2
+}
+
 impl Desk {
     /// The leases of a queue that are to be renewed: (id, token) of what waits, of what runs, and of what has ended, until the
     /// server has answered to its outcome: a lease that ends before would be a crash to everybody else. One that a handler
@@ -252,6 +258,41 @@ mod tests {
             desk.end_call(0, 0, &call, took);
             (0..2).for_each(|_| run_one(&desk, &large));
             assert_eq!([0, 1].map(|_| desk.begin_call(0, 0, None).outcomes.len()), then, "the first took {took:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_that_arrives_late_in_its_lease_is_renewed_at_once() {
+        for (part, is_asked_for) in [(0.0, false), (0.2, false), (0.5, true), (0.9, true), (2.0, true)] {
+            let desk = desk_that_asked_for(DEFAULT_LEASE, &["a"], DEFAULT_LEASE.mul_f64(part));
+            let asked = tokio::time::timeout(Duration::ZERO, desk.needs_renewal(0)).await.is_ok();
+            assert_eq!(asked, is_asked_for, "after {part} of the lease");
+        }
+        // Over a line that is known to be slow the lease is longer.
+        let desk = desk_that_asked_for(DEFAULT_LEASE * 3, &["a"], DEFAULT_LEASE);
+        assert!(tokio::time::timeout(Duration::ZERO, desk.needs_renewal(0)).await.is_err());
+    }
+
+    /// Its lease may end before the renewal arrives, and then it would pay for a worker that lives.
+    #[tokio::test]
+    async fn the_start_of_a_job_that_arrived_late_in_its_lease_is_noted_when_that_is_renewed() {
+        let queue = Client::builder().url("redis://127.0.0.1:1").build().unwrap().queue_or_part("orders").unwrap();
+        for (is_suspect, max_retries) in [(false, 0), (true, 5)] {
+            for (part, waits) in [(0.2, false), (0.5, true)] {
+                let desk = Desk::new(&WorkerSettings::new(vec![("orders".to_owned(), 1)]));
+                let mut envelope = Envelope::new("a", Data::from_json("1", 10).unwrap());
+                envelope.max_attempts = max_retries;
+                let mut of = Batch::default();
+                of.asked_at = Instant::now().checked_sub(DEFAULT_LEASE.mul_f64(part));
+                desk.deliver(0, &of, vec![Job::granted(envelope, 0, 16, &queue, is_suspect)], &[]);
+                let starts = || {
+                    let _ = desk.next_step(false);
+                    desk.begin_call(0, 0, None).starts()
+                };
+                assert_eq!(starts(), usize::from(!waits), "{is_suspect}, after {part} of the lease");
+                desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[true], Instant::now());
+                assert_eq!(starts(), usize::from(waits), "{is_suspect}, it was renewed after {part} of the lease");
+            }
         }
     }
 }
