@@ -85,7 +85,7 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
             ErrorKind::PermissionDenied,
             "the server is in protected mode: set a password there and use it in the URL",
         )),
-        "NOPERM" => Trouble::refused(permission(server, detail).caused_by(source.clone())),
+        "NOPERM" => Trouble::writes_refused(permission(server, detail).caused_by(source.clone())),
         "OOM" => Trouble::refused(error(
             ErrorKind::StorageFull,
             "the server has no memory left (maxmemory): nothing was stored; raise maxmemory or let workers catch up",
@@ -108,7 +108,7 @@ fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -
     let says = |words: &str| lower.contains(words);
     if says("can't run this command") || says("can't access at least one of the keys") || says("no permissions") {
         // Redis 6 and 7.0 say it like this from inside a script, without NOPERM.
-        return Trouble::refused(permission(server, detail).caused_by(ServerSaid::new("ERR", detail)));
+        return Trouble::writes_refused(permission(server, detail).caused_by(ServerSaid::new("ERR", detail)));
     }
     if says("max number of clients reached") {
         return Trouble {
@@ -241,7 +241,7 @@ pub(super) fn is_denied(said: &ServerError, command: &str) -> bool {
 pub(super) fn denied(server: &Address, commands: &[String]) -> Trouble {
     let rules: Vec<String> = commands.iter().map(|command| format!("+{}", command.to_ascii_lowercase())).collect();
     let commands = commands.join(" ");
-    Trouble::refused(Error::new(
+    Trouble::writes_refused(Error::new(
         ErrorKind::PermissionDenied,
         format!(
             "{server} does not let this user run {commands}, which duly needs: add `{}` to the user with \

@@ -49,7 +49,7 @@ impl Trouble {
         Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true, outage: None }
     }
 
-    /// The same, of all writes: its disk is full, say.
+    /// The same, of all writes as far as is known: its disk is full, or a permission was withdrawn while jobs run.
     pub(super) fn writes_refused(error: Error) -> Self {
         Self { outage: Some(Away::ForWrites), ..Self::refused(error) }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::meter::Meter;
 use crate::support::{Server, eventually};
 use duly::worker::{Context, Failure, Job, Worker, WorkerEvent, WorkerReport};
-use duly::{Client, Counts, Millis, NewJob, Queue, ReserveOptions, RetryPolicy};
+use duly::{Client, Counts, ErrorKind, Millis, NewJob, Queue, ReserveOptions, RetryPolicy};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -241,4 +241,63 @@ async fn who_reserves_while_writes_are_refused_takes_nothing_from_others_when_th
     assert_eq!(mine.reserve(&ReserveOptions::new()).await.unwrap().len(), 0);
     theirs.ack().await.expect("nobody took it");
     held.ack().await.unwrap();
+}
+
+/// Whoever runs a job cannot renew its lease meanwhile, as in any other outage.
+#[tokio::test]
+async fn who_reserves_while_permissions_are_withdrawn_takes_nothing_from_others_when_they_are_given_back() {
+    for (withdrawn, given_back) in
+        [(["-evalsha"; 2], "+evalsha"), (["-hdel"; 2], "+hdel"), (["resetkeys", "~other:*"], "~*")]
+    {
+        let server = Server::start();
+        server.redis_cli(&["acl", "setuser", "worker", "on", ">s3cr3t", "~*", "&*", "+@all"]);
+        let client =
+            || server.builder().username("worker").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+        let (theirs, mine) = (client(), client());
+        let others = server.queue("orders");
+        others.push_many([job("a", 0), job("b", 0)], |_| ()).await.unwrap();
+        let theirs = theirs.reserve(&ReserveOptions::new().lease(Duration::from_secs(1))).await.unwrap().remove(0);
+        let held = mine.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
+
+        server.redis_cli(&["acl", "setuser", "worker", withdrawn[0], withdrawn[1]]);
+        eventually("their lease is over", || async {
+            assert_eq!(held.extend(LEASE).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+            // A call that only reads may be answered, and says nothing of those that write.
+            let _ = mine.find("a").await;
+            others.counts().await.unwrap().next_lease_end_in == Some(Millis::ZERO)
+        })
+        .await;
+        server.redis_cli(&["acl", "setuser", "worker", given_back]);
+        assert_eq!(mine.reserve(&ReserveOptions::new()).await.unwrap().len(), 0, "{withdrawn:?}");
+        theirs.ack().await.expect("nobody took it");
+        held.ack().await.unwrap();
+    }
+}
+
+/// It may read, and push nothing: what it is refused is no outage to anybody else, and dead workers' jobs come back.
+#[tokio::test]
+async fn a_client_that_lacks_a_permission_for_good_takes_back_the_jobs_of_dead_workers() {
+    let server = Server::start();
+    server.redis_cli(&[
+        "acl",
+        "setuser",
+        "worker",
+        "on",
+        ">s3cr3t",
+        "~duly:{orders}:*",
+        "~duly:session:*",
+        "&*",
+        "+@all",
+    ]);
+    let client = server.builder().username("worker").password("s3cr3t").build().unwrap();
+    let (mine, forbidden) = (client.queue("orders").unwrap(), client.queue("forbidden").unwrap());
+    let others = server.queue("orders");
+    others.push(job("a", 3)).await.unwrap();
+    assert_eq!(forbidden.push(job("x", 0)).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    others.reserve(&ReserveOptions::new().lease(Duration::from_millis(100))).await.unwrap().remove(0);
+    eventually("it is taken back", || async {
+        let _ = forbidden.push(job("x", 0)).await;
+        !mine.reserve(&ReserveOptions::new()).await.unwrap().is_empty()
+    })
+    .await;
 }
