@@ -2,7 +2,7 @@
 //! said so with the job's own verbs. Workers of the queue hear of them.
 
 use crate::queue::Part;
-use crate::queue::reserve_call::{MAX_RESERVE_BYTES, decode};
+use crate::queue::reserve_call::decode;
 use crate::script::{Declared, GrantedJob, Hear, HearReply};
 use crate::value::error::Error;
 
@@ -42,9 +42,9 @@ impl Standing {
 }
 
 impl Part {
-    /// Says how far this worker is with each of its claims, and claims up to `most` more.
-    pub(crate) async fn hear(&self, claims: &[Claim], most: usize) -> Result<HearReply, Error> {
-        let hear = Hear { claim_ms: CLAIM_MS, most, max_bytes: MAX_RESERVE_BYTES };
+    /// Says how far this worker is with each of its claims, and claims up to `most` more, with so many bytes of records, or one.
+    pub(crate) async fn hear(&self, claims: &[Claim], most: usize, max_bytes: usize) -> Result<HearReply, Error> {
+        let hear = Hear { claim_ms: CLAIM_MS, most, max_bytes };
         let claims = claims.iter().map(|claim| (&*claim.id, claim.until, claim.standing.as_bytes()));
         self.run(hear.with(claims)).await
     }

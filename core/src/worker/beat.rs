@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::WorkerSettings;
+use super::appetite::Appetite;
 use super::desk::Desk;
 use crate::operate::{MOST_RUNNING, WorkerInfo};
 use crate::process::host;
@@ -69,6 +70,7 @@ impl Presence {
         let life_ms = whole_ms(self.every * PERIODS_OF_LIFE);
         let mut next = Instant::now();
         let mut is_news = false;
+        let mut appetite = Appetite::default();
         loop {
             if Instant::now() >= next {
                 let running = desk.running(lane, MOST_RUNNING, host::now());
@@ -91,7 +93,7 @@ impl Presence {
                     tokio::time::sleep(FAREWELL).await;
                 };
                 tokio::select! {
-                    () = self.hear(lane, &desk) => {}
+                    () = self.hear(lane, &desk, &mut appetite) => {}
                     () = too_late => break,
                 }
             }
@@ -101,20 +103,23 @@ impl Presence {
                 () = &mut over => break,
             };
         }
-        self.leave(lane, &desk).await;
+        self.leave(lane, &desk, &mut appetite).await;
     }
 
-    /// Says which failed jobs were heard of, and hears of more.
-    async fn hear(&self, lane: usize, desk: &Desk) {
+    /// Says which failed jobs were heard of, and hears of more. Jobs come over the same connection, and wait behind an answer.
+    async fn hear(&self, lane: usize, desk: &Desk, appetite: &mut Appetite) {
         loop {
             let (claims, most) = desk.claims(lane);
             if claims.is_empty() && most == 0 {
                 return;
             }
-            let Ok(reply) = self.queues[lane].hear(&claims, most).await else {
+            let asked_at = Instant::now();
+            let Ok(reply) = self.queues[lane].hear(&claims, most, appetite.bytes()).await else {
+                appetite.learn(0, asked_at.elapsed(), self.every);
                 desk.not_heard(lane);
                 return;
             };
+            appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), asked_at.elapsed(), self.every);
             desk.heard_of(lane, &claims, &self.queues_of_jobs[lane], &reply);
             if reply.more == 0 || desk.claims(lane).1 == 0 {
                 return;
@@ -123,12 +128,12 @@ impl Presence {
     }
 
     /// The worker has stopped.
-    async fn leave(&self, lane: usize, desk: &Desk) {
+    async fn leave(&self, lane: usize, desk: &Desk, appetite: &mut Appetite) {
         let _ = tokio::time::timeout(FAREWELL, desk.all_heard(lane)).await;
         desk.give_claims_back(lane);
         let last_words = async {
             if desk.has_claims(lane) {
-                self.hear(lane, desk).await;
+                self.hear(lane, desk, appetite).await;
             }
             self.queues[lane].beat(&self.worker, 0).await
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker, WorkerReport};
-use duly::{Client, DEFAULT_LEASE, ErrorKind, NewJob, Queue, State};
+use duly::{Client, DEFAULT_LEASE, ErrorKind, NewJob, Queue, ReserveOptions, State};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -273,4 +273,29 @@ async fn a_large_push_over_a_very_slow_line_is_sent_once() {
     assert_eq!(server.queue("orders").counts().await.unwrap().ready, 1);
     // With its name, and with its text, as the server does not know the script yet.
     assert!(line.sent() < 500_000, "{} bytes", line.sent());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_start_while_a_worker_behind_a_slow_line_hears_of_large_ones_that_failed() {
+    const FAILED: u64 = 40;
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let large = NewJob::new(&"x".repeat(100_000)).unwrap().name("gone").max_retries(0);
+    queue.push_many(std::iter::repeat_n(large, 40), |_| ()).await.unwrap();
+    while queue.counts().await.unwrap().failed < FAILED {
+        for job in queue.reserve(&ReserveOptions::new().max(40)).await.unwrap() {
+            job.fail("nobody hears of it").await.unwrap();
+        }
+    }
+    let line = SlowLine::before(server.port(), Line { bytes_per_s: 500_000, latency: Duration::from_millis(5) });
+    let mut workers = Workers::of(&queue);
+    workers.start(line.builder().build().unwrap(), 1);
+    support::eventually("it begins to hear of them", || async { line.received() > 100_000 }).await;
+    push(&queue, 1, 10).await;
+    workers.have_run(1).await;
+    assert!(line.received() < 1_000_000, "it started behind {} bytes of what had failed", line.received());
+    workers.stop.send_replace(true);
+    for worker in workers.running {
+        worker.await.unwrap().unwrap();
+    }
 }

@@ -34,6 +34,7 @@ impl Line {
 pub struct SlowLine {
     port: u16,
     up: Pace,
+    down: Pace,
     /// How many new connections are closed at once.
     refuses: Arc<AtomicUsize>,
 }
@@ -58,7 +59,7 @@ impl SlowLine {
         let port = listener.local_addr().unwrap().port();
         let up = Pace::new(line.bytes_per_s);
         let down = Pace::new(line.bytes_per_s);
-        let to_server = up.clone();
+        let (to_server, to_client) = (up.clone(), down.clone());
         let refuses = Arc::new(AtomicUsize::new(0));
         let to_refuse = Arc::clone(&refuses);
         tokio::spawn(async move {
@@ -75,12 +76,17 @@ impl SlowLine {
                 });
             }
         });
-        Self { port, up: to_server, refuses }
+        Self { port, up: to_server, down: to_client, refuses }
     }
 
     /// How many bytes it has taken to the server.
     pub fn sent(&self) -> usize {
         self.up.taken.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes it has taken from the server.
+    pub fn received(&self) -> usize {
+        self.down.taken.load(Ordering::Relaxed)
     }
 
     /// The next connection is closed at once.
