@@ -8,6 +8,8 @@ if earlier then return earlier end
 --- include: meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
+-- without: a server without memory can be told to keep no fewer failed jobs
+--- include: allow_growing
 --- include: first_use
 redis.call('HSET', meta, 'failed_max', failed_max, 'failed_age_ms', failed_age_ms)
 return answer('ok')

@@ -8,6 +8,8 @@ if earlier then return earlier end
 --- include: meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
+-- without: a queue of a server without memory cannot be paused
+--- include: allow_growing
 --- include: first_use
 if pause == '1' then
   redis.call('HSET', meta, 'paused', '1')

@@ -67,6 +67,9 @@ impl Verb {
                 | CancelKey
                 | CancelReserved
                 | Progress
+                | Pause
+                | Resume
+                | KeepFailed
         )
     }
 
