@@ -165,7 +165,10 @@ fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -
         let name = detail.split(['\'', '`']).nth(1).unwrap_or("a command");
         return Trouble::refused(error(
             ErrorKind::Unsupported,
-            &format!("the server does not know the command {name}; duly needs Redis or Valkey 5.0 or later"),
+            &format!(
+                "the server does not know the command {name}, which every server from Redis 5.0 on has: take `rename-command` for \
+                 it out of the server's configuration, if it is there"
+            ),
         ));
     }
     if says("invalid bulk length") || says("invalid multibulk length") {

@@ -512,6 +512,18 @@ async fn a_renamed_command_is_named_before_anything_is_stored() {
 }
 
 #[tokio::test]
+async fn a_renamed_command_of_the_client_itself_is_no_sign_of_an_old_server() {
+    for command in ["EVALSHA", "EVAL", "BLPOP"] {
+        let server = Server::start_with(&["--rename-command", command, ""]);
+        let wait = ReserveOptions::new().wait(Duration::from_secs(5));
+        let error = server.queue("orders").reserve(&wait).await.unwrap_err();
+        assert_kind(&error, ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(text.contains(command) && text.contains("rename-command"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_permission_to_wake_that_was_taken_away_fails_no_push() {
     let server = Server::start();
     server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "+@all"]);
