@@ -7,7 +7,7 @@ use crate::support::process::Process;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
 use duly::worker::{Context, Ended, Engine, Executor, Failure, Job, Run, Worker, WorkerSettings};
-use duly::{Client, JobView, NewJob, Queue, ReserveOptions, State};
+use duly::{Client, JobView, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
 
 const LEASE: Duration = Duration::from_millis(800);
 const A_WHILE: Duration = Duration::from_secs(60);
@@ -71,7 +71,7 @@ async fn one_life(server: &Server, concurrency: u32) -> bool {
             return true;
         }
         let counts = queue.counts().await.unwrap();
-        if counts.ready + counts.reserved == 0 {
+        if counts.ready + counts.delayed + counts.reserved == 0 {
             return false;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -289,6 +289,11 @@ async fn the_server_knows_of_a_start_before_the_handler_does_where_it_must() {
 async fn suspects(server: &Server, count: u32) {
     let queue = server.queue("orders");
     push(&queue, (0..count).map(|n| job(&format!("j{n}"), 1))).await;
+    die_with(server, count).await;
+}
+
+async fn die_with(server: &Server, count: u32) {
+    let queue = server.queue("orders");
     let dead = engine(&server.client(), count as usize);
     support::eventually("all are fetched", || async { queue.counts().await.unwrap().reserved == u64::from(count) })
         .await;
@@ -312,6 +317,39 @@ async fn long_runs_of_suspects_do_not_wait_for_each_other() {
     }
     let names: BTreeSet<_> = runs.iter().map(|run| run.job.id().to_owned()).collect();
     assert_eq!(names.len(), 3);
+}
+
+/// Each runs alone, as it has no retry left, and the executors that it leaves free are for other jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn suspects_that_wait_for_each_other_hold_up_no_other_job_and_use_up_no_rate() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let at_once = RetryPolicy::Fixed { delay: Millis::ZERO };
+    push(&queue, (0..4).map(|n| job(&format!("j{n}"), 1).retry(at_once.clone()))).await;
+    for failed in queue.reserve(&ReserveOptions::new().max(4)).await.unwrap() {
+        failed.fail("once").await.unwrap();
+    }
+    die_with(&server, 4).await;
+    let engine = engine(&server.client(), 4);
+    let [first, second] = [engine.executor(), engine.executor()];
+    let mut long = next(&first).await;
+    for n in 0..30 {
+        push(&queue, [job(&format!("other{n}"), 5)]).await;
+        let run = next(&second).await;
+        assert!(run.job.id().starts_with("other"), "{} runs beside {}", run.job.id(), long.job.id());
+        second.finish(&run, Ended::DONE).unwrap();
+    }
+    // For as long as the first has run by then; each time costs a start.
+    support::eventually("they are given back", || async { queue.counts().await.unwrap().delayed == 3 }).await;
+    let released = total(&queue, "released").await;
+    assert!(released <= 9, "given back {released} times");
+    for _ in 0..3 {
+        first.finish(&long, Ended::DONE).unwrap();
+        long = next(&first).await;
+        assert!(long.job.id().starts_with('j'));
+    }
+    first.finish(&long, Ended::DONE).unwrap();
+    support::eventually("all are done", || async { total(&queue, "acked").await == 34 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

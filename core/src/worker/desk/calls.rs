@@ -170,7 +170,7 @@ impl Desk {
                 let sure_until = if is_late && start != Start::Free { now } else { sure_until };
                 state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
-                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released);
+                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released, Duration::ZERO);
             }
         }
         self.wake_executors(state, count);

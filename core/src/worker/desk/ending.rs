@@ -297,10 +297,10 @@ impl State {
         if self.hoarded_at().is_none_or(|at| at > now) {
             return;
         }
-        if self.runs.running < self.concurrency {
-            if let Some(since) = now.checked_sub(HOARDED_AFTER) {
-                self.give_back_blocked(since);
-            }
+        if let Some(since) = now.checked_sub(HOARDED_AFTER) {
+            self.give_back_blocked(since, now);
+        }
+        if self.runs.running < self.concurrency || self.jobs.fetched.is_empty() {
             return;
         }
         let mut given_back = BTreeMap::<String, usize>::new();
@@ -316,13 +316,14 @@ impl State {
 
     pub(super) fn give_back_fetched(&mut self) {
         let fetched = std::mem::take(&mut self.jobs.fetched);
-        self.give_back(fetched);
+        self.give_back(fetched, Duration::ZERO);
     }
 
-    pub(super) fn give_back(&mut self, fetched: VecDeque<usize>) {
+    /// Others may have them, at the earliest after so long.
+    pub(super) fn give_back(&mut self, fetched: VecDeque<usize>, after: Duration) {
         for index in fetched {
             if let Some(leased) = self.jobs.take_out_waiting(index) {
-                self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released);
+                self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released, after);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::queue::{Decided, Job, MAX_BATCH, Settlement};
 use crate::script::{Outcomes, Verb};
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
-use crate::value::time::Millis;
+use crate::value::time::{Millis, whole_ms};
 use crate::worker::event::{AboutJob, WorkerEvent};
 
 /// Outcomes that leave whether or not a fetch is due.
@@ -155,10 +155,11 @@ impl State {
         next
     }
 
-    /// Notes what is said of a job that no policy decides about.
-    pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, noted: Noted) {
+    /// Notes what is said of a job that no policy decides about. `after`: when it is due again, if it is given back.
+    pub(super) fn note_other(&mut self, lane: usize, job: &Arc<Job>, verb: Verb, noted: Noted, after: Duration) {
         let batch = self.open_batch(lane, 0);
-        batch.outcomes.other(verb, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
+        let key = job.envelope.key.as_deref();
+        batch.outcomes.other(verb, job.id(), job.token(), key, whole_ms(after), "", None);
         batch.others.push((noted, Some(Arc::clone(job))));
         self.count_outcome(lane, Instant::now());
     }

@@ -22,6 +22,9 @@ use crate::script::Verb;
 
 /// A suspect that runs for as long as this lets the next one start beside it, or long runs would wait for each other.
 const ALONE: Duration = Duration::from_millis(100);
+/// When suspects come back that wait for others, at the earliest and at the latest.
+const SOONEST_BACK: Duration = Duration::from_secs(1);
+const LATEST_BACK: Duration = Duration::from_secs(30);
 /// Jobs without retries are noted for as much work as this part of what is fetched ahead.
 const PART_OF_AHEAD: usize = 4;
 
@@ -159,11 +162,15 @@ impl State {
         Some(in_turn.and_then(|leased| leased.run.as_ref()).map_or(now, |run| run.started + ALONE))
     }
 
-    /// Suspects that must run alone, and wait since then for others that run: another worker may have none.
-    pub(super) fn give_back_blocked(&mut self, since: Instant) {
-        if self.jobs.starts.suspects == 0 || !self.jobs.leased.iter().flatten().any(Leased::is_running_suspect) {
+    /// Suspects that must run alone, and wait since then for others that run: another worker may have none. They come back when
+    /// those have run for twice as long. This worker, too, would fetch them again at once, and leave executors free for them; and each
+    /// time counts as a start where a limit counts these.
+    pub(super) fn give_back_blocked(&mut self, since: Instant, now: Instant) {
+        if self.jobs.starts.suspects == 0 {
             return;
         }
+        let running = self.jobs.leased.iter().flatten().filter(|leased| leased.is_running_suspect());
+        let Some(started) = running.filter_map(|leased| Some(leased.run.as_ref()?.started)).min() else { return };
         let is_blocked = |leased: &Leased| {
             leased.start == Start::Suspect
                 && leased.is_at_its_last_run()
@@ -173,7 +180,7 @@ impl State {
         let blocked = |&index: &usize| self.jobs.leased[index].as_ref().is_some_and(is_blocked);
         let (back, fetched) = std::mem::take(&mut self.jobs.fetched).into_iter().partition(blocked);
         self.jobs.fetched = fetched;
-        self.give_back(back);
+        self.give_back(back, (now - started).clamp(SOONEST_BACK, LATEST_BACK));
     }
 
     /// When to look again whether starts are to be noted.
@@ -252,7 +259,7 @@ impl State {
                 self.jobs.starts.turn = Some((index, Arc::clone(&job)));
             }
             self.jobs.starts.unsent += 1;
-            self.note_other(lane, &job, Verb::Start, Noted::Started(index));
+            self.note_other(lane, &job, Verb::Start, Noted::Started(index), Duration::ZERO);
         }
     }
 
