@@ -70,12 +70,17 @@ impl Appetite {
             }
             return;
         }
-        self.late_by = if took > lease / 2 { took.min(MOST_LATE) } else { Duration::ZERO };
+        self.learn_lateness(took, lease);
         if took > LONG && bytes > LEAST {
             self.bytes = (bytes / 2).clamp(LEAST, self.bytes);
         } else if bytes >= self.bytes / 2 && took < if self.bytes < FIRST { RATHER_SHORT } else { SHORT } {
             self.bytes = (self.bytes * 2).min(MAX_RESERVE_BYTES);
         }
+    }
+
+    /// A call whose size says nothing took this long.
+    pub(super) fn learn_lateness(&mut self, took: Duration, lease: Duration) {
+        self.late_by = if took > lease / 2 { took.min(MOST_LATE) } else { Duration::ZERO };
     }
 }
 

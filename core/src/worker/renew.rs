@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use super::appetite::Appetite;
 use super::desk::{Desk, Outage};
 use super::past::is_of_the_server;
-use crate::queue::{MAX_BATCH, OtherConnections, Part};
+use crate::queue::{MAX_BATCH, MAX_LEASE, OtherConnections, Part};
 use crate::value::error::Error;
 
 /// A renewal that has waited so long for its answer may be behind a large call or a large answer on the same connection, and is
@@ -45,6 +46,7 @@ async fn of_queue(
     let every = lease / 3;
     let mut next = tokio::time::Instant::now() + every;
     let mut beside = None;
+    let mut appetite = Appetite::default();
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(next) => {}
@@ -52,7 +54,9 @@ async fn of_queue(
         }
         next = tokio::time::Instant::now() + every;
         let mut is_held_up = false;
-        for held in desk.begin_renewal(lane, Instant::now()).chunks(MAX_BATCH) {
+        // Where the answer takes most of a lease to come, one of the usual length would be unsure by then, and nothing would start.
+        let lease_time = lease.saturating_add(appetite.lateness()).min(MAX_LEASE);
+        for held in desk.begin_renewal(lane, Instant::now(), lease_time).chunks(MAX_BATCH) {
             let (asked_at, outage) = (Instant::now(), Outage::of_call(&desk));
             let has_failed = AtomicBool::new(false);
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
@@ -66,7 +70,7 @@ async fn of_queue(
                 }
                 goes_on
             };
-            let first = queue.extend_leases_until(held, lease, &keep_trying);
+            let first = queue.extend_leases_until(held, lease_time, &keep_trying);
             let passes = async {
                 tokio::time::sleep(HELD_UP.min(lease / PART_OF_LEASE)).await;
                 // What has failed is in an outage, and behind no large call.
@@ -74,7 +78,7 @@ async fn of_queue(
                     return pending().await;
                 }
                 is_held_up = true;
-                match renew_beside(&mut beside, &others, &queue, held, lease).await {
+                match renew_beside(&mut beside, &others, &queue, held, lease_time).await {
                     Ok(kept) => kept,
                     Err(_) => pending().await,
                 }
@@ -84,7 +88,11 @@ async fn of_queue(
                 kept = passes => Ok(kept),
             };
             if let Ok(kept) = kept {
-                desk.renewed(lane, held, &kept, asked_at);
+                // An outage says nothing of the line.
+                if !has_failed.load(Ordering::Relaxed) {
+                    appetite.learn_lateness(asked_at.elapsed(), lease);
+                }
+                desk.renewed(lane, held, &kept, asked_at, lease_time);
             }
         }
         // Also if there was nothing to renew.

@@ -275,6 +275,22 @@ async fn a_large_push_over_a_very_slow_line_is_sent_once() {
     assert!(line.sent() < 500_000, "{} bytes", line.sent());
 }
 
+/// Each answer to a renewal comes when a lease of the usual length would be over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_leases_are_shorter_than_a_round_trip_runs_its_jobs() {
+    for max_retries in [0, 20] {
+        let server = Server::start();
+        let queue = server.queue("orders");
+        let job = NewJob::new("x").unwrap().name("large").max_retries(max_retries);
+        queue.push_many(std::iter::repeat_n(job, 20), |_| ()).await.unwrap();
+        let line = Line { bytes_per_s: 12_500_000, latency: Duration::from_millis(400) };
+        let line = SlowLine::before(server.port(), line);
+        let runs = work_behind(&line, 4, Duration::from_millis(500), &queue).await;
+        assert_eq!(runs.len(), 20);
+        assert!(max_retries > 0 || runs.values().all(|run| run.0 == 1), "{runs:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_start_while_a_worker_behind_a_slow_line_hears_of_large_ones_that_failed() {
     const FAILED: u64 = 40;

@@ -24,15 +24,20 @@ pub(super) fn late_below(lease: Duration) -> Duration {
 }
 
 impl Desk {
-    /// The leases of a queue that are to be renewed: (id, token) of what waits, of what runs, and of what has ended, until the
-    /// server has answered to its outcome: a lease that ends before would be a crash to everybody else. One that a handler
-    /// settled and works on is over.
+    /// The leases of a queue that are to be renewed, for so long: (id, token) of what waits, of what runs, and of what has ended,
+    /// until the server has answered to its outcome: a lease that ends before would be a crash to everybody else. One that a
+    /// handler settled and works on is over.
     ///
     /// From the moment at which that is asked for, none is surely ours for longer than the renewal makes it: one that was granted for
     /// longer, because its job took long to arrive, is shortened by it, and the answer may take long to arrive, too.
-    pub(in crate::worker) fn begin_renewal(&self, lane: usize, asked_at: Instant) -> Vec<(String, u64)> {
+    pub(in crate::worker) fn begin_renewal(
+        &self,
+        lane: usize,
+        asked_at: Instant,
+        lease: Duration,
+    ) -> Vec<(String, u64)> {
         let mut state = self.lock();
-        let sure_until = sure_until(asked_at, self.lease);
+        let sure_until = sure_until(asked_at, lease);
         for leased in state.jobs.leased.iter_mut().flatten().filter(|leased| leased.lane == lane) {
             leased.sure_until = leased.sure_until.min(sure_until);
         }
@@ -68,10 +73,17 @@ impl Desk {
         self.for_queues[lane].renewal.notified().await;
     }
 
-    /// The answer to a renewal that was asked for at this moment: these leases of a queue were kept, or lost.
-    pub(in crate::worker) fn renewed(&self, lane: usize, renewals: &[(String, u64)], kept: &[bool], asked_at: Instant) {
+    /// The answer to a renewal for so long that was asked for at this moment: these leases of a queue were kept, or lost.
+    pub(in crate::worker) fn renewed(
+        &self,
+        lane: usize,
+        renewals: &[(String, u64)],
+        kept: &[bool],
+        asked_at: Instant,
+        lease: Duration,
+    ) {
         let now = Instant::now();
-        let sure_until = sure_until(asked_at, self.lease);
+        let sure_until = sure_until(asked_at, lease);
         // By both: a worker that has taken back its own job holds two leases of it, until it hears that one is lost.
         let answers: HashMap<_, _> =
             renewals.iter().zip(kept).map(|((id, token), kept)| ((&**id, *token), *kept)).collect();
@@ -148,10 +160,10 @@ mod tests {
         for (renewed_ago, starts) in [(0.5, true), (0.96, false)] {
             let desk = desk_that_asked_for(DEFAULT_LEASE * 3, &["a"], DEFAULT_LEASE);
             let asked_at = Instant::now().checked_sub(DEFAULT_LEASE.mul_f64(renewed_ago)).unwrap();
-            let ours = desk.begin_renewal(0, asked_at);
+            let ours = desk.begin_renewal(0, asked_at, DEFAULT_LEASE);
             let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
             assert_eq!(takes_one(), starts, "the renewal was sent {renewed_ago} of a lease ago");
-            desk.renewed(0, &ours, &[true], Instant::now());
+            desk.renewed(0, &ours, &[true], Instant::now(), DEFAULT_LEASE);
             assert_eq!(takes_one(), !starts, "it was answered");
         }
     }
@@ -163,7 +175,13 @@ mod tests {
             let desk = desk_that_asked_for(DEFAULT_LEASE, &["a"], DEFAULT_LEASE.mul_f64(part));
             let takes_one = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
             assert_eq!(takes_one(), starts, "after {part} of the lease");
-            desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[true], Instant::now());
+            desk.renewed(
+                0,
+                &desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE),
+                &[true],
+                Instant::now(),
+                DEFAULT_LEASE,
+            );
             assert_eq!(takes_one(), !starts, "it was renewed after {part} of the lease");
         }
     }
@@ -189,7 +207,13 @@ mod tests {
                 let starts = || matches!(desk.take_within(&executor, Duration::ZERO), Taken::Run(_));
                 assert_eq!((report_start(false), starts()), (1, false));
                 assert_eq!((report_start(true), starts()), (0, false), "nobody knows whether it is ours");
-                desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[is_ours], Instant::now());
+                desk.renewed(
+                    0,
+                    &desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE),
+                    &[is_ours],
+                    Instant::now(),
+                    DEFAULT_LEASE,
+                );
                 assert_eq!((report_start(true), starts()), (usize::from(is_ours), is_ours), "{is_suspect}");
             }
         }
@@ -199,14 +223,14 @@ mod tests {
     async fn a_lease_is_renewed_until_the_server_has_answered_to_the_outcome() {
         let desk = desk_with(&["a"]);
         let ours = vec![("a".to_owned(), 16)];
-        assert_eq!(desk.begin_renewal(0, Instant::now()), ours);
+        assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), ours);
         run_one(&desk, "");
-        assert_eq!(desk.begin_renewal(0, Instant::now()), ours, "its outcome waits for a call");
+        assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), ours, "its outcome waits for a call");
         let batch = desk.begin_call(0, 0, None);
-        assert_eq!(desk.begin_renewal(0, Instant::now()), ours, "its outcome is under way");
+        assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), ours, "its outcome is under way");
         desk.end_call(0, 0, &batch, Duration::ZERO);
         desk.answered("orders", &batch, &[true]);
-        assert_eq!(desk.begin_renewal(0, Instant::now()), []);
+        assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), []);
     }
 
     /// A worker may take back its own job, whose lease is over, and get it once more.
@@ -230,17 +254,17 @@ mod tests {
                 desk.finish(first.as_ref().unwrap(), Ended::DONE, true).unwrap();
             }
             deliver(32);
-            let mut ours = desk.begin_renewal(0, Instant::now());
+            let mut ours = desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE);
             ours.sort();
             assert_eq!(ours.iter().map(|(_, token)| *token).collect::<Vec<_>>(), [16, 32]);
-            desk.renewed(0, &ours, &[false, true], Instant::now());
+            desk.renewed(0, &ours, &[false, true], Instant::now(), DEFAULT_LEASE);
             if let Some(first) = first.filter(|_| held == "runs") {
                 assert_eq!(executor.was_interrupted(&first), Some(Interruption::LeaseLost));
                 desk.finish(&first, Ended::DONE, true).unwrap();
             }
             let second = take();
             assert_eq!((second.job.token(), executor.was_interrupted(&second)), (32, None), "{held}");
-            desk.renewed(0, &[ours[1].clone(), ours[0].clone()], &[false, false], Instant::now());
+            desk.renewed(0, &[ours[1].clone(), ours[0].clone()], &[false, false], Instant::now(), DEFAULT_LEASE);
             assert_eq!(executor.was_interrupted(&second), Some(Interruption::LeaseLost), "{held}");
             desk.finish(&second, Ended::DONE, true).unwrap();
             assert!(matches!(desk.take_within(&executor.shared, Duration::ZERO), Taken::None), "{held}");
@@ -290,7 +314,13 @@ mod tests {
                     desk.begin_call(0, 0, None).starts()
                 };
                 assert_eq!(starts(), usize::from(!waits), "{is_suspect}, after {part} of the lease");
-                desk.renewed(0, &desk.begin_renewal(0, Instant::now()), &[true], Instant::now());
+                desk.renewed(
+                    0,
+                    &desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE),
+                    &[true],
+                    Instant::now(),
+                    DEFAULT_LEASE,
+                );
                 assert_eq!(starts(), usize::from(waits), "{is_suspect}, it was renewed after {part} of the lease");
             }
         }

@@ -381,7 +381,7 @@ mod tests {
         desk.deliver(0, &before_the_outage, without_retries(&queue, &["old"]), &[]);
         desk.deliver(0, &Batch::default(), without_retries(&queue, &["b1", "b2", "b3"]), &[]);
         let _ = desk.next_step(false); // notes the starts of the newer ones, and passes by the old one
-        desk.renewed(0, &[("old".to_owned(), 16)], &[true], Instant::now());
+        desk.renewed(0, &[("old".to_owned(), 16)], &[true], Instant::now(), desk.lease);
 
         let mut ran = run_all(&desk, &executor);
         ran.sort_unstable();
