@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Client;
 use Duly\Exception\InvalidArgumentException;
 use Duly\NewJob;
 use Duly\Schedule;
@@ -24,6 +25,81 @@ final class SchedulesTest extends ServerTestCase
         self::assertSame("tick 1\n", $program->said());
         self::assertSame('shop', $this->queue->schedules->get('often')?->owner);
         self::assertSame(['often'], $this->queue->schedules->sync('shop', [])->removed);
+    }
+
+    private const TICKS = '
+        $log = fn (string $line, string $level) => say("$level: $line");
+        $worker = new Duly\Worker($client, ["q"], log: $log);
+        $often = new Duly\Schedule(new Duly\NewJob(name: "tick"), every: 0.1);
+        $worker->on("tick", function () use ($worker) { say("tick"); $worker->stop(); });
+        $worker->on("now", fn () => say("now"))->schedules("shop", ["often" => $often]);
+        $worker->run();
+    ';
+
+    public function testAWorkerThatStartsInAnOutageStoresItsSchedulesLater(): void
+    {
+        $server = new Server();
+        try {
+            $server->kill();
+            $program = new Program($server, 'duly:', self::TICKS);
+            $program->hear('warning: the schedules cannot be stored now');
+            $server->start();
+            self::assertSame(0, $program->end());
+            self::assertSame(1, substr_count($program->said(), 'the schedules cannot be stored now'));
+            self::assertStringContainsString("info: the schedules are stored\n", $program->said());
+            self::assertStringContainsString("tick\n", $program->said());
+        } finally {
+            $server->close();
+        }
+    }
+
+    public function testAWorkerOfAFullServerRunsJobsBeforeItCanStoreItsSchedules(): void
+    {
+        $server = new Server();
+        try {
+            (new Client($server->url(), 'duly:'))->queue('q')->push(null, name: 'now');
+            $server->command('CONFIG', 'SET', 'maxmemory', '1');
+            $program = new Program($server, 'duly:', self::TICKS);
+            $program->hear('now');
+            $server->command('CONFIG', 'SET', 'maxmemory', '0');
+            $program->hear('info: the schedules are stored');
+            self::assertSame(0, $program->end());
+        } finally {
+            $server->close();
+        }
+    }
+
+    public function testASignalStopsAWorkerWhoseSchedulesGetNoAnswer(): void
+    {
+        $file = sys_get_temp_dir() . '/duly-' . bin2hex(random_bytes(6));
+        $silent = stream_socket_server("unix://{$file}");
+        self::assertNotFalse($silent);
+        $started = microtime(true);
+        try {
+            $silentClient = '$client = new Duly\Client(' . var_export("unix://{$file}", true) . ');';
+            $program = new Program($this->server, '', $silentClient . self::TICKS);
+            // That of the schedules, and that of the worker itself.
+            $connections = [stream_socket_accept($silent, 60), stream_socket_accept($silent, 60)];
+            self::assertNotContains(false, $connections);
+            $program->signal(SIGTERM);
+            self::assertSame(0, $program->end());
+            self::assertLessThan(8, microtime(true) - $started);
+        } finally {
+            unlink($file);
+        }
+    }
+
+    public function testTwoCallsForOneOwnerAddUp(): void
+    {
+        $program = $this->program('
+            $worker = new Duly\Worker($client, ["q"], log: "say");
+            $schedule = fn (string $name) => new Duly\Schedule(new Duly\NewJob(name: $name), every: 0.1);
+            $worker->on("b", fn () => $worker->stop());
+            $worker->schedules("shop", ["a" => $schedule("a")])->schedules("shop", ["b" => $schedule("b")]);
+            $worker->on("a", fn () => null)->run();
+        ');
+        self::assertSame(0, $program->end());
+        self::assertSame(['a', 'b'], $this->queue->schedules->sync('shop', [])->removed);
     }
 
     public function testAScheduleTakesAndGivesTheTypesOfPhp(): void

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -33,6 +34,54 @@ def test_a_task_with_a_schedule_runs_by_itself(app: duly.App) -> None:
     view = app.queue("orders").schedules.get("tick")
     assert view is not None
     assert (view.owner, view.fired >= 3) == ("shop", True)
+
+
+def test_a_worker_that_starts_in_an_outage_stores_its_schedules_later(
+    own_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = duly.App(own_server.url, owner="shop")
+    ran = threading.Event()
+    app.task("tick", schedule={"every": 0.1})(lambda: ran.set())
+    caplog.set_level(logging.INFO, "duly.worker")
+
+    def logged(text: str) -> int:
+        return sum(text in record.getMessage() for record in caplog.records)
+
+    own_server.kill()
+    with running(app.worker()) as reports:
+        until(lambda: logged("the schedules cannot be stored now"), "no warning")
+        own_server.start()
+        assert ran.wait(60)
+        until(lambda: logged("the schedules are stored"), "nothing says that they are stored")
+    assert len(reports) == 1
+    assert (logged("the schedules cannot be stored now"), logged("the schedules are stored")) == (1, 1)
+
+
+def test_a_worker_of_a_full_server_runs_jobs_before_it_can_store_its_schedules(own_server: Server) -> None:
+    app = duly.App(own_server.url, owner="shop")
+    ran = threading.Event()
+    task = app.task("once", schedule={"every": 3600})(lambda: ran.set())
+    task.push()
+    own_server.cli("CONFIG", "SET", "maxmemory", "1")
+    with running(app.worker()):
+        assert ran.wait(60)
+        assert app.queue().schedules.get("once") is None
+        own_server.cli("CONFIG", "SET", "maxmemory", "0")
+        until(lambda: app.queue().schedules.get("once"), "the schedule is not stored")
+
+
+def test_an_error_that_waiting_does_not_cure_ends_a_worker_also_behind_an_outage(app: duly.App) -> None:
+    app.task("tick", schedule={"every": 3600})(lambda: None)
+    worker = app.worker()
+    errors: list[duly.DulyError] = [duly.UnreachableError("an outage"), duly.CorruptError("no cure")]
+
+    def sync() -> None:
+        raise errors.pop(0)
+
+    worker._at_start = sync
+    with pytest.raises(duly.CorruptError, match="no cure"):
+        worker.run()
+    assert errors == []
 
 
 def test_the_schedules_of_an_app_are_those_of_its_tasks(app: duly.App, server: Server, prefix: str) -> None:

@@ -26,6 +26,8 @@ final class Signals
     /** @var array<int, callable|int> the program's own handlers */
     private array $before = [];
     private bool $async = false;
+    /** Whether a signal that stops the worker ends the call that waits, by an exception. */
+    public bool $breakOff = false;
 
     /** Has signals wait for the handlers that are set next. */
     public static function hold(bool $hold = true): void
@@ -112,6 +114,9 @@ final class Signals
             || WorkerEngine::came() < $this->cameBefore + \count($this->came)
         ) {
             $this->engine->stop();
+        }
+        if ($this->breakOff) {
+            throw new \RuntimeException('the worker stops');
         }
     }
 }
