@@ -33,6 +33,22 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
+    public function testAMomentWithoutDescriptorsDoesNotEndIt(): void
+    {
+        $program = $this->supervise(self::HANDLER);
+        $program->hear('serving q with 1 process');
+        [$child] = $this->childrenOf($program->pid());
+        $limit = static fn (int $files) => shell_exec("prlimit --pid {$program->pid()} --nofile={$files}:");
+        $limit(3);
+        posix_kill($child, SIGKILL);
+        $program->hear('the system gives no process; trying again');
+        $limit(1000);
+        $this->queue->push('quick', name: 'n');
+        $program->hear('end quick');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     public function testItPassesSignalsAndLetsWhatRunsFinish(): void
     {
         foreach ([SIGTERM, SIGINT, SIGQUIT] as $signal) {

@@ -92,6 +92,32 @@ def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
     assert "the system gives no process, trying again: too many processes" in err
 
 
+def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> None:
+    code = """
+    import os
+    start, pipe, errors = supervisor._start, os.pipe, [OSError(24, "too many open files")]
+
+    def fails():
+        raise errors.pop()
+
+    def once(command):
+        os.pipe = fails if errors else pipe
+        try:
+            return start(command)
+        finally:
+            os.pipe = pipe
+
+    supervisor._start = once
+"""
+    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
+    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
+    assert supervised.line() == "there"
+    supervised.process.send_signal(signal.SIGTERM)
+    status, _, err = supervised.end()
+    assert status == 0, err
+    assert "the system gives no process, trying again: [Errno 24] too many open files" in err
+
+
 def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: Start) -> None:
     child = "print('there', flush=True)\nwhile True: signal.pause()"
     supervised = program(SUPERVISE + f"    supervise({child!r}, 1, 3600)\n")

@@ -178,7 +178,12 @@ final class Supervisor
 
     private function start(int $slot): void
     {
-        $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
+        $pair = @stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
+        if ($pair === false) {
+            // No descriptor is free.
+            $this->startLater($slot);
+            return;
+        }
         // A signal that comes now waits, for the child to have handlers of its own and for its parent to know the
         // child.
         pcntl_sigprocmask(SIG_BLOCK, [...self::SIGNALS, ...self::RELOAD]);
@@ -199,10 +204,15 @@ final class Supervisor
             $child = ['slot' => $slot, 'since' => $since, 'line' => $pair[0], 'isReady' => false, 'word' => null];
             $this->children[$pid] = $child;
         } else {
-            ($this->say)('the system gives no process; trying again');
-            $this->due[$slot] = self::now() + Supervision::afterNoProcess();
+            $this->startLater($slot);
         }
         pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
+    }
+
+    private function startLater(int $slot): void
+    {
+        ($this->say)('the system gives no process; trying again');
+        $this->due[$slot] = self::now() + Supervision::afterNoProcess();
     }
 
     /** @param array<int, resource> $pair */

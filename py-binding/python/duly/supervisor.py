@@ -213,8 +213,8 @@ def _start(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
 
     Give it, and a descriptor from which `_heard` reads what it has said.
     """
+    line, says = os.pipe()  # first: it may fail
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    line, says = os.pipe()
     try:
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
         command = [*command, "--supervisor-line", str(says)]
