@@ -17,8 +17,16 @@ import pytest
 from support import Server, until
 
 APP = """
-    import asyncio, os, threading, time
+    import asyncio, logging, os, threading, time
     import duly
+
+    class Stuck(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            while "the worker has ended" in record.getMessage():
+                time.sleep(600)
+
+    if os.environ.get("STUCK"):
+        logging.getLogger().addHandler(Stuck())
 
     app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])
     if os.environ.get("REPORTS"):
@@ -91,6 +99,15 @@ def test_a_worker_that_is_stopped_or_fails_ends_whatever_thread_goes_on(start: S
     assert worker.wait(60) == 142
     failed = start("--lease", "0", REPORTS="yes")
     assert failed.wait(60) == 2
+
+
+def test_a_worker_that_is_stopped_ends_also_if_its_log_takes_no_line(start: Start, client: duly.Client) -> None:
+    orders = client.queue("orders")
+    orders.push({}, name="query", max_retries=5)
+    worker = start("--grace", "0.5", STUCK="yes")
+    until(lambda: any(one.running for one in orders.workers()), "it does not run")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(60) == 142
 
 
 @pytest.mark.parametrize(

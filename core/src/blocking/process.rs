@@ -3,9 +3,8 @@
 //! Python and PHP see a signal only when they run their own code again, which during a call of C code or a query is its end.
 //! What they have set for a signal is called as before.
 
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use super::{Engine, Uninterrupted};
@@ -31,6 +30,8 @@ static BEFORE: [AtomicUsize; MOST] = [const { AtomicUsize::new(libc::SIG_DFL) };
 
 /// How long the last outcomes may take to reach the server.
 const FAREWELL: Duration = Duration::from_secs(3);
+/// How long the last line may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
@@ -145,10 +146,23 @@ pub fn end_stuck(engine: &Engine) -> ! {
     engine.stop();
     engine.stop();
     let _ = engine.ended(FAREWELL, &mut Uninterrupted);
-    // Nobody may read it any more: no reason to panic.
-    let _ = writeln!(io::stderr(), "duly: {what}: this process does, with exit code {STUCK}");
+    last_words(format!("duly: {what}: this process does, with exit code {STUCK}\n"));
     // SAFETY: runs nothing of the language, which is busy.
     unsafe { libc::_exit(STUCK) }
+}
+
+/// Writes this to standard error, and waits for that no longer than a second: it may be a pipe that nobody reads.
+pub fn last_words(text: String) {
+    let (written, is_written) = mpsc::channel();
+    let write = move || {
+        // Nobody may read it any more: no reason to panic. Not by Rust's own handle, which another thread may hold.
+        // SAFETY: the text lives until the call returns.
+        unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+        let _ = written.send(());
+    };
+    if without_signals(|| std::thread::Builder::new().spawn(write)).is_ok() {
+        let _ = is_written.recv_timeout(LAST_WORDS);
+    }
 }
 
 /// A span that a language gives in seconds: nothing if it is negative, and the longest one if it is too long.

@@ -50,6 +50,9 @@ _LEVELS = ("debug", "info", "warning", "error")
 _PATIENCE_S = 5.0
 """A handler that goes on for so long after it was interrupted ends its process. Behind its worker, so do threads."""
 
+_LAST_WORDS_S = 1.0
+"""How long the last line of the log may take."""
+
 
 class UsageError(Exception):
     """What was typed cannot be done; the text says what to do."""
@@ -65,10 +68,18 @@ def _end_at_last(status: int) -> None:
     names = sorted(thread.name for thread in threading.enumerate() if _holds_up(thread))
     what = "the worker has ended, and %s: the process ends with status %d without waiting any longer"
     who = f"these threads go on: {', '.join(names)}" if names else "functions of atexit go on"
-    log_safely(logging.WARNING, what, who, status)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BaseException):
-            stream.flush()
+
+    def say_it() -> None:
+        log_safely(logging.WARNING, what, who, status)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
+
+    # A handler of the log, or who reads standard error, may be what is stuck.
+    with suppress(BaseException):
+        says = threading.Thread(target=say_it, name="duly-last-words", daemon=True)
+        says.start()
+        says.join(_LAST_WORDS_S)
     os._exit(status)
 
 
