@@ -134,9 +134,9 @@ final class FpmTest extends TestCase
     {
         $this->request('push', 'a');
         self::assertSame('held', $this->request('held'));
-        // It is given back at once: its lease would end later, and count as a failure.
+        // The run has failed at once: its process ended it, and its lease would end later.
         $job = (new \Duly\Client($this->server->url(), 'f:'))->queue('q')->reserve(wait: 5);
-        self::assertSame([1, 0], [$job?->attempt, $job?->attempts]);
+        self::assertSame([2, 1], [$job?->attempt, $job?->attempts]);
     }
 
     private function script(string $name, string $code): void

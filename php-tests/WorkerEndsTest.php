@@ -9,6 +9,8 @@ use Duly\RetryPolicy;
 /** What a handler or a hook does to its process: no other job, and no worker, is to suffer from it. */
 final class WorkerEndsTest extends ServerTestCase
 {
+    private const WORKER = __DIR__ . '/../php-binding/php/src/Worker.php';
+
     public function testAnIdleWorkerHearsSignalsWhateverAHandlerDidToThem(): void
     {
         $deeds = [
@@ -276,6 +278,74 @@ final class WorkerEndsTest extends ServerTestCase
         return new Program($this->server, $this->prefix, '
             $worker = new Duly\Worker($client, ["q"], ' . $settings . ', log: "say");
             ' . $code, ...$options);
+    }
+
+    /** @dataProvider endsOfTheChain */
+    public function testAShutdownFunctionThatEndsTheOthersHidesNoFailure(string $function, string $handler): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $program = $this->worker("
+            register_shutdown_function({$function});
+            \$worker->on('n', {$handler});
+            \$worker->run();
+        ", 'grace: 30', '-dmemory_limit=32M');
+        $program->end();
+        $view = $this->queue->find('a');
+        self::assertSame(['failed', 'the process ended during the run'], [$view?->state, $view?->error]);
+        $said = 'duly: job a (n, attempt 1) of queue q: the process ended during its run, which counts as failed';
+        self::assertStringContainsString($said, $program->said());
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function endsOfTheChain(): array
+    {
+        $memory = 'function () { $all = []; while (true) { $all[] = $GLOBALS["all"][] = str_repeat("x", 8000); } }';
+        return [
+            'exit' => ['fn () => exit(1)', 'fn () => exit(3)'],
+            'exception' => ['fn () => throw new Exception("no")', 'fn () => exit(3)'],
+            'fatal error' => ['fn () => str_repeat("x", 50_000_000)', $memory],
+        ];
+    }
+
+    public function testARunThatHasWorkedIsDoneWhateverShutdownFunctionEndsTheOthers(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $program = $this->worker('
+            register_shutdown_function(fn () => exit(1));
+            $worker->on("n", fn () => null)->after(fn () => exit(2));
+            $worker->run();
+        ');
+        $program->end();
+        self::assertSame(1, $this->queue->counts()->totals['acked']);
+        self::assertStringNotContainsString('which counts as failed', $program->said());
+    }
+
+    public function testAProcessEndsThoughNobodyReadsWhatItSays(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);
+        $program = $this->program('
+            $code = "<?php require " . var_export(' . var_export(self::WORKER, true) . ', true) . ";" . \'
+                $client = new Duly\Client($argv[1], $argv[2]);
+                $worker = new Duly\Worker($client, ["q"]);
+                $worker->on("n", function () {
+                    [$mine] = $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+                    stream_set_blocking(STDERR, false);
+                    while (@fwrite(STDERR, str_repeat("x", 4096)));
+                    stream_set_blocking(STDERR, true);
+                    fgets($mine);
+                })->run();
+            \';
+            $arguments = ' . var_export([$this->server->url(), $this->prefix], true) . ';
+            $off = "-ddisable_functions=pcntl_signal,pcntl_signal_dispatch,pcntl_async_signals";
+            file_put_contents($file = __FILE__ . ".worker", $code);
+            $process = proc_open([PHP_BINARY, $off, $file, ...$arguments], [2 => ["pipe", "w"]], $pipes);
+            while (($status = proc_get_status($process))["running"]) {
+                usleep(2000);
+            }
+            say("it ended with {$status["exitcode"]}");
+        ');
+        self::assertSame(0, $program->end());
+        self::assertSame("it ended with 124\n", $program->said());
     }
 
     public function testWhatADestructorThrowsBehindARunHarmsNoJob(): void

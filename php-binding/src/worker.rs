@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::blocking::{self, Engine, Executor, Interrupt, NextRun, Run, process};
+use duly::blocking::{self, Engine, Executor, Interrupt, NextRun, Run, Uninterrupted, process};
 use duly::worker::{AboutJob, Ended, FailedJob, Interruption, WorkerEvent, WorkerSettings};
 use duly::{Error, ErrorKind, Millis, Outcome};
 use ext_php_rs::convert::IntoZval;
@@ -48,13 +48,23 @@ struct Inner {
     failed: RefCell<Vec<Arc<FailedJob>>>,
 }
 
+/// How long the last outcome may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+const ENDED_IN_RUN: &str = "the process ended during the run";
+
 impl Drop for WorkerEngine {
     fn drop(&mut self) {
         if self.pid == process::id() {
             self.inner.watchdog.end();
+            let was_broken_off = self.inner.break_off();
             // The thread beside it may keep the engine for a moment: nothing is to start, and what it holds is to go back.
             self.inner.engine.stop();
             self.inner.engine.stop();
+            if let Some(job) = was_broken_off {
+                // If it fails, the end of the lease counts the run.
+                let _ = self.inner.engine.ended(FAREWELL, &mut Uninterrupted);
+                process::last_words(format!("duly: {job}: the process ended during its run, which counts as failed\n"));
+            }
             // SAFETY: dropped here only, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.inner) };
         }
@@ -74,6 +84,21 @@ impl WorkerEngine {
 }
 
 impl Inner {
+    /// PHP is gone, and with it the run that is under way, if none of its shutdown functions has ended that: the program's own may
+    /// have ended them by `exit`, an exception or a second fatal error. Gives the job if that is a failure.
+    fn break_off(&self) -> Option<AboutJob> {
+        let run = self.current.try_borrow_mut().ok()?.take()?;
+        let is_over = run.job().reserved().is_settled() || self.executor.was_interrupted(&run).is_some();
+        if is_over || self.engine.is_over() {
+            return None;
+        }
+        let has_worked = self.has_worked.get();
+        let job = run.about();
+        let ended = || if has_worked { Ended::DONE } else { Ended::failed(ENDED_IN_RUN) };
+        // No hook was called: another worker does it.
+        self.executor.end(&run, false, ended).ok()?.filter(|_| !has_worked).map(|_| job)
+    }
+
     /// Ends the run that is under way, if there is one: as was noted, else as one that worked.
     fn done(&self) -> Result<(), Fault> {
         self.has_worked.set(false);

@@ -240,6 +240,11 @@ impl Executor {
 }
 
 impl Run {
+    /// What a log says of the job.
+    pub fn about(&self) -> worker::AboutJob {
+        worker::AboutJob::of(self.job.reserved())
+    }
+
     /// The job.
     pub fn job(&self) -> &Job {
         &self.job

@@ -166,7 +166,7 @@ pub struct AboutJob {
 }
 
 impl AboutJob {
-    pub(super) fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &Job) -> Self {
         let name = job.envelope.name.clone();
         Self { queue: job.part().name().to_owned(), id: job.id().to_owned(), name, attempt: job.attempt() }
     }
