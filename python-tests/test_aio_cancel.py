@@ -86,6 +86,29 @@ async def test_what_a_cancelled_reserve_had_leased_is_ready_at_once(
         assert (job.id, job.attempts, job.returns) == (pushed, 0, 0)  # it has not been anybody's
 
 
+@pytest.mark.asyncio
+@pytest.mark.parametrize("most", [None, 5])
+async def test_a_job_that_has_come_when_its_task_is_cancelled_goes_back(
+    server: Server, prefix: str, most: int | None
+) -> None:
+    async with duly.aio.Client(server.url, prefix=prefix) as client:
+        queue = client.queue("q")
+        await queue.push({}, max_retries=0)
+        call = queue.reserve(wait=5, lease=600) if most is None else queue.reserve_many(most, wait=5, lease=600)
+
+        async def consume() -> object:
+            return await call
+
+        task = asyncio.create_task(consume())
+        call.add_done_callback(lambda _: task.cancel())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        again = await queue.reserve(wait=60)
+        assert again is not None
+        assert (again.attempt, again.returns) == (1, 0)
+        await again.ack()
+
+
 async def test_jobs_that_came_when_the_future_was_cancelled_already_are_given_back(server: Server, prefix: str) -> None:
     aqueue = duly.aio.Client(server.url, prefix=prefix).queue("q")
     direct = duly.Client(server.url, prefix=prefix).queue("q")

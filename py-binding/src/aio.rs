@@ -11,3 +11,4 @@ pub(crate) use client::AsyncClient;
 pub(crate) use future::start;
 pub(crate) use job::AsyncJob;
 pub(crate) use queue::AsyncQueue;
+pub(crate) use reserved::_give_back;

@@ -87,6 +87,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<aio::AsyncJob>()?;
     module.add_function(wrap_pyfunction!(push_many::_push_all, module)?)?;
     module.add_function(wrap_pyfunction!(console::_console, module)?)?;
+    module.add_function(wrap_pyfunction!(aio::_give_back, module)?)?;
     // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
     module.delattr("__all__")?;
     let note_exit = wrap_pyfunction!(waiting::note_exit, module)?;

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from duly._core import _give_back
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from duly._core import AsyncLock
+    from duly._core import AsyncJob, AsyncLock
 
 R = TypeVar("R")
 
@@ -47,6 +49,20 @@ class Call(asyncio.Future[R], Coroutine[Any, Any, R]):
     def close(self) -> None:
         """Drop it, unless it is done."""
         self.cancel()
+
+
+class ReserveCall(Call["AsyncJob | list[AsyncJob] | None"]):
+    """What reserves give. Jobs that are there when who awaits them is cancelled go back: nobody has them."""
+
+    def __await__(self) -> Generator[Any, None, AsyncJob | list[AsyncJob] | None]:
+        """Wait for the jobs."""
+        try:
+            return (yield from super().__await__())
+        except BaseException:
+            if self.done() and not self.cancelled() and self.exception() is None:
+                found = self.result()
+                _give_back(found if isinstance(found, list) else [] if found is None else [found])
+            raise
 
 
 class LockCall(Call["AsyncLock"]):

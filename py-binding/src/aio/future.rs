@@ -34,6 +34,16 @@ pub(crate) fn start_lock<T: Send + 'static>(
     start_as(&class, call, |py, value| Ok(Py::new(py, lock(py, value)?)?.into_any()))
 }
 
+/// The same of jobs, which go back if who awaits them is cancelled when they are there.
+pub(crate) fn start_reserve<T: Send + 'static>(
+    py: Python<'_>,
+    call: impl Future<Output = Result<T, Error>> + Send + 'static,
+    finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Bound<'_, PyAny>> {
+    let class = py.import("duly._calls")?.getattr("ReserveCall")?;
+    start_as(&class, call, finish)
+}
+
 fn start_as<'py, T: Send + 'static>(
     class: &Bound<'py, PyAny>,
     call: impl Future<Output = Result<T, Error>> + Send + 'static,

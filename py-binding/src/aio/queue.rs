@@ -6,7 +6,7 @@ use std::sync::Arc;
 use duly::{Error, ReserveOptions, blocking};
 use pyo3::prelude::*;
 
-use super::future::start;
+use super::future::{start, start_reserve};
 use super::job::AsyncJob;
 use super::reserved::Reserved;
 use crate::error::OrRaise as _;
@@ -40,8 +40,9 @@ impl AsyncQueue {
         finish: impl FnOnce(Python<'_>, Vec<Py<AsyncJob>>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Py<PyAny>> {
         let (whole, options) = (slf.clone().unbind(), options.clone());
-        let reserve = |queue: Arc<duly::Queue>| async move { queue.reserve(&options).await.map(Reserved::new) };
-        slf.get().call(slf.py(), reserve, move |py, reserved| {
+        let inner = slf.get().queue.inner().or_raise()?;
+        let reserve = async move { inner.reserve(&options).await.map(Reserved::new) };
+        let call = start_reserve(slf.py(), reserve, move |py, reserved| {
             let queue = &whole.get().queue;
             let with_queue = |job: duly::Job| {
                 let of = match queue.parts().iter().find(|part| part.name() == job.queue().name()) {
@@ -52,6 +53,7 @@ impl AsyncQueue {
             };
             let jobs: PyResult<_> = reserved.claim().into_iter().map(with_queue).collect();
             finish(py, jobs?)
-        })
+        });
+        call.map(Bound::unbind)
     }
 }

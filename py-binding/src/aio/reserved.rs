@@ -3,6 +3,9 @@
 use duly::Job;
 use duly::blocking::process;
 use duly::runtime::background;
+use pyo3::prelude::*;
+
+use super::job::AsyncJob;
 
 /// Jobs that nobody has yet: if the asyncio future was cancelled meanwhile, or its loop is gone, they are given back.
 pub(super) struct Reserved {
@@ -23,13 +26,26 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        let jobs = std::mem::take(&mut self.jobs);
-        if jobs.is_empty() || self.of_process != process::id() {
-            return;
+        if self.of_process == process::id() {
+            give_back(std::mem::take(&mut self.jobs));
         }
-        // If this fails, the end of their leases gives them back.
-        if let Ok(runtime) = background() {
-            runtime.spawn(async move { Job::give_back(&jobs).await });
-        }
+    }
+}
+
+/// Gives back jobs that reached the event loop when who awaited them had been cancelled; what was settled meanwhile is left alone.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
+pub(crate) fn _give_back(jobs: Vec<PyRef<'_, AsyncJob>>) {
+    let jobs = jobs.iter().map(|job| job.as_super().job().clone());
+    give_back(jobs.filter(|job| !job.is_settled()).collect());
+}
+
+fn give_back(jobs: Vec<Job>) {
+    if jobs.is_empty() {
+        return;
+    }
+    // If this fails, the end of their leases gives them back.
+    if let Ok(runtime) = background() {
+        runtime.spawn(async move { Job::give_back(&jobs).await });
     }
 }
