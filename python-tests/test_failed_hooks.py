@@ -7,9 +7,24 @@ import time
 from typing import TYPE_CHECKING
 
 import duly
+from support import running, until
 
 if TYPE_CHECKING:
     import pytest
+
+
+class Slow(duly.Middleware):
+    """A hook that goes on until the test lets it end."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Event()
+        self.ended: list[str] = []
+
+    def on_failed(self, job: duly.Job, _error: str) -> None:
+        self.begun.release()
+        assert self.may_end.wait(60)
+        self.ended.append(job.id)
 
 
 class Recorder(duly.Middleware):
@@ -58,3 +73,55 @@ def test_jobs_that_no_run_here_failed_are_told_of(client: duly.Client, caplog: p
     lines = {(record.levelname, getattr(record, "job_name", None)) for record in caplog.records}
     assert {("ERROR", "dead"), ("ERROR", "long"), ("ERROR", "bad"), ("ERROR", "own")} <= lines
     assert not any("data" in record.getMessage() for record in caplog.records)
+
+
+def fail_elsewhere(queue: duly.Queue) -> str:
+    failed = queue.push({}, name="dead", max_retries=0)
+    job = queue.reserve()
+    assert job is not None
+    job.fail("elsewhere")
+    return failed
+
+
+def test_a_hook_that_has_begun_has_the_grace_when_its_worker_stops(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, slow = client.queue("orders"), Slow()
+    failed = [fail_elsewhere(queue), fail_elsewhere(queue)]
+    worker = duly.Worker(client, ["orders"], middleware=[slow])
+    worker.on("dead", print)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert slow.begun.acquire(timeout=60)
+    worker.stop()
+    thread.join(1.5)  # longer than what else a stopping worker waits for
+    assert thread.is_alive()
+    slow.may_end.set()
+    thread.join(60)
+    assert len(slow.ended) == 1
+    assert "goes on behind the grace" not in caplog.text
+    recorder = Recorder()
+    other = duly.Worker(client, ["orders"], middleware=[recorder])
+    other.on("dead", print)
+    with running(other):
+        until(lambda: recorder.calls, "the other one was not given back")
+    assert (len(recorder.calls), len(failed)) == (1, 2)
+
+
+def test_a_hook_that_stops_cut_is_called_however_often(client: duly.Client, caplog: pytest.LogCaptureFixture) -> None:
+    queue = client.queue("orders")
+    failed = fail_elsewhere(queue)
+    slow = Slow()
+    for _ in range(4):
+        worker = duly.Worker(client, ["orders"], middleware=[slow], grace=0)
+        worker.on("dead", print)
+        with running(worker):
+            assert slow.begun.acquire(timeout=60)
+        assert f"the on_failed hook for job {failed} of queue orders goes on behind the grace" in caplog.text
+        caplog.clear()
+    slow.may_end.set()
+    recorder = Recorder()
+    last = duly.Worker(client, ["orders"], middleware=[recorder])
+    last.on("dead", print)
+    with running(last):
+        until(lambda: recorder.calls, "the hook was given up")

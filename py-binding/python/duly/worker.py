@@ -469,6 +469,8 @@ class _Failures:
         self._runs = runs
         self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        # Of the job whose hooks it calls.
+        self._calls: WorkerEvent | None = None
 
     def hear(self, event: WorkerEvent) -> None:
         """Take the event if it is about such a job."""
@@ -484,15 +486,27 @@ class _Failures:
         if self._thread is not None:
             self._events.put(None)
             self._thread.join(wait)
+            event = self._calls
+            if event is not None:
+                what = "the on_failed hook for job %s of queue %s goes on behind the grace: another worker calls it"
+                self._log(logging.WARNING, what, event)
 
     def _run(self) -> None:
         while (event := self._events.get()) is not None:
             try:
                 failed = self._engine.failed(event)
                 if failed is not None:
+                    self._calls = event
                     context_of(failed[0]).run(self._runs.failed_for_good, *failed)
+                    if self._runs.is_forked:
+                        return  # a process that a hook has forked is no worker
                     self._engine.heard(event)
             except BaseException as error:  # noqa: BLE001 - the next job must be heard of
-                fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
-                log_safely(logging.ERROR, what, event.id, event.queue, brief(error), fields=fields)
+                self._log(logging.ERROR, what, event, brief(error))
+            self._calls = None
+
+    @staticmethod
+    def _log(level: int, what: str, event: WorkerEvent, *more: str) -> None:
+        fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
+        log_safely(level, what, event.id, event.queue, *more, fields=fields)

@@ -124,9 +124,9 @@ impl Desk {
 }
 
 impl State {
-    /// Does the owner call a hook just now, and so runs no job?
+    /// Does the owner call a hook just now? It has the grace, as a run.
     pub(super) fn is_in_hook(&self) -> bool {
-        self.between_runs.is_some() && self.claimed.iter().any(Claimed::is_begun)
+        self.claimed.iter().any(Claimed::is_begun)
     }
 
     pub(super) fn note_may_hear(&mut self, lane: usize, may_hear: bool) {

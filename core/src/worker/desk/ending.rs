@@ -53,7 +53,7 @@ impl Desk {
             state.report(WorkerEvent::Stopping { running, grace }, self);
         }
         state.give_back_fetched();
-        if state.between_runs.is_some() {
+        if state.between_runs.is_some() || state.is_in_hook() {
             self.give_back_due(&mut state);
         }
         drop(state);

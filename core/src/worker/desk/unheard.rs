@@ -150,10 +150,13 @@ impl Desk {
         }
     }
 
-    /// The worker ends: another one is to call the hooks that its owner has not begun to call.
+    /// The worker ends: another one is to call the hooks that its owner has not called to their end. It says so, that the job does
+    /// not count as one whose hooks end their workers; but where hooks are called between runs, one that goes on may end this one.
     pub(in crate::worker) fn give_claims_back(&self, lane: usize) {
         let mut state = self.lock();
-        for one in state.claimed.iter_mut().filter(|one| one.lane == lane && one.is_due()) {
+        let may_end_it = state.between_runs.is_some();
+        let is_left = |one: &&mut Claimed| one.lane == lane && (one.is_due() || !may_end_it && one.is_begun());
+        for one in state.claimed.iter_mut().filter(is_left) {
             one.give_back();
         }
     }
