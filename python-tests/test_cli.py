@@ -337,6 +337,14 @@ def test_a_grace_that_ends_before_the_handler_is_told_by_the_status(
     assert orders.counts().ready == 1
 
 
+def test_a_name_of_several_processes_may_begin_with_a_dash(start: Start, orders: duly.Queue) -> None:
+    supervisor = start("worker", "shop:app", "--processes", "2", "--name=-night", "--queues=orders")
+    until(lambda: [worker.name for worker in orders.workers()] == ["-night", "-night"], "they do not run")
+    supervisor.send_signal(signal.SIGTERM)
+    supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
+
+
 def test_a_process_is_replaced_after_so_many_jobs(start: Start, orders: duly.Queue, notes: Notes) -> None:
     orders.push_many(duly.NewJob({"text": "x"}, name="note") for _ in range(10))
     supervisor = start("worker", "shop:app", "--max-jobs", "3", "-c", "2")

@@ -315,14 +315,14 @@ def _again(given: argparse.Namespace) -> list[str]:
     if given.log_level is not None:
         words += ["--log-level", given.log_level]
     if given.log_config is not None:
-        words += ["--log-config", given.log_config]
+        words += [f"--log-config={given.log_config}"]
     if given.no_logging:
         words += ["--no-logging"]
     if given.name is not None:
-        words += ["--name", given.name]
+        words += [f"--name={given.name}"]
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
-    return words if given.queues is None else [*words, "-q", given.queues]
+    return words if given.queues is None else [*words, f"--queues={given.queues}"]
 
 
 def _end_with_parent(parent: int) -> None:
