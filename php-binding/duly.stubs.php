@@ -1673,6 +1673,8 @@ namespace Duly {
          *
          * @param array<int|string, string|int> $queues as for `Client::reserveFrom`
          * @param int|float $grace how long the current run may go on after `stop`
+         * @param ?list<array{string, string, array<string, Schedule>}> $schedules queue, owner and schedules, to be
+         *     stored
          *
          * @throws Exception\ExceptionInterface
          */
@@ -1684,6 +1686,7 @@ namespace Duly {
             int|float $patience,
             ?string $name = null,
             ?int $maxJobs = null,
+            ?array $schedules = null,
         ) {
         }
 
@@ -1691,6 +1694,7 @@ namespace Duly {
          * Throws if a worker cannot be started with these settings; starts nothing.
          *
          * @param array<int|string, string|int> $queues as for `Client::reserveFrom`, and parts of partitioned queues
+         * @param ?list<array{string, string, array<string, Schedule>}> $schedules as of the constructor
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -1701,6 +1705,7 @@ namespace Duly {
             int|float $grace,
             ?string $name = null,
             ?int $maxJobs = null,
+            ?array $schedules = null,
         ): void {
         }
 

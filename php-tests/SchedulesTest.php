@@ -46,7 +46,7 @@ final class SchedulesTest extends ServerTestCase
             $server->start();
             self::assertSame(0, $program->end());
             self::assertSame(1, substr_count($program->said(), 'the schedules cannot be stored now'));
-            self::assertStringContainsString("info: the schedules are stored\n", $program->said());
+            self::assertStringContainsString("warning: the schedules are stored\n", $program->said());
             self::assertStringContainsString("tick\n", $program->said());
         } finally {
             $server->close();
@@ -62,7 +62,7 @@ final class SchedulesTest extends ServerTestCase
             $program = new Program($server, 'duly:', self::TICKS);
             $program->hear('now');
             $server->command('CONFIG', 'SET', 'maxmemory', '0');
-            $program->hear('info: the schedules are stored');
+            $program->hear('warning: the schedules are stored');
             self::assertSame(0, $program->end());
         } finally {
             $server->close();
@@ -78,9 +78,8 @@ final class SchedulesTest extends ServerTestCase
         try {
             $silentClient = '$client = new Duly\Client(' . var_export("unix://{$file}", true) . ');';
             $program = new Program($this->server, '', $silentClient . self::TICKS);
-            // That of the schedules, and that of the worker itself.
-            $connections = [stream_socket_accept($silent, 60), stream_socket_accept($silent, 60)];
-            self::assertNotContains(false, $connections);
+            $connection = stream_socket_accept($silent, 60);
+            self::assertNotFalse($connection);
             $program->signal(SIGTERM);
             self::assertSame(0, $program->end());
             self::assertLessThan(8, microtime(true) - $started);

@@ -70,18 +70,11 @@ def test_a_worker_of_a_full_server_runs_jobs_before_it_can_store_its_schedules(o
         until(lambda: app.queue().schedules.get("once"), "the schedule is not stored")
 
 
-def test_an_error_that_waiting_does_not_cure_ends_a_worker_also_behind_an_outage(app: duly.App) -> None:
+def test_schedules_that_cannot_be_stored_end_a_worker(app: duly.App) -> None:
+    app.queue().schedules.put("tick", duly.Schedule(duly.NewJob(), every=3600))
     app.task("tick", schedule={"every": 3600})(lambda: None)
-    worker = app.worker()
-    errors: list[duly.DulyError] = [duly.UnreachableError("an outage"), duly.CorruptError("no cure")]
-
-    def sync() -> None:
-        raise errors.pop(0)
-
-    worker._at_start = sync
-    with pytest.raises(duly.CorruptError, match="no cure"):
-        worker.run()
-    assert errors == []
+    with pytest.raises(duly.InvalidArgumentError, match="put by hand"):
+        app.worker().run()
 
 
 def test_the_schedules_of_an_app_are_those_of_its_tasks(app: duly.App, server: Server, prefix: str) -> None:

@@ -113,7 +113,9 @@ pub use queue::{
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
     ReserveOptions, Selection, Settlement, lease_from_seconds,
 };
-pub use schedule::{Fire, FireOutcome, Overlap, PutSchedule, Schedule, ScheduleView, Schedules, SyncReport};
+pub use schedule::{
+    Fire, FireOutcome, Overlap, OwnSchedules, PutSchedule, Schedule, ScheduleView, Schedules, SyncReport,
+};
 pub use topic::{
     Bounds, CutOff, DEFAULT_BOUNDS, MAX_PUBLISH, Member, Message, Published, PullOptions, SubscribeOptions,
     Subscription, Topic, TopicInfo,

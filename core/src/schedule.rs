@@ -21,5 +21,5 @@ mod verbs;
 
 pub use definition::{Overlap, Schedule};
 pub use state::{Fire, FireOutcome, ScheduleView};
-pub use sync::SyncReport;
+pub use sync::{OwnSchedules, SyncReport};
 pub use verbs::{PutSchedule, Schedules};

@@ -13,6 +13,7 @@
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
+//! | `sync_schedules.rs` | stores the schedules that it was given, at its start |
 //! | `schedules.rs` | fires schedules |
 //! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | events: what the engine reports to its owner |
@@ -35,6 +36,7 @@ mod run;
 mod run_outcome;
 mod schedules;
 mod span;
+mod sync_schedules;
 mod timer;
 mod wakes;
 
@@ -51,6 +53,7 @@ pub use run::Worker;
 pub(crate) use run_outcome::RunOutcome;
 
 use crate::queue::{Client, DEFAULT_LEASE, MAX_WEIGHT, Selection, check_lease};
+use crate::schedule::OwnSchedules;
 use crate::value::error::Error;
 use crate::value::name;
 
@@ -87,6 +90,9 @@ pub struct WorkerSettings {
     /// them (default: no). Then it claims failed jobs only while it runs none, and [`NextRun::None`] may mean that there are events
     /// to read.
     pub hooks_between_runs: bool,
+    /// Stored when it starts, each as by [`Schedules::sync`](crate::Schedules::sync): before its first job if the server can, else beside
+    /// its jobs as soon as it can (default: none).
+    pub schedules: Vec<OwnSchedules>,
     /// The language in which its handlers are written (default: `rust`).
     pub language: &'static str,
 }
@@ -103,6 +109,7 @@ impl WorkerSettings {
             max_jobs: None,
             name: None,
             hooks_between_runs: false,
+            schedules: Vec::new(),
             language: "rust",
         }
     }
@@ -135,6 +142,9 @@ impl WorkerSettings {
         }
         if let Some(name) = &self.name {
             name::check_worker(name)?;
+        }
+        for OwnSchedules { queue, owner, list } in &self.schedules {
+            client.queue(queue)?.schedules().check_list(owner, list)?;
         }
         check_lease(self.lease)
     }

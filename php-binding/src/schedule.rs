@@ -1,6 +1,6 @@
 //! `Duly\Schedule`, and the schedules of a queue.
 
-use duly::{Millis, blocking};
+use duly::{Millis, OwnSchedules, blocking};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::array::Iter;
@@ -331,6 +331,20 @@ impl Schedules {
     pub fn fire_due(&self) -> PhpResult<i64> {
         Ok(signed(self.queue.wait_for(|queue| async move { queue.schedules().fire_due().await }, &mut Signals)?))
     }
+}
+
+/// Of each member its queue, its owner, and its schedules.
+pub fn own_schedules(given: &ZendHashTable) -> Result<Vec<OwnSchedules>, Fault> {
+    let refused = || Fault::invalid("schedules is a list of queue, owner, and schedules by name");
+    let mut all = Vec::new();
+    let mut members = Iter::new(given);
+    while let Some((_, member)) = members.next_zval() {
+        let member = member.dereference().array().ok_or_else(refused)?;
+        let part = |index| member.get_index(index).map(Zval::dereference).ok_or_else(refused);
+        let (queue, owner) = (text("a queue's name", part(0)?)?, text("owner", part(1)?)?);
+        all.push(OwnSchedules { queue, owner, list: list_of(part(2)?.array().ok_or_else(refused)?)? });
+    }
+    Ok(all)
 }
 
 fn list_of(given: &ZendHashTable) -> Result<Vec<(String, duly::Schedule)>, Fault> {

@@ -21,6 +21,7 @@ use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, utf8};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
+use crate::schedule::own_schedules;
 use crate::select;
 use crate::waiting::Signals;
 use pcntl::Since;
@@ -131,9 +132,10 @@ impl WorkerEngine {
         patience: &Zval,
         name: Option<Text>,
         maxJobs: Option<i64>,
+        schedules: Option<&ZendHashTable>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let settings = settings(queues, lease, grace, name, maxJobs)?;
+            let settings = settings(queues, lease, grace, name, maxJobs, schedules)?;
             let grace = settings.grace;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
@@ -160,9 +162,10 @@ impl WorkerEngine {
         grace: &Zval,
         name: Option<Text>,
         maxJobs: Option<i64>,
+        schedules: Option<&ZendHashTable>,
     ) -> PhpResult<()> {
         let check = || -> Result<(), Fault> {
-            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name, maxJobs)?)?)
+            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name, maxJobs, schedules)?)?)
         };
         Ok(check()?)
     }
@@ -456,6 +459,7 @@ fn settings(
     grace: &Zval,
     name: Option<Text>,
     max_jobs: Option<i64>,
+    schedules: Option<&ZendHashTable>,
 ) -> Result<WorkerSettings, Fault> {
     let (names, selection) = select::names(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -467,6 +471,7 @@ fn settings(
     if settings.max_jobs == Some(0) {
         return Err(Fault::invalid("maxJobs must be 1 or more, or null for no limit"));
     }
+    settings.schedules = schedules.map(own_schedules).transpose()?.unwrap_or_default();
     settings.hooks_between_runs = true;
     settings.language = "php";
     Ok(settings)

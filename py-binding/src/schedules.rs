@@ -13,7 +13,7 @@ use crate::queue::{Queue, object};
 use crate::schedule::{Schedule, ScheduleView, SyncReport, how_many};
 
 /// What `sync` takes: a dict of names and schedules.
-fn list_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, duly::Schedule)>, Failure> {
+pub(crate) fn list_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, duly::Schedule)>, Failure> {
     let refused = || invalid("schedules is a dict of names and schedules, such as {'nightly': duly.Schedule(...)}");
     let given = given.cast::<PyDict>().map_err(|_| refused())?;
     let mut list = Vec::with_capacity(given.len());

@@ -8,6 +8,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duly::OwnSchedules;
 use duly::blocking;
 use duly::blocking::process;
 use duly::worker::{FailedJob, MAX_CONCURRENCY, WorkerSettings};
@@ -18,6 +19,7 @@ use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::job::{Held, Job};
 use crate::queue::Queue;
+use crate::schedules::list_of;
 use crate::select;
 use crate::waiting::wait as waited;
 
@@ -40,7 +42,8 @@ pub(crate) struct WorkerEngine {
 impl WorkerEngine {
     #[new]
     #[pyo3(signature = (
-        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, patience=None, signals_seen=None
+        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, schedules=Vec::new(), patience=None,
+        signals_seen=None
     ))]
     #[allow(clippy::too_many_arguments)] // they have names
     fn new(
@@ -51,12 +54,16 @@ impl WorkerEngine {
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text<Name>>,
+        schedules: Vec<(String, String, Bound<'_, PyAny>)>,
         patience: Option<f64>,
         signals_seen: Option<u64>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        let mut settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        for (queue, owner, list) in schedules {
+            settings.schedules.push(OwnSchedules { queue, owner, list: list_of(&list)? });
+        }
         let engine = Arc::new(py.detach(|| blocking::Engine::start(client, settings)).or_raise()?);
         let watchdog = Watchdog::start(&engine, patience.map(Duration::from_secs_f64), signals_seen).or_raise()?;
         let with_queue = |queue: &blocking::Queue| -> PyResult<_> {

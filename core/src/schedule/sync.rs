@@ -27,6 +27,17 @@ pub struct SyncReport {
     pub removed: Vec<String>,
 }
 
+/// The schedules that a worker stores when it starts: those of an owner in a queue become these, see [`Schedules::sync`].
+#[derive(Debug, Clone)]
+pub struct OwnSchedules {
+    /// The queue's name.
+    pub queue: String,
+    /// Whose schedules: 1 to 128 bytes, a name that no other program has.
+    pub owner: String,
+    /// All of them, by name.
+    pub list: Vec<(String, Schedule)>,
+}
+
 impl Schedules {
     /// Makes the schedules of this owner (1 to 128 bytes) those of the list: puts what is new or another one, and removes what is not
     /// in the list. Those of other owners, and those that [`put`](Self::put) made, are left alone.
@@ -36,20 +47,30 @@ impl Schedules {
     /// in the list twice or belongs to somebody else.
     pub async fn sync(&self, owner: &str, list: &[(String, Schedule)]) -> Result<SyncReport, Error> {
         let during = self.during("sync_schedules");
-        name::check_owner(owner).map_err(&during)?;
-        let mut wanted: Vec<BTreeMap<&str, &Schedule>> = vec![BTreeMap::new(); self.queue.each_part().len()];
-        for (name, schedule) in list {
-            let checked = schedule.check(name, self.queue.client().shared.max_data_bytes);
-            checked.and_then(|()| self.check_key(schedule)).map_err(|error| during(of_schedule(name, error)))?;
-            if wanted[self.queue.part_index(name)].insert(name, schedule).is_some() {
-                return Err(during(Error::invalid(format!("the schedule '{name}' is in the list twice"))));
-            }
-        }
+        let by_part = self.check_list(owner, list).map_err(&during)?;
         let mut report = SyncReport::default();
-        for (part, wanted) in self.queue.each_part().iter().zip(&wanted) {
+        for (part, wanted) in self.queue.each_part().iter().zip(&by_part) {
             part.sync_schedules(owner, wanted, &mut report).await.map_err(&during)?;
         }
         Ok(report)
+    }
+
+    /// What `sync` would refuse without a word to the server; gives the list as it is for each part.
+    pub(crate) fn check_list<'a>(
+        &self,
+        owner: &str,
+        list: &'a [(String, Schedule)],
+    ) -> Result<Vec<BTreeMap<&'a str, &'a Schedule>>, Error> {
+        name::check_owner(owner)?;
+        let mut wanted: Vec<BTreeMap<&str, &Schedule>> = vec![BTreeMap::new(); self.queue.each_part().len()];
+        for (name, schedule) in list {
+            let checked = schedule.check(name, self.queue.client().shared.max_data_bytes);
+            checked.and_then(|()| self.check_key(schedule)).map_err(|error| of_schedule(name, error))?;
+            if wanted[self.queue.part_index(name)].insert(name, schedule).is_some() {
+                return Err(Error::invalid(format!("the schedule '{name}' is in the list twice")));
+            }
+        }
+        Ok(wanted)
     }
 }
 

@@ -14,6 +14,7 @@ use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
 use super::{WorkerReport, WorkerSettings};
 use crate::queue::{Client, Selection};
+use crate::schedule::{OwnSchedules, Schedule};
 use crate::value::error::Error;
 use crate::value::name::check_handler;
 
@@ -59,6 +60,23 @@ impl WorkerBuilder {
     /// worker is asked to stop. Errors at [`build`](Self::build): 0.
     pub fn max_jobs(mut self, count: u64) -> Self {
         self.settings.max_jobs = Some(count);
+        self
+    }
+
+    /// Makes the schedules of this owner in this queue those of the list when the worker starts: see
+    /// [`Schedules::sync`](crate::Schedules::sync). While the server cannot take them, the worker runs jobs and tries again. Further calls
+    /// for the same owner and queue add to the list. Errors at [`build`](Self::build): what `sync` refuses without asking the server.
+    pub fn schedules(mut self, owner: &str, queue: &str, list: impl IntoIterator<Item = (String, Schedule)>) -> Self {
+        let own = &mut self.settings.schedules;
+        // Each sync would remove what the other has stored.
+        match own.iter_mut().find(|own| own.owner == owner && own.queue == queue) {
+            Some(own) => own.list.extend(list),
+            None => own.push(OwnSchedules {
+                queue: queue.to_owned(),
+                owner: owner.to_owned(),
+                list: list.into_iter().collect(),
+            }),
+        }
         self
     }
 

@@ -13,6 +13,7 @@ use super::desk::Desk;
 use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
+use super::sync_schedules::AtStart;
 use super::{WorkerReport, WorkerSettings, renew, schedules, timer};
 use crate::process::id::id;
 use crate::process::runtime::without_signals;
@@ -60,7 +61,8 @@ impl Engine {
         })?;
         let thread = std::thread::Builder::new().name("duly-worker".to_owned());
         let of_thread = Arc::clone(&desk);
-        let lease = settings.lease;
+        let (lease, grace) = (settings.lease, settings.grace);
+        let at_start = AtStart::new(fetcher.client(), settings.schedules.clone())?;
         let presence = Arc::new(Presence::new(fetcher.queues(), fetcher.queues_of_jobs(), &settings)?);
         let run = move || {
             let (lanes, desk) = (fetcher.queues(), of_thread);
@@ -68,8 +70,13 @@ impl Engine {
             runtime.block_on(async {
                 let mut shown = presence.show(&desk);
                 let mut fired = schedules::watch(&lanes, &desk);
+                let jobs = async {
+                    at_start.was_tried().await;
+                    fetcher.run().await
+                };
                 let ended = tokio::select! {
-                    ended = fetcher.run() => ended,
+                    ended = jobs => ended,
+                    never = at_start.store(&desk, grace) => match never {},
                     never = renew::leases(&desk, lanes, lease) => match never {},
                     never = beat::never_ends(&mut shown) => match never {},
                     never = timer::watch(&desk) => match never {},
@@ -79,7 +86,7 @@ impl Engine {
                     beat::all_left(fired).await;
                     beat::all_left(shown).await;
                 }
-                ended
+                ended.and_then(|()| at_start.ended())
             })
         };
         let thread = without_signals(|| thread.spawn(run)).map_err(|error| {

@@ -31,6 +31,13 @@ pub enum WorkerEvent {
         /// How long it did not.
         after: Duration,
     },
+    /// The schedules that the worker was given cannot be stored now; it runs jobs, and keeps trying. Reported once.
+    SchedulesWait {
+        /// Why.
+        error: Error,
+    },
+    /// They are stored now.
+    SchedulesStored,
     /// A job's lease was over before the worker could say what became of it: another worker may have run it.
     LeaseLost {
         /// Which job.
@@ -216,6 +223,10 @@ impl fmt::Display for WorkerEvent {
         match self {
             Self::Trouble { error } => write!(f, "the server does not answer, the worker keeps trying: {error}"),
             Self::Recovered { after } => write!(f, "the server answers again, after {:.1} s", after.as_secs_f64()),
+            Self::SchedulesWait { error } => {
+                write!(f, "the schedules cannot be stored now, the worker goes on and keeps trying: {error}")
+            }
+            Self::SchedulesStored => f.write_str("the schedules are stored"),
             Self::LeaseLost { job } => {
                 write!(
                     f,

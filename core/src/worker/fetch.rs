@@ -30,6 +30,7 @@ const SILENT: Duration = Duration::from_secs(1);
 /// The loop's own state.
 pub(super) struct Fetcher {
     desk: Arc<Desk>,
+    client: Client,
     lanes: Vec<Lane>,
     selection: Selection,
     lease: Duration,
@@ -51,7 +52,12 @@ impl Fetcher {
         let wakes = Wakes::new(Arc::clone(&desk), lanes.len());
         let (selection, lease) = (settings.selection, settings.lease);
         let look_again = look_again(lanes.len());
-        Ok(Self { desk, lanes, selection, lease, look_again, calls: JoinSet::new(), wakes })
+        Ok(Self { desk, client: own, lanes, selection, lease, look_again, calls: JoinSet::new(), wakes })
+    }
+
+    /// The loop's own.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     pub(super) fn queues(&self) -> Vec<Part> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::support::meter::Meter;
 use crate::support::{Server, eventually};
-use duly::worker::{Job, Worker};
-use duly::{Client, NewJob, Queue, Schedule};
+use duly::worker::{Job, Worker, WorkerBuilder, WorkerEvent};
+use duly::{Client, ErrorKind, NewJob, Queue, Schedule};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -34,6 +34,87 @@ impl Runs {
         let worker = worker.build().unwrap();
         tokio::spawn(async move { worker.run_until(std::future::pending()).await.map(drop).unwrap() })
     }
+}
+
+/// A worker that was given a schedule, and what it reports.
+fn with_schedule(client: &Client, events: &Events) -> WorkerBuilder {
+    let events = Arc::clone(&events.0);
+    Worker::builder(client.clone())
+        .queue("orders", 1)
+        .any_handler(|_: Job<Value>, _| async { Ok::<(), String>(()) })
+        .schedules("shop", "orders", [("often".to_owned(), every(100))])
+        .on_event(move |event| events.lock().unwrap().push(event.clone()))
+}
+
+#[derive(Default)]
+struct Events(Arc<Mutex<Vec<WorkerEvent>>>);
+
+impl Events {
+    async fn until(&self, what: &str, is_it: impl Fn(&WorkerEvent) -> bool) {
+        eventually(what, || async { self.count(&is_it) > 0 }).await;
+    }
+
+    fn count(&self, is_it: impl Fn(&WorkerEvent) -> bool) -> usize {
+        self.0.lock().unwrap().iter().filter(|event| is_it(event)).count()
+    }
+
+    async fn waits(&self) {
+        self.until("schedules that wait", |event| matches!(event, WorkerEvent::SchedulesWait { .. })).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_stores_its_schedules_before_its_first_job() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    let report = with_schedule(&server.client(), &Events::default()).max_jobs(1).run().await.unwrap();
+    assert_eq!(report.acked, 1);
+    assert_eq!(queue.schedules().get("often").await.unwrap().unwrap().owner.as_deref(), Some("shop"));
+}
+
+#[tokio::test]
+async fn a_worker_whose_schedules_wait_lives_through_a_change_of_the_password() {
+    let server = Server::start();
+    let (client, queue, events) = (server.client(), server.queue("orders"), Events::default());
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let worker = with_schedule(&client, &events).build().unwrap();
+    let worker = tokio::spawn(async move { worker.run_until(std::future::pending()).await });
+    events.waits().await;
+    server.redis_cli(&["CONFIG", "SET", "requirepass", "new"]);
+    server.redis_cli(&["-a", "new", "--no-auth-warning", "CLIENT", "KILL", "TYPE", "normal"]);
+    events.until("trouble", |event| matches!(event, WorkerEvent::Trouble { .. })).await;
+    for (name, value) in [("maxmemory", "0"), ("requirepass", "")] {
+        server.redis_cli(&["-a", "new", "--no-auth-warning", "CONFIG", "SET", name, value]);
+    }
+    events.until("stored schedules", |event| matches!(event, WorkerEvent::SchedulesStored)).await;
+    assert_eq!(events.count(|event| matches!(event, WorkerEvent::SchedulesWait { .. })), 1);
+    eventually("a slot", || async { fired(&queue, "often").await > 0 }).await;
+    worker.abort();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_schedules_ends_a_worker_also_behind_an_outage() {
+    let mut server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let (client, events) = (server.client(), Events::default());
+    server.queue("orders").schedules().put("often", &every(3_600_000)).await.unwrap();
+    server.kill();
+    let worker = with_schedule(&client, &events).build().unwrap();
+    let worker = tokio::spawn(async move { worker.run_until(std::future::pending()).await });
+    events.waits().await;
+    server.restart();
+    eventually("the worker's end", || async { worker.is_finished() }).await;
+    let error = worker.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("was put by hand"), "{error}");
+}
+
+#[tokio::test]
+async fn schedules_that_cannot_be_are_refused_when_the_worker_is_built() {
+    let server = Server::start();
+    let worker = with_schedule(&server.client(), &Events::default());
+    let twice = worker.schedules("shop", "orders", [("often".to_owned(), every(200))]).build().err().unwrap();
+    assert!(twice.to_string().contains("twice"), "{twice}");
 }
 
 async fn fired(queue: &Queue, name: &str) -> u64 {

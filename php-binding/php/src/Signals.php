@@ -26,8 +26,6 @@ final class Signals
     /** @var array<int, callable|int> the program's own handlers */
     private array $before = [];
     private bool $async = false;
-    /** Whether a signal that stops the worker ends the call that waits, by an exception. */
-    public bool $breakOff = false;
 
     /** Has signals wait for the handlers that are set next. */
     public static function hold(bool $hold = true): void
@@ -114,9 +112,6 @@ final class Signals
             || WorkerEngine::came() < $this->cameBefore + \count($this->came)
         ) {
             $this->engine->stop();
-        }
-        if ($this->breakOff) {
-            throw new \RuntimeException('the worker stops');
         }
     }
 }

@@ -62,9 +62,6 @@ final class Worker
     private const LONGEST_WAIT_S = 0.5;
     /** The same while the engine ends. */
     private const LAST_WAIT_S = 0.05;
-    /** Between two tries to store the schedules. */
-    private const FIRST_PAUSE_S = 0.25;
-    private const LONGEST_PAUSE_S = 10.0;
     /** How long an interrupted handler may take to clean up. */
     private const PATIENCE_S = 5.0;
 
@@ -74,11 +71,6 @@ final class Worker
     private bool $stopAsked = false;
     /** @var array<string, array{string, string, array<string, Schedule>}> queue, owner and schedules */
     private array $schedules = [];
-    /** @var list<array{string, string, array<string, Schedule>}> what of it is to be stored */
-    private array $toStore = [];
-    /** When that is tried next, and how long the pause behind it is. */
-    private float $storeAt = 0.0;
-    private float $pause = 0.0;
     /** The runs in this process, one of which may end it. */
     private static ?Runs $running = null;
     private static bool $watchesExit = false;
@@ -213,18 +205,22 @@ final class Worker
 
     /**
      * Makes the schedules of an owner in a queue those of this array when `run` begins: see `Schedules::sync`. Further
-     * calls for this owner and queue add to them. While the server cannot take them, `run` tries again between jobs.
+     * calls for this owner and queue add to them. While the server cannot take them, `run` tries again beside the jobs.
      *
      * @param string $owner whose schedules: a name that no other program has
      * @param array<string, Schedule> $schedules by name
      * @param ?string $queue default: the worker's first queue
+     *
+     * @throws InvalidArgumentException what `Schedules::sync` refuses without asking the server
      */
     public function schedules(string $owner, array $schedules, ?string $queue = null): static
     {
         $queue ??= $this->queues()[0];
         // Two calls for one owner add up: each would remove what the other has stored.
         [, , $before] = $this->schedules["{$queue} {$owner}"] ?? [$queue, $owner, []];
-        $this->schedules["{$queue} {$owner}"] = [$queue, $owner, $schedules + $before];
+        $all = [$queue, $owner, $schedules + $before];
+        $this->check([$all]);
+        $this->schedules["{$queue} {$owner}"] = $all;
         return $this;
     }
 
@@ -283,7 +279,7 @@ final class Worker
         try {
             $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
             $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
-            $engine = new WorkerEngine($this->client, ...$settings);
+            $engine = new WorkerEngine($this->client, ...$settings, schedules: array_values($this->schedules));
             $this->runs->begin($engine);
             self::$running = $this->runs;
             self::watchExit();
@@ -326,27 +322,23 @@ final class Worker
         return $engine->report();
     }
 
-    private function check(): void
+    /** @param list<array{string, string, array<string, Schedule>}> $schedules */
+    private function check(array $schedules = []): void
     {
         if ($this->memory !== null && $this->memory < 1) {
             throw new InvalidArgumentException('memory must be 1 MiB or more, or null for no limit');
         }
-        WorkerEngine::check($this->client, $this->queues, $this->lease, $this->grace, $this->name, $this->maxJobs);
+        $settings = [$this->queues, $this->lease, $this->grace, $this->name, $this->maxJobs, $schedules];
+        WorkerEngine::check($this->client, ...$settings);
     }
 
     private function work(WorkerEngine $engine, Signals $signals, Leftovers $leftovers): void
     {
-        [$this->toStore, $this->storeAt, $this->pause] = [array_values($this->schedules), 0.0, 0.0];
         $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
         while (!$this->stopAsked) {
             // The wait for the next run, and that, begin as the first did.
             $leftovers->clear();
             $signals->arm();
-            if ($this->toStore !== [] && hrtime(true) / 1e9 >= $this->storeAt) {
-                // The outcome of the run before does not wait for it.
-                $engine->done();
-                $this->store($signals);
-            }
             // Ends the run before, too.
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
@@ -368,37 +360,6 @@ final class Worker
                 return;
             }
         }
-    }
-
-    /** Stores the schedules that are left, or says when to try again; an error that waiting does not cure is thrown. */
-    private function store(Signals $signals): void
-    {
-        try {
-            $signals->breakOff = true;
-            while ($this->toStore !== []) {
-                [$queue, $owner, $schedules] = $this->toStore[0];
-                $this->client->queue($queue)->schedules->sync($owner, $schedules);
-                array_shift($this->toStore);
-            }
-        } catch (\Throwable $error) {
-            if ($this->stopAsked) {
-                $this->toStore = [];
-                return;
-            }
-            if (!$error instanceof ExceptionInterface || !$error->isTransient()) {
-                throw $error;
-            }
-            if ($this->pause === 0.0) {
-                $what = 'the schedules cannot be stored now, the worker goes on and keeps trying';
-                ($this->log)('warning', "{$what}: {$error->getMessage()}");
-            }
-            $this->pause = min(max(2 * $this->pause, self::FIRST_PAUSE_S), self::LONGEST_PAUSE_S);
-            $this->storeAt = hrtime(true) / 1e9 + $this->pause;
-            return;
-        } finally {
-            $signals->breakOff = false;
-        }
-        $this->pause === 0.0 || ($this->log)('info', 'the schedules are stored');
     }
 
     /** A handler that ends the process, by `exit` or a fatal error, has failed. Once a process. */

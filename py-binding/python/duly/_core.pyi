@@ -1655,6 +1655,7 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
+        schedules: list[tuple[str, str, dict[str, Schedule]]] = ...,
         patience: float | None = None,
         signals_seen: int | None = None,
     ) -> WorkerEngine:

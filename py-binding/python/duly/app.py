@@ -386,12 +386,20 @@ class App:
         """
         if self._owner is None:
             raise InvalidArgumentError("the app has no owner of schedules: duly.App(owner='...')")
-        reports = {}
-        for queue in self.queues():
-            tasks = [task for task in self.tasks.values() if task.queue == queue]
-            wanted = {task.name: task.schedule for task in tasks if task.schedule is not None}
-            reports[queue] = self.client.queue(queue).schedules.sync(self._owner, wanted)
-        return reports
+        return {
+            queue: self.client.queue(queue).schedules.sync(owner, wanted)
+            for queue, owner, wanted in self._own_schedules()
+        }
+
+    def _own_schedules(self) -> list[tuple[str, str, dict[str, Schedule]]]:
+        """Return the schedules that the app owns: queue, owner, and all of them in that queue."""
+        if self._owner is None:
+            return []
+        of_queue: dict[str, dict[str, Schedule]] = {queue: {} for queue in self.queues()}
+        for task in self.tasks.values():
+            if task.schedule is not None:
+                of_queue[task.queue][task.name] = task.schedule
+        return [(queue, self._owner, wanted) for queue, wanted in of_queue.items()]
 
     def queue(self, name: str | None = None) -> Queue:
         """Return a queue of the app's client; without a name the default one."""
@@ -423,8 +431,7 @@ class App:
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
         for name, task in self.tasks.items():
             worker.on(name, task.handler())
-        if self._owner is not None:
-            worker._at_start = self.sync_schedules
+        worker._schedules = self._own_schedules
         return worker
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from duly._failures import brief, count_as_own
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
-from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
+from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from types import FrameType
 
+    from duly._core import Schedule
     from duly._event_loop import EventLoop
     from duly.middleware import FailureHook, Middleware
 
@@ -42,9 +43,6 @@ SIGNALS: tuple[int, ...] = tuple(
 """The signals that stop a worker. Windows has no SIGQUIT, where programs that only push import this too."""
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
-_FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 10.0
-"""Between two tries to store the schedules of an app."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -123,7 +121,7 @@ class Worker:
                 f"client must be a duly.Client, not {kind}: a worker runs coroutines with it as well"
             )
         self._client = client
-        self._at_start: Callable[[], object] | None = None
+        self._schedules: Callable[[], list[tuple[str, str, dict[str, Schedule]]]] = list
         self._queues: Mapping[str, int] | Iterable[str]
         if isinstance(queues, Mapping):
             self._queues = dict(queues)
@@ -216,25 +214,20 @@ class Worker:
             self._runs_in = os.getpid()
         self._ending = Ending()
         try:
-            beside = None if self._at_start is None else _AtStart(self._at_start)
             with self._signals() as signals_seen:
                 engine = WorkerEngine(
-                    self._client, self._queues, **self._settings, patience=self._patience, signals_seen=signals_seen
+                    self._client,
+                    self._queues,
+                    **self._settings,
+                    schedules=self._schedules(),
+                    patience=self._patience,
+                    signals_seen=signals_seen,
                 )
                 with self._lock:
                     self._engine = engine
                     for _ in range(self._stops + self._missed(signals_seen)):
                         engine.stop()
-                if beside is None or beside.is_done:
-                    return self._work(engine)
-                beside.begin(engine)
-                try:
-                    report = self._work(engine)
-                finally:
-                    beside.end()
-                if beside.error is not None:
-                    raise beside.error
-                return report
+                return self._work(engine)
         finally:
             with self._lock:
                 self._engine = None
@@ -317,54 +310,6 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-class _AtStart:
-    """What a worker stores when it starts, its app's schedules: beside its runs while the server cannot take them.
-
-    The outage of a server is no reason to end: another process would meet it too.
-    """
-
-    def __init__(self, store: Callable[[], object]) -> None:
-        """Try it once, and raise an error that waiting does not cure."""
-        self._store = store
-        self._is_over = threading.Event()
-        self.is_done = False
-        self.error: DulyError | None = None
-        try:
-            store()
-            self.is_done = True
-        except DulyError as error:
-            if not error.transient:
-                raise
-            what = "the schedules cannot be stored now, the worker goes on and keeps trying: %s"
-            log_safely(logging.WARNING, what, error)
-
-    def begin(self, engine: WorkerEngine) -> None:
-        """Try again in a thread until it is done; an error that waiting does not cure stops the engine."""
-        threading.Thread(target=self._run, args=(engine,), name="duly-worker-schedules", daemon=True).start()
-
-    def end(self) -> None:
-        """Try no more."""
-        self._is_over.set()
-
-    def _run(self, engine: WorkerEngine) -> None:
-        pause = _FIRST_PAUSE_S
-        while not self._is_over.wait(pause):
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
-            try:
-                self._store()
-            except DulyError as error:
-                if error.transient or self._is_over.is_set():
-                    continue
-                self.error = error
-                engine.stop()
-                return
-            except BaseException as error:  # noqa: BLE001 - of code that the program has put under the client
-                log_safely(logging.ERROR, "the schedules were not stored: %s", brief(error))
-                return
-            log_safely(logging.INFO, "the schedules are stored")
-            return
 
 
 class Ending:

@@ -37,7 +37,7 @@ impl Desk {
         let desk = Arc::clone(self);
         Listener::new(move |event| {
             let ClientEvent::DataLost { queue } = event;
-            desk.lock().report(WorkerEvent::DataLost { queue: queue.clone() }, &desk);
+            desk.tell(WorkerEvent::DataLost { queue: queue.clone() });
         })
     }
 }
@@ -110,6 +110,11 @@ impl Drop for Outage<'_> {
 }
 
 impl Desk {
+    /// Reports this to its owner.
+    pub(in crate::worker) fn tell(&self, event: WorkerEvent) {
+        self.lock().report(event, self);
+    }
+
     /// The next event, waited for by a task.
     pub(in crate::worker) async fn event(&self) -> WorkerEvent {
         loop {
