@@ -1,9 +1,10 @@
 """Runs every fenced block of README and docs, because an example that is not run is wrong sooner or later.
 
-Python and PHP blocks run as scripts of their own against the embedded server of a fresh folder (`DULY_URL`); shell
-blocks are checked for syntax, JSON and TOML blocks are parsed; Rust blocks are compiled by rustdoc, and the test here
-only asks that the crate includes their file. Output, diagrams and other things that cannot run are `text`, `console`
-or `mermaid` blocks. A comment on the line before a block changes how it runs:
+Python and PHP blocks run as scripts of their own against the embedded server of a fresh folder (`DULY_URL`), Python
+blocks that have tests under pytest; shell blocks are checked for syntax, JSON and TOML blocks are parsed; Rust blocks
+are compiled by rustdoc, and the test here only asks that the crate includes their file. Output, diagrams and other
+things that cannot run are `text`, `console` or `mermaid` blocks. A comment on the line before a block changes how it
+runs:
 
     <!-- stop after 3 s, expect: closed order 42 -->   for one that runs for ever: SIGTERM, and it must end with 0
     <!-- expect: closed order 42 -->                   this text must be in what it prints
@@ -73,6 +74,9 @@ def test_example(block: Block, tmp_path: Path) -> None:
         assert re.search(r"not run: \w{2,}", block.comment), "say why it is not run"
         return
     match block.language:
+        case "python" if re.search(r"^(async )?def test_", block.text, re.MULTILINE):
+            pytest_here = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+            run(block, [sys.executable, "-X", "dev", *pytest_here], "test_it.py", tmp_path)
         case "python":
             run(block, [sys.executable, "-X", "dev"], "example.py", tmp_path)
         case "php":
