@@ -236,7 +236,7 @@ namespace Duly {
     /**
      * A queue. Created by `Client::queue` or `Client::partitions`.
      *
-     * A queue is split into parts when one cluster node cannot carry it. A job's part is chosen by its key, or else by
+     * A queue is partitioned when one cluster node cannot carry it. A job's part is chosen by its key, or else by
      * its id, so all programs must use the same number of parts; to change it, drain the queue first. Priorities and
      * order hold within a part only, an idle worker has a blocked connection for each part, and counts and operations
      * on all jobs make one call for each part.
@@ -246,7 +246,7 @@ namespace Duly {
         /** The queue's name. */
         public readonly string $name;
 
-        /** @var list<Queue> the parts of a split queue, each a queue of its own; empty if it is not split */
+        /** @var list<Queue> the parts of a partitioned queue, each a queue of its own; empty if it has none */
         public readonly array $parts;
 
         /** The schedules of the queue: jobs that come again and again. */
@@ -505,8 +505,8 @@ namespace Duly {
          * Limits how many jobs run at once, and how many start in a period, over all workers together.
          *
          * The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
-         * order. The new limits replace all earlier ones, so `setLimits()` removes them. Each part of a split queue
-         * keeps to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
+         * order. The new limits replace all earlier ones, so `setLimits()` removes them. Each part of a partitioned
+         * queue keeps to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
          *
          * @param ?int $concurrency the most jobs at once, 1 to 1,000,000. Default: no limit
          * @param array{int, int|float}|null $rate how many jobs (1 to 1,000,000) may start in how many seconds (0.001
@@ -671,7 +671,7 @@ namespace Duly {
          * together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
          */
         public readonly int $token;
-        /** The queue that the job came from; for a queue in parts, the part. */
+        /** The queue that the job came from; for a partitioned queue, the part. */
         public readonly Queue $queue;
         /**
          * When the lease ends, in unix seconds by this host's clock. Null in a worker, which renews the lease for as

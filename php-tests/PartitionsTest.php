@@ -9,7 +9,7 @@ use Duly\NewJob;
 use Duly\Queue;
 use Duly\Worker;
 
-/** A split queue. What its verbs do is the engine's affair; here each is called once in PHP. */
+/** A partitioned queue. What its verbs do is the engine's affair; here each is called once in PHP. */
 final class PartitionsTest extends ServerTestCase
 {
     private Queue $parts;

@@ -1,4 +1,4 @@
-"""A queue in parts, in both Python APIs. What partitions do is tested in Rust; here it is what comes through."""
+"""A partitioned queue, in both Python APIs. What partitions do is tested in Rust; here it is what comes through."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ pub struct Queue {
 struct QueueShared {
     client: Client,
     name: String,
-    /// Of a split queue.
+    /// Of a partitioned queue.
     parts: Vec<Queue>,
     made: PerProcess<crate::queue::Queue>,
 }
@@ -215,7 +215,7 @@ impl Queue {
         block_on(call, || interrupt.check())
     }
 
-    /// The part of that name; of a queue that is not split itself, if that is its name.
+    /// The part of that name; of a queue that is not partitioned itself, if that is its name.
     #[doc(hidden)] // for the skins
     pub fn part(&self, name: &str) -> Option<&Self> {
         match self.parts() {

@@ -181,7 +181,7 @@ impl Queue {
 
     /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
     /// fails, up to 100 of the oldest beyond that are removed. Keep more than may fail at once: `on_failed` is not called for a job
-    /// that was removed before a worker heard of it. Each part of a split queue keeps its share of `max`, rounded up.
+    /// that was removed before a worker heard of it. Each part of a partitioned queue keeps its share of `max`, rounded up.
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
         let share = max.div_ceil(self.each_part().len() as u64);

@@ -60,15 +60,15 @@ use crate::value::error::Error;
 /// The most jobs that one script call takes.
 pub const MAX_BATCH: usize = 1000;
 
-/// One queue of a client, split over several parts or not. Cheap to clone.
+/// One queue of a client, partitioned or not. Cheap to clone.
 ///
-/// A queue is split ([`Client::partitioned_queue`]) when one server node cannot carry it: each part has its own hash tag, so that a
-/// cluster spreads them over its nodes. A job's part is chosen by its key, or else by its id (CRC-16 modulo the number of parts), so
-/// all clients must use the same number; to change it, drain the queue first. The costs: priorities and order hold within a part
-/// only. A reserve may check every part before it finds a job, and an idle worker has a blocked connection for each. Counts and
-/// operations on all jobs make one call for each part, one after the other, so their sum is no snapshot. A job that is not where
-/// it should be is searched in all parts. A job with a key and an id of your own is found by its id with one call for each part,
-/// and such an id is unique within a part only.
+/// A queue is partitioned ([`Client::partitioned_queue`]) when one server node cannot carry it: each part has its own hash tag, so
+/// that a cluster spreads them over its nodes. A job's part is chosen by its key, or else by its id (CRC-16 modulo the number of
+/// parts), so all clients must use the same number; to change it, drain the queue first. The costs: priorities and order hold
+/// within a part only. A reserve may check every part before it finds a job, and an idle worker has a blocked connection for each.
+/// Counts and operations on all jobs make one call for each part, one after the other, so their sum is no snapshot. A job that is
+/// not where it should be is searched in all parts. A job with a key and an id of your own is found by its id with one call for
+/// each part, and such an id is unique within a part only.
 #[derive(Clone)]
 pub struct Queue {
     whole: Whole,
@@ -77,10 +77,10 @@ pub struct Queue {
 #[derive(Clone)]
 enum Whole {
     One(Part),
-    Split(Arc<Split>),
+    Partitioned(Arc<Partitioned>),
 }
 
-struct Split {
+struct Partitioned {
     name: String,
     parts: Vec<Part>,
 }
@@ -90,22 +90,22 @@ impl Queue {
     pub fn name(&self) -> &str {
         match &self.whole {
             Whole::One(part) => part.name(),
-            Whole::Split(split) => &split.name,
+            Whole::Partitioned(queue) => &queue.name,
         }
     }
 
-    /// The parts of a split queue, each a queue of its own: `orders/0`, `orders/1`, ...; empty if it is not split.
+    /// The parts of a partitioned queue, each a queue of its own: `orders/0`, `orders/1`, ...; empty if it is not partitioned.
     pub fn parts(&self) -> Vec<Self> {
         match &self.whole {
             Whole::One(_) => Vec::new(),
-            Whole::Split(split) => split.parts.iter().cloned().map(Self::from).collect(),
+            Whole::Partitioned(queue) => queue.parts.iter().cloned().map(Self::from).collect(),
         }
     }
 
     pub(crate) fn each_part(&self) -> &[Part] {
         match &self.whole {
             Whole::One(part) => std::slice::from_ref(part),
-            Whole::Split(split) => &split.parts,
+            Whole::Partitioned(queue) => &queue.parts,
         }
     }
 

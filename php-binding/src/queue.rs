@@ -24,7 +24,7 @@ use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
 
-/// A queue of a client, split over several parts or not.
+/// A queue of a client, partitioned or not.
 #[php_class]
 #[php(name = "Duly\\Queue")]
 #[php(flags = ClassFlags::Final)]
@@ -46,7 +46,7 @@ impl Queue {
         self.queue.name().to_owned()
     }
 
-    /// The parts of a split queue, each a queue of its own; empty if it is not split.
+    /// The parts of a partitioned queue, each a queue of its own; empty if it is not partitioned.
     #[php(getter)]
     pub fn parts(&self) -> Vec<Queue> {
         self.queue.parts().iter().cloned().map(Queue::new).collect()

@@ -139,8 +139,8 @@ pub struct Found {
 }
 
 impl Queue {
-    /// How many jobs are in each state, and what comes next. A split queue gives the sums; it is paused, and held by a limit, only if
-    /// every part is.
+    /// How many jobs are in each state, and what comes next. A partitioned queue gives the sums; it is paused, and held by a limit,
+    /// only if every part is.
     pub async fn counts(&self) -> Result<Counts, Error> {
         let (first, others) = self.first_and_others();
         let mut all = first.counts().await?;
@@ -152,7 +152,7 @@ impl Queue {
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
     /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
-    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A split queue is shown part after
+    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A partitioned queue is shown part after
     /// part.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         if limit == 0 || limit > MAX_BATCH {

@@ -236,8 +236,9 @@ impl Queue {
     /// Limits of a name hold back jobs of that name only. Its concurrency counts the jobs that are reserved when it is set,
     /// up to 1,000 of the queue. When a limit is removed, the jobs that it held back are handed out again.
     ///
-    /// The parts of a split queue know nothing of each other, so each keeps to its share, rounded down: all together never exceed the
-    /// limits, and stay below them while the work is spread unevenly. `InvalidArgument` also where a share is less than one job.
+    /// The parts of a partitioned queue know nothing of each other, so each keeps to its share, rounded down: all together never
+    /// exceed the limits, and stay below them while the work is spread unevenly. `InvalidArgument` also where a share is less than
+    /// one job.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
@@ -263,7 +264,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The limits that are set; of a split queue those of all parts together, as the first part has its share.
+    /// The limits that are set; of a partitioned queue those of all parts together, as the first part has its share.
     pub async fn limits(&self) -> Result<Limits, Error> {
         let (first, others) = self.first_and_others();
         let parts = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);

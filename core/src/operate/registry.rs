@@ -53,7 +53,7 @@ pub struct RunningJob {
 
 impl Queue {
     /// The workers that are alive, 1,000 at most. A worker that died disappears after three of its periods without a report,
-    /// usually 30 s; one that stops disappears at once. A worker that serves several parts of a split queue is there once.
+    /// usually 30 s; one that stops disappears at once. A worker that serves several parts of a partitioned queue is there once.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         let mut all = Vec::new();
         for part in self.each_part() {

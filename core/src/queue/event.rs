@@ -10,7 +10,7 @@ pub enum ClientEvent {
     /// The server has none of what it kept of this queue (or lock, or topic) some minutes ago. Reported by each client that used the queue
     /// within the last five minutes, at its next call, once each time that it happens; the call itself is made as always.
     DataLost {
-        /// The queue's name; of a split queue that of the part.
+        /// The queue's name; of a partitioned queue that of the part.
         queue: String,
     },
 }

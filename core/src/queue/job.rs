@@ -22,7 +22,7 @@ pub struct Job {
     /// then.
     pub returns: u32,
     token: u64,
-    /// Not split: of a split queue it is the part.
+    /// Not partitioned: of a partitioned queue it is the part.
     queue: Queue,
     is_suspect: bool,
     /// What its own verbs made of it, by whichever clone.
@@ -152,7 +152,7 @@ impl Job {
         Ok(self.next_after(outcome, changed))
     }
 
-    /// The queue that it came from; of a split queue that part.
+    /// The queue that it came from; of a partitioned queue that part.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }

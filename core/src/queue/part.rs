@@ -21,8 +21,8 @@ use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
 
-/// A queue that is not split, or one part of a split one: its keys lie in one slot, so one call reads and changes all of it. Cheap
-/// to clone.
+/// A queue that is not partitioned, or one part of one that is: its keys lie in one slot, so one call reads and changes all of it.
+/// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) client: Client,

@@ -1,12 +1,12 @@
-//! A queue that is split over several parts, because one server node cannot carry it: which part a job is in, and calls for the
-//! parts that several jobs are in.
+//! A partitioned queue: one that has several parts, because one server node cannot carry it: which part a job is in, and calls for
+//! the parts that several jobs are in.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::process::host;
-use crate::queue::{Client, Job, NewJob, Part, Queue, Split, Whole};
+use crate::queue::{Client, Job, NewJob, Part, Partitioned, Queue, Whole};
 use crate::script::crc16;
 use crate::value::error::Error;
 use crate::value::name;
@@ -28,11 +28,11 @@ impl Client {
             return Err(Error::invalid(format!("a queue has 1 to {MAX_PARTITIONS} partitions, not {count}")));
         }
         let part = |number| Part::new(self.clone(), &format!("{name}/{number}"));
-        let split = Split { name: name.to_owned(), parts: (0..count).map(part).collect() };
-        Ok(Queue { whole: Whole::Split(Arc::new(split)) })
+        let queue = Partitioned { name: name.to_owned(), parts: (0..count).map(part).collect() };
+        Ok(Queue { whole: Whole::Partitioned(Arc::new(queue)) })
     }
 
-    /// The queue of this name, which may be one of the parts of a split queue (`orders/0`): a worker serves both.
+    /// The queue of this name, which may be one of the parts of a partitioned queue (`orders/0`): a worker serves both.
     pub(crate) fn queue_or_part(&self, name: &str) -> Result<Part, Error> {
         check_queue_or_part(name)?;
         Ok(Part::new(self.clone(), name))

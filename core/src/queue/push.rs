@@ -79,8 +79,8 @@ impl Queue {
     }
 
     /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
-    /// together; returns one outcome for each job, in order. A split queue takes a call for each part at least; when one fails, the
-    /// parts before it have theirs.
+    /// together; returns one outcome for each job, in order. A partitioned queue takes a call for each part at least; when one
+    /// fails, the parts before it have theirs.
     ///
     /// All jobs for one part are checked before the first of them is sent. Errors as of [`Queue::push`], but a duplicate is an
     /// outcome.

@@ -80,7 +80,7 @@ impl Queue {
     /// back the jobs of dead workers.
     ///
     /// The list is empty if there was no job until the wait was over, or if the queue is paused. A job whose record cannot
-    /// be decoded goes to `failed` with the reason, and blocks no other job. The parts of a split queue are asked in a new
+    /// be decoded goes to `failed` with the reason, and blocks no other job. The parts of a partitioned queue are asked in a new
     /// random order each time. Errors: `InvalidArgument`, and those of the connection; after `Timeout` the jobs that may have
     /// been leased come back when their lease ends.
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
@@ -126,7 +126,7 @@ pub enum Selection {
 impl Client {
     /// Leases jobs that are ready in any of these queues, up to `max` together, and waits for all of them at once.
     ///
-    /// A split queue is asked part by part, in a new random order each time. One script call per queue or part that is looked
+    /// A partitioned queue is asked part by part, in a new random order each time. One script call per queue or part that is looked
     /// at; while there is nothing to do, one blocked connection, in a cluster one per queue or part. If a queue cannot be read
     /// but another one returns jobs, the call returns the jobs, and the next call returns the error. Errors: those of [`Queue::reserve`]; `InvalidArgument` for no queue, a weight out of range, or
     /// another client's queue.

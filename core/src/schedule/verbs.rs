@@ -39,9 +39,9 @@ impl PutSchedule {
 
 /// The schedules of a queue. Cheap to clone.
 ///
-/// Workers of the queue fire them; while none is alive, nothing fires, and [`CatchUp`](crate::CatchUp) says what becomes of the slots
-/// that were missed. A job's id is `<name>@<slot>`, the slot in UTC. In a split queue a schedule and its jobs are in the part that is
-/// chosen by its name.
+/// Workers of the queue fire them; while none is alive, nothing fires, and [`CatchUp`](crate::CatchUp) says what becomes of the
+/// slots that were missed. A job's id is `<name>@<slot>`, the slot in UTC. In a partitioned queue a schedule and its jobs are in
+/// the part that is chosen by its name.
 #[derive(Debug, Clone)]
 pub struct Schedules {
     pub(super) queue: Queue,
@@ -213,8 +213,8 @@ impl Schedules {
         Ok(read.stored.map(view))
     }
 
-    /// A page of the schedules in the order in which they fire; those that are paused or over come last. Of a split queue the parts
-    /// follow one another.
+    /// A page of the schedules in the order in which they fire; those that are paused or over come last. Of a partitioned queue the
+    /// parts follow one another.
     pub async fn list(&self, offset: usize, limit: usize) -> Result<Vec<ScheduleView>, Error> {
         let (mut skip, mut views) = (offset, Vec::new());
         for part in self.queue.each_part() {
@@ -276,7 +276,7 @@ impl Schedules {
     /// A job with a key is in the part that the key chooses, and the jobs of a schedule are in its own part.
     pub(super) fn check_key(&self, schedule: &Schedule) -> Result<(), Error> {
         if self.queue.each_part().len() > 1 && schedule.template().key.is_some() {
-            let message = "in a split queue the jobs of a schedule have no key but its name: leave out the key";
+            let message = "in a partitioned queue the jobs of a schedule have no key but its name: leave out the key";
             return Err(Error::invalid(message));
         }
         Ok(())

@@ -52,7 +52,7 @@ pub enum WorkerEvent {
     },
     /// The server has none of what it kept of this queue some minutes ago; see [`ClientEvent::DataLost`].
     DataLost {
-        /// The queue's name; of a split queue that of the part.
+        /// The queue's name; of a partitioned queue that of the part.
         queue: String,
     },
     /// A job is settled, but the server has no memory left: its result was not kept, or, if it is run again, the data that a

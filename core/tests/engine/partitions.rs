@@ -1,4 +1,4 @@
-//! A queue in parts behaves as one queue does, but for the order of jobs in different parts.
+//! A partitioned queue behaves as one queue does, but for the order of jobs in different parts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -148,7 +148,7 @@ class Client:
 class Queue:
     """A queue. Created by `client.queue(name)` or `client.partitions(name, count)`; safe to share between threads.
 
-    A queue is split into parts when one cluster node cannot carry it. A job's part is chosen by its key, or else by its
+    A queue is partitioned when one cluster node cannot carry it. A job's part is chosen by its key, or else by its
     id. Priorities and order hold within a part only. Operations on one job search every part if it is not where it
     should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job that came from a
     split queue is the part.
@@ -158,7 +158,7 @@ class Queue:
     def name(self) -> str: ...
     @property
     def parts(self) -> list[Queue]:
-        """The parts of a split queue, each a queue of its own; empty if it is not split."""
+        """The parts of a partitioned queue, each a queue of its own; empty if it is not partitioned."""
 
     @property
     def schedules(self) -> Schedules:
@@ -192,8 +192,8 @@ class Queue:
             delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
             at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
                 past means now. Default: none.
-            id: an id of your own, 1 to 128 bytes. If the jobs of a queue in parts have keys, it is unique only within
-                its part. Default: a new one of 16 characters.
+            id: an id of your own, 1 to 128 bytes. If the jobs of a partitioned queue have keys, it is unique only
+                within its part. Default: a new one of 16 characters.
             key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
                 queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
             priority: 0 to 9, where 0 goes first. Default: 5.
@@ -325,8 +325,8 @@ class Queue:
         """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
         The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
-        order. The new limits replace all earlier ones: `set_limits()` removes them. Each part of a split queue keeps
-        to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
+        order. The new limits replace all earlier ones: `set_limits()` removes them. Each part of a partitioned queue
+        keeps to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
 
         Args:
             concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
@@ -1915,7 +1915,7 @@ class AsyncQueue:
     def name(self) -> str: ...
     @property
     def parts(self) -> list[AsyncQueue]:
-        """The parts of a split queue, each a queue of its own; empty if it is not split."""
+        """The parts of a partitioned queue, each a queue of its own; empty if it is not partitioned."""
 
     @property
     def schedules(self) -> AsyncSchedules:
@@ -1949,8 +1949,8 @@ class AsyncQueue:
             delay: how long until the job is due, in seconds or as a timedelta, 0 to 100 years. Default: 0.
             at: when the job is due, instead of `delay`: a datetime with a time zone, or unix seconds. A time in the
                 past means now. Default: none.
-            id: an id of your own, 1 to 128 bytes. If the jobs of a queue in parts have keys, it is unique only within
-                its part. Default: a new one of 16 characters.
+            id: an id of your own, 1 to 128 bytes. If the jobs of a partitioned queue have keys, it is unique only
+                within its part. Default: a new one of 16 characters.
             key: a business key such as "close:42", 1 to 256 bytes, to find or cancel the job by. Only one job of the
                 queue has it at a time, until that job is done, cancelled or failed for good. Default: none.
             priority: 0 to 9, where 0 goes first. Default: 5.
@@ -2084,8 +2084,8 @@ class AsyncQueue:
         """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
         The limits apply from the next reserve on; running jobs are not stopped. Jobs that are held back keep their
-        order. The new limits replace all earlier ones: `set_limits()` removes them. Each part of a split queue keeps
-        to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
+        order. The new limits replace all earlier ones: `set_limits()` removes them. Each part of a partitioned queue
+        keeps to its share, rounded down, so a limit is as many jobs at least as the queue has parts.
 
         Args:
             concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
