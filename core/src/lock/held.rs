@@ -19,13 +19,13 @@ use crate::value::time::{Millis, whole_ms};
 /// meanwhile it is not held: it is the parent's.
 #[must_use = "a lock is given up when it is dropped"]
 pub struct Lock {
-    held: Arc<Held>,
+    shared: Arc<LockShared>,
     waited: Duration,
     /// By the server's clock.
     taken_at: Millis,
 }
 
-struct Held {
+struct LockShared {
     owner: Owner,
     token: u64,
     ttl: Duration,
@@ -63,9 +63,9 @@ impl Lock {
         taken_at: Millis,
     ) -> Result<Self, Error> {
         let state = Mutex::new(State { sure_until: asked_at + ttl, end: None });
-        let held = Arc::new(Held { owner: owner.clone(), token, ttl, pid: id(), state, ended: Notify::new() });
-        background()?.spawn(Arc::clone(&held).renew(asked_at));
-        Ok(Self { held, waited, taken_at })
+        let shared = Arc::new(LockShared { owner: owner.clone(), token, ttl, pid: id(), state, ended: Notify::new() });
+        background()?.spawn(Arc::clone(&shared).renew(asked_at));
+        Ok(Self { shared, waited, taken_at })
     }
 
     /// It was waited for since then, or longer.
@@ -77,12 +77,12 @@ impl Lock {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.held.owner.part.name()
+        self.shared.owner.part.name()
     }
 
     /// The fencing token: greater than that of each earlier holder of this lock. What the lock protects can refuse a smaller one.
     pub fn token(&self) -> u64 {
-        self.held.token
+        self.shared.token
     }
 
     /// How long it was waited for: by this call; or by a job, since that first met it taken.
@@ -92,16 +92,16 @@ impl Lock {
 
     /// Is it ours, by what the server has said? False as soon as it may have ended there, also while the server does not answer.
     pub fn is_held(&self) -> bool {
-        self.held.pid == id() && self.held.is_sure()
+        self.shared.pid == id() && self.shared.is_sure()
     }
 
     /// Ready when it is no longer held.
     pub async fn lost(&self) {
-        let held = &self.held;
+        let shared = &self.shared;
         while self.is_held() {
-            let mut ended = std::pin::pin!(held.ended.notified());
+            let mut ended = std::pin::pin!(shared.ended.notified());
             ended.as_mut().enable();
-            let state = *held.lock();
+            let state = *shared.lock();
             if state.end.is_some() {
                 return;
             }
@@ -113,13 +113,13 @@ impl Lock {
     ///
     /// Errors: those of any call. It is then given up in the background, as it is if this future is dropped.
     pub async fn release(&self) -> Result<bool, Error> {
-        let held = &self.held;
-        if held.pid != id() || !held.end(End::Releasing) {
+        let shared = &self.shared;
+        if shared.pid != id() || !shared.end(End::Releasing) {
             return Ok(false);
         }
-        let _handed_over = HandedOver(held);
-        let given_up = held.owner.give_up().await.map_err(|error| of_lock(error, self.name()))?;
-        held.conclude(End::Released);
+        let _handed_over = HandedOver(shared);
+        let given_up = shared.owner.give_up().await.map_err(|error| of_lock(error, self.name()))?;
+        shared.conclude(End::Released);
         Ok(given_up)
     }
 
@@ -140,7 +140,7 @@ impl Lock {
     /// Errors: `LeaseLost` if it was lost before, and was not released in the block.
     #[doc(hidden)] // for the skins
     pub async fn leave(&self) -> Result<(), Error> {
-        if self.held.pid != id() || matches!(self.held.lock().end, Some(End::Released | End::Releasing)) {
+        if self.shared.pid != id() || matches!(self.shared.lock().end, Some(End::Released | End::Releasing)) {
             return Ok(());
         }
         let was_held = self.is_held();
@@ -167,17 +167,17 @@ impl std::fmt::Debug for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if self.held.pid == id() {
-            self.held.end(End::Dropped);
+        if self.shared.pid == id() {
+            self.shared.end(End::Dropped);
         } else {
             // In a child any mutex may be held for ever, by a thread of its parent: nothing of that is touched.
-            std::mem::forget(Arc::clone(&self.held));
+            std::mem::forget(Arc::clone(&self.shared));
         }
     }
 }
 
 /// A release that ends without an answer goes on in the background.
-struct HandedOver<'a>(&'a Held);
+struct HandedOver<'a>(&'a LockShared);
 
 impl Drop for HandedOver<'_> {
     fn drop(&mut self) {
@@ -185,7 +185,7 @@ impl Drop for HandedOver<'_> {
     }
 }
 
-impl Held {
+impl LockShared {
     /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
