@@ -38,11 +38,11 @@ pub fn method(object: &ZendObject, name: &str, arguments: Vec<&dyn IntoZvalDyn>)
     guarded(|| object.try_call_method(name, arguments).ok())
 }
 
-/// A value that is held. Its destructor may be PHP code: it runs guarded, whichever way the value is let go.
-pub struct Held(Zval);
+/// A value that is kept. Its destructor may be PHP code: it runs [`guarded`], whichever way the value is let go.
+pub struct Guarded(Zval);
 
-impl Held {
-    /// What a reference points to may be set anew while it is read: the value itself is held.
+impl Guarded {
+    /// What a reference points to may be set anew while it is read: the value itself is kept.
     pub fn of(value: &Zval) -> Self {
         Self(value.dereference().shallow_clone())
     }
@@ -64,13 +64,13 @@ impl Held {
     }
 }
 
-impl From<Zval> for Held {
+impl From<Zval> for Guarded {
     fn from(value: Zval) -> Self {
         Self(value)
     }
 }
 
-impl Deref for Held {
+impl Deref for Guarded {
     type Target = Zval;
 
     fn deref(&self) -> &Zval {
@@ -78,13 +78,13 @@ impl Deref for Held {
     }
 }
 
-impl DerefMut for Held {
+impl DerefMut for Guarded {
     fn deref_mut(&mut self) -> &mut Zval {
         &mut self.0
     }
 }
 
-impl Drop for Held {
+impl Drop for Guarded {
     fn drop(&mut self) {
         // An exception is pending in the engine, and comes before the error that is on its way.
         if let Err(Fault::BailedOut) = self.let_go() {

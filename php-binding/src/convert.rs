@@ -193,7 +193,7 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
                 return Ok(false);
             }
             let given = call::method(asked, "jsonSerialize", Vec::new())?.unwrap_or_else(Zval::null);
-            let given = call::Held::from(given);
+            let given = call::Guarded::from(given);
             // Of one that gives itself, its public properties travel.
             if !given.object().is_some_and(|given| std::ptr::eq(given, asked)) {
                 self.left -= 1;
@@ -218,8 +218,8 @@ impl<F: Fn(&Zval) -> bool> Search<F> {
                 None => name.long().unwrap_or_default().to_string(),
             };
             path.push(name);
-            // Held: a lazy object may run PHP code at the first look at its properties.
-            let member = call::Held::of(member);
+            // A lazy object may run PHP code at the first look at its properties.
+            let member = call::Guarded::of(member);
             if self.find(&member, path, depth + 1)? {
                 return Ok(true);
             }

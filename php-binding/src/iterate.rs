@@ -3,7 +3,7 @@
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendIterator, ZendObject, Zval};
 
-use crate::call::{Held, guarded};
+use crate::call::{Guarded, guarded};
 use crate::error::Fault;
 
 unsafe extern "C" {
@@ -14,7 +14,7 @@ unsafe extern "C" {
 ///
 /// The iterable and the value are held meanwhile, whatever PHP code does to the variables that they came from.
 pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -> Result<Option<()>, Fault> {
-    let mut iterable = Held::of(iterable);
+    let mut iterable = Guarded::of(iterable);
     if let Some(table) = iterable.array() {
         // Not the table's own iterator: it panics at a key that is not UTF-8.
         let mut members = Iter::new(table);
@@ -42,7 +42,7 @@ pub fn each(iterable: &Zval, mut take: impl FnMut(&Zval) -> Result<(), Fault>) -
 fn walk(iterator: &mut ZendIterator, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
     guarded(|| iterator.rewind())?;
     while guarded(|| iterator.valid())? {
-        let Some(value) = guarded(|| iterator.get_current_data().map(Held::of))? else { return Ok(()) };
+        let Some(value) = guarded(|| iterator.get_current_data().map(Guarded::of))? else { return Ok(()) };
         take_one(&value, take)?;
         value.release()?;
         guarded(|| iterator.move_forward())?;
@@ -51,7 +51,7 @@ fn walk(iterator: &mut ZendIterator, take: &mut impl FnMut(&Zval) -> Result<(), 
 }
 
 fn take_one(value: &Zval, take: &mut impl FnMut(&Zval) -> Result<(), Fault>) -> Result<(), Fault> {
-    let value = Held::of(value);
+    let value = Guarded::of(value);
     take(&value)?;
     value.release()
 }

@@ -109,11 +109,12 @@ impl Client {
     ) -> Result<Zval, Fault> {
         let Ok(run) = ZendCallable::new(run) else { return Err(Fault::invalid("run must be callable")) };
         let lock = self.take_lock(name, ttl, wait)?;
-        let lock = call::Held::from(lock.into_zval(false).map_err(|_| Fault::invalid("the lock is no value of PHP"))?);
+        let lock =
+            call::Guarded::from(lock.into_zval(false).map_err(|_| Fault::invalid("the lock is no value of PHP"))?);
         let Some(held) = lock.extract::<&Lock>() else { return Err(Fault::invalid("it is no lock")) };
         match guarded(|| run.try_call(vec![&*lock])) {
             Ok(Ok(answer)) => {
-                let answer = call::Held::from(answer);
+                let answer = call::Guarded::from(answer);
                 if is_generator(&answer) {
                     let ended = answer.release();
                     held.leave_now();

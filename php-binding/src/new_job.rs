@@ -9,7 +9,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::array::Iter;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::call::Held;
+use crate::call::Guarded;
 use crate::convert::{self, Text, given, millis, utf8, when, whole};
 use crate::error::Fault;
 use crate::retry::RetryPolicy;
@@ -103,7 +103,7 @@ impl NewJob {
 
 /// A copy of an array that has references in it: PHP code that runs while it is read (`format`, `jsonSerialize`) may set these
 /// anew. Nothing for an array without, which nobody can change while it is held.
-fn without_references(table: &ZendHashTable) -> Result<Option<Held>, Fault> {
+fn without_references(table: &ZendHashTable) -> Result<Option<Guarded>, Fault> {
     let mut members = Iter::new(table);
     let mut has_some = false;
     while let Some((_, value)) = members.next_zval() {

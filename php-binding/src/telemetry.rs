@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::ExecutorGlobals;
 
-use crate::call::{self, Held};
+use crate::call::{self, Guarded};
 use crate::error::Fault;
 
 const TRACEPARENT: &str = "traceparent";
@@ -47,7 +47,7 @@ fn current() -> Result<Option<Trace>, Fault> {
 }
 
 fn of_current_span() -> Result<Option<Trace>, Fault> {
-    let span = Held::from(call::function("OpenTelemetry\\API\\Trace\\Span::getCurrent", Vec::new())?);
+    let span = Guarded::from(call::function("OpenTelemetry\\API\\Trace\\Span::getCurrent", Vec::new())?);
     let Some(context) = ask(&span, "getContext")? else { return Ok(None) };
     if ask(&context, "isValid")?.and_then(|is_valid| is_valid.bool()) != Some(true) {
         return Ok(None);
@@ -64,7 +64,7 @@ fn of_current_span() -> Result<Option<Trace>, Fault> {
 }
 
 /// What a method of this object gives; nothing if it is no object.
-fn ask(value: &Zval, method: &str) -> Result<Option<Held>, Fault> {
+fn ask(value: &Zval, method: &str) -> Result<Option<Guarded>, Fault> {
     let Some(object) = value.object() else { return Ok(None) };
-    Ok(call::method(object, method, Vec::new())?.map(Held::from))
+    Ok(call::method(object, method, Vec::new())?.map(Guarded::from))
 }

@@ -14,7 +14,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::call::Held;
+use crate::call::Guarded;
 use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, utf8, values, whole};
 use crate::error::Fault;
@@ -153,7 +153,7 @@ impl Client {
 /// Runs PHP code (`JsonSerializable`), which may change what elements refer to: each is held meanwhile.
 fn each_data(data: &ZendHashTable) -> Result<Vec<Data>, Fault> {
     let encode = |(index, value)| {
-        let value = Held::of(value);
+        let value = Guarded::of(value);
         let data = convert::data_at(index, &value)?;
         value.release().map(|()| data)
     };
