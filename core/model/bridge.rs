@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
-    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, Held, Key,
+    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, Key, Layout,
     Levels, Numbering, Order, Place, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take, Taken, Variant,
 };
 
@@ -25,12 +25,12 @@ fn texts(entries: Entries) -> Vec<String> {
     entries.into_iter().map(|(entry, _)| String::from_utf8(entry).unwrap()).collect()
 }
 
-fn reading(source: &str, order: Order, held: Held) -> Reading {
-    Reading { source: source.to_owned(), order, held, grace_s: 0 }
+fn reading(source: &str, order: Order, layout: Layout) -> Reading {
+    Reading { source: source.to_owned(), order, layout, grace_s: 0 }
 }
 
 fn list() -> Reading {
-    reading("old", Order::Right, Held::Here)
+    reading("old", Order::Right, Layout::Here)
 }
 
 fn finished(sequence: Option<u64>, kept: &[usize]) -> Finished {
@@ -260,7 +260,7 @@ fn jobs_that_lie_elsewhere_leave_it_when_they_come() {
     let mut stage = Stage::new();
     stage.server.command(&["ZADD", "index", "1", "t1", "2", "t2"]);
     stage.server.command(&["HSET", "unacked", "t1", "a", "t2", "b"]);
-    let unacked = reading("index", Order::Over, Held::Field("unacked".to_owned()));
+    let unacked = reading("index", Order::Over, Layout::Field("unacked".to_owned()));
     let (sequence, _, _, jobs) = stage.take(&unacked, 1, None, 9).unwrap();
     assert_eq!((jobs.len(), stage.number(&["HLEN", "unacked"])), (2, 0));
     stage.take(&unacked, 1, Some(&finished(sequence, &[2])), 9).unwrap();
@@ -269,7 +269,7 @@ fn jobs_that_lie_elsewhere_leave_it_when_they_come() {
 
     stage.server.command(&["HSET", "pool:j", "id", "j", "status", "2"]);
     stage.server.command(&["LPUSH", "topic", "j", "j"]);
-    let topic = reading("topic", Order::Right, Held::Hash("pool".to_owned()));
+    let topic = reading("topic", Order::Right, Layout::Hash("pool".to_owned()));
     assert_eq!(stage.take(&topic, 1, None, 9).unwrap().3, ["2:id1:j6:status1:2"]);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::package::Format;
 use crate::process::host;
-use crate::script::{Held, Order, Reading};
+use crate::script::{Layout, Order, Reading};
 use crate::value::error::Error;
 use crate::value::name;
 use crate::value::time::MAX_DELAY;
@@ -85,12 +85,12 @@ pub(super) struct Lane {
 
 impl Lane {
     fn new(key: impl Into<String>, order: Order, state: OldState, queue: &str) -> Self {
-        let reading = Reading { source: key.into(), order, held: Held::Here, grace_s: 0 };
+        let reading = Reading { source: key.into(), order, layout: Layout::Here, grace_s: 0 };
         Self { reading, state, unit: ScoreUnit::Seconds, queue: queue.to_owned(), is_seldom: false }
     }
 
-    fn held(mut self, held: Held) -> Self {
-        self.reading.held = held;
+    fn layout(mut self, layout: Layout) -> Self {
+        self.reading.layout = layout;
         self
     }
 
@@ -200,7 +200,7 @@ impl OldQueue {
     pub fn celery(prefix: &str, queues: &[impl AsRef<str>], visibility_timeout: Duration) -> Result<Self, Error> {
         let index = format!("{prefix}unacked_index");
         let mut unacked = Lane::new(index, Order::Over, OldState::Reserved, FALLBACK_QUEUE)
-            .held(Held::Field(format!("{prefix}unacked")));
+            .layout(Layout::Field(format!("{prefix}unacked")));
         unacked.reading.grace_s = visibility_timeout.as_secs() + u64::from(visibility_timeout.subsec_nanos() > 0);
         let mut lanes = vec![unacked];
         for queue in queues.iter().map(AsRef::as_ref) {
@@ -226,9 +226,9 @@ impl OldQueue {
         if buckets > 26 || ttr_buckets > 26 {
             return Err(Error::invalid("gmq has at most 26 buckets of each kind here"));
         }
-        let pool = || Held::Hash("gmq:jobpool".to_owned());
+        let pool = || Layout::Hash("gmq:jobpool".to_owned());
         let bucket = |id: &dyn std::fmt::Display, order, state| {
-            Lane::new(format!("gmq:bucket:{id}"), order, state, FALLBACK_QUEUE).held(pool())
+            Lane::new(format!("gmq:bucket:{id}"), order, state, FALLBACK_QUEUE).layout(pool())
         };
         let mut lanes = Vec::new();
         for letter in ('A'..='Z').take(ttr_buckets.into()) {
@@ -240,7 +240,7 @@ impl OldQueue {
         for topic in topics.iter().map(AsRef::as_ref) {
             name::check_queue(topic)?;
             let key = format!("gmq:readyqueue:{topic}");
-            lanes.push(Lane::new(key, Order::Right, OldState::Ready, topic).held(pool()));
+            lanes.push(Lane::new(key, Order::Right, OldState::Ready, topic).layout(pool()));
         }
         Self { format: Format::Gmq, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
     }

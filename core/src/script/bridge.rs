@@ -108,7 +108,7 @@ impl Order {
 
 /// Where the jobs are whose ids are in a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Layout {
     /// In it.
     Here,
     /// In this hash, by their ids.
@@ -117,7 +117,7 @@ pub(crate) enum Held {
     Hash(String),
 }
 
-impl Held {
+impl Layout {
     fn append(&self, keys: &mut ByteStrings, args: &mut ByteStrings) {
         let (word, key) = match self {
             Self::Here => ("here", None),
@@ -136,7 +136,7 @@ impl Held {
 pub(crate) struct Reading {
     pub(crate) source: String,
     pub(crate) order: Order,
-    pub(crate) held: Held,
+    pub(crate) layout: Layout,
     /// How long after its score the time of an entry is over, in seconds.
     pub(crate) grace_s: u64,
 }
@@ -162,7 +162,7 @@ impl Reading {
         let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
         keys.push(self.source.as_bytes());
         args.push(self.order.as_str().as_bytes());
-        self.held.append(&mut keys, &mut args);
+        self.layout.append(&mut keys, &mut args);
         args.push_display(self.grace_s);
         for number in [from, most, most_bytes] {
             args.push_display(number);
@@ -225,7 +225,7 @@ impl<'a> Take<'a> {
             Some(above) => args.push_display(above),
             None => args.push(b""),
         }
-        self.reading.held.append(&mut keys, &mut args);
+        self.reading.layout.append(&mut keys, &mut args);
         args.push_display(self.reading.grace_s);
         let kept = self.finished.map(|finished| finished.kept.as_slice()).unwrap_or_default();
         args.push(kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" ").as_bytes());
