@@ -38,13 +38,13 @@ if entering > 0 then
 end
 local some_ready, earliest, some_large, stored = false, nil, false, 0
 for i = first_item, #ARGV, 4 do
-  local id, record, place = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local id, record, target = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   redis.call('HSET', jobs, id, record)
   -- without: a job that comes over forgets how often it failed
   if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
   if #record > LARGE then some_large = true end
-  local due = tonumber(string.match(place, '^@(%d+)$'))
-  if place == 'failed' then
+  local due = tonumber(string.match(target, '^@(%d+)$'))
+  if target == 'failed' then
     redis.call('ZADD', failed, now_text, id)
   -- without `and due > now`: a job that is due waits for a worker to promote it
   elseif due and due > now then

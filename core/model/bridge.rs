@@ -5,7 +5,7 @@ use redis::Value;
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
     Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, Key, Layout,
-    Levels, Numbering, Order, Place, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take, Taken, Variant,
+    Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take, Taken, Target, Variant,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -58,7 +58,7 @@ impl Stage {
     }
 
     /// With each a number of its own: as by another bridge.
-    fn adopt(&mut self, sequence: u64, jobs: &[(&str, Place, &[u8])]) -> Result<AdoptReply, String> {
+    fn adopt(&mut self, sequence: u64, jobs: &[(&str, Target, &[u8])]) -> Result<AdoptReply, String> {
         self.calls += 1;
         let renewal = Renewal::Asked(Vec::new());
         let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
@@ -138,10 +138,10 @@ type Departed = (Option<u64>, bool, Vec<String>);
 #[test]
 fn a_batch_is_stored_once_whoever_sends_it() {
     let mut stage = Stage::new();
-    assert_eq!(stage.adopt(5, &[("a", Place::Ready, b"2;2;x"), ("b", Place::Due(1), b"")]), Ok(AdoptReply::Adopted));
-    assert_eq!(stage.adopt(5, &[("c", Place::Ready, b"")]), Ok(AdoptReply::Known));
-    assert_eq!(stage.adopt(4, &[("d", Place::Ready, b"")]), Ok(AdoptReply::Behind(5)));
-    assert_eq!(stage.adopt(6, &[("e", Place::Due(FAR_MS), b"")]), Ok(AdoptReply::Adopted));
+    assert_eq!(stage.adopt(5, &[("a", Target::Ready, b"2;2;x"), ("b", Target::Due(1), b"")]), Ok(AdoptReply::Adopted));
+    assert_eq!(stage.adopt(5, &[("c", Target::Ready, b"")]), Ok(AdoptReply::Known));
+    assert_eq!(stage.adopt(4, &[("d", Target::Ready, b"")]), Ok(AdoptReply::Behind(5)));
+    assert_eq!(stage.adopt(6, &[("e", Target::Due(FAR_MS), b"")]), Ok(AdoptReply::Adopted));
     let ready = stage.keys.spell_ready(5);
     // What is due already waits for nobody.
     assert_eq!(stage.lines(&["LRANGE", &ready, "0", "-1"]), ["a", "b"]);
@@ -154,20 +154,20 @@ fn a_batch_is_stored_once_whoever_sends_it() {
 fn failed_jobs_that_come_push_out_no_others() {
     let mut stage = Stage::new();
     let meta = stage.spell(Key::Meta);
-    assert_eq!(stage.adopt(1, &[("a", Place::Failed, b"1;1;x")]), Ok(AdoptReply::Adopted));
+    assert_eq!(stage.adopt(1, &[("a", Target::Failed, b"1;1;x")]), Ok(AdoptReply::Adopted));
     stage.server.command(&["HSET", &meta, "failed_max", "2"]);
-    let two = [("b", Place::Failed, &b"1;1;x"[..]), ("c", Place::Failed, b"1;1;x")];
+    let two = [("b", Target::Failed, &b"1;1;x"[..]), ("c", Target::Failed, b"1;1;x")];
     assert_eq!(stage.adopt(2, &two), Ok(AdoptReply::Room(1)));
     assert_eq!(stage.adopt(2, &two[..1]), Ok(AdoptReply::Adopted));
     stage.server.command(&["HSET", &meta, "format", "9"]);
-    assert!(stage.adopt(3, &[("d", Place::Ready, b"")]).is_err());
+    assert!(stage.adopt(3, &[("d", Target::Ready, b"")]).is_err());
     let jobs = stage.spell(Key::Jobs);
     assert_eq!(stage.number(&["HLEN", &jobs]), 2);
 }
 
 #[test]
 fn a_foreign_type_stores_no_batch_by_half() {
-    let all = [("a", Place::Due(FAR_MS), &b""[..]), ("b", Place::Ready, b"1;1;x"), ("c", Place::Failed, b"1;1;x")];
+    let all = [("a", Target::Due(FAR_MS), &b""[..]), ("b", Target::Ready, b"1;1;x"), ("c", Target::Failed, b"1;1;x")];
     for name in ["delayed", "returned", "failed", "adopted", "ready:5"] {
         let mut stage = Stage::new();
         let key = stage.spell(Key::Jobs).replace("jobs", name);
@@ -277,7 +277,7 @@ fn jobs_that_lie_elsewhere_leave_it_when_they_come() {
 fn jobs_that_go_back_are_on_their_way_until_the_other_queue_has_them() {
     let mut stage = Stage::new();
     let all: Vec<String> = (0..4).map(|number| format!("j{number}")).collect();
-    let jobs: Vec<_> = all.iter().map(|id| (id.as_str(), Place::Ready, &b""[..])).collect();
+    let jobs: Vec<_> = all.iter().map(|id| (id.as_str(), Target::Ready, &b""[..])).collect();
     stage.adopt(1, &jobs).unwrap();
     let (first, more, ids) = stage.depart(2, None, 2, None).unwrap();
     assert_eq!((more, ids.as_slice()), (true, &all[..2]));
@@ -297,7 +297,7 @@ fn jobs_that_go_back_are_on_their_way_until_the_other_queue_has_them() {
 #[test]
 fn a_job_that_goes_back_leaves_nothing_but_the_key_of_another() {
     let mut stage = Stage::new();
-    stage.adopt(1, &[("a", Place::Failed, b"1;1;x"), ("b", Place::Failed, b"1;1;y")]).unwrap();
+    stage.adopt(1, &[("a", Target::Failed, b"1;1;x"), ("b", Target::Failed, b"1;1;y")]).unwrap();
     // The one that failed had a key, which a live job holds now.
     let (jobs, keys, returned) = (stage.spell(Key::Jobs), stage.spell(Key::Keys), stage.spell(Key::Returned));
     stage.server.command(&["HSET", &jobs, "a", "5;5;1;0;k{\"data\":1}", "b", "5;5;1;0;m{\"data\":1}"]);
@@ -307,7 +307,7 @@ fn a_job_that_goes_back_leaves_nothing_but_the_key_of_another() {
     assert_eq!(stage.number(&["EXISTS", &returned]), 0);
     // Entries that no longer count are no end.
     let mut stage = Stage::new();
-    stage.adopt(1, &[("a", Place::Ready, b""), ("b", Place::Ready, b"")]).unwrap();
+    stage.adopt(1, &[("a", Target::Ready, b""), ("b", Target::Ready, b"")]).unwrap();
     let (jobs, skipped, meta) = (stage.spell(Key::Jobs), stage.spell(Key::Stale), stage.spell(Key::Meta));
     stage.server.command(&["HDEL", &jobs, "a"]);
     stage.server.command(&["HSET", &skipped, "5:a", "1"]);
@@ -320,7 +320,7 @@ fn a_job_that_goes_back_leaves_nothing_but_the_key_of_another() {
 fn a_foreign_type_loses_no_job_that_goes_back() {
     for name in ["departing", "departed", "returned", "keys", "stale"] {
         let mut stage = Stage::new();
-        stage.adopt(1, &[("a", Place::Ready, b"")]).unwrap();
+        stage.adopt(1, &[("a", Target::Ready, b"")]).unwrap();
         let key = stage.spell(Key::Jobs).replace("jobs", name);
         stage.server.command(&["SET", &key, "foreign"]);
         assert!(stage.depart(1, None, 9, None).is_err(), "{name}");

@@ -2,7 +2,7 @@
 
 use super::state::State;
 
-/// The places of a name's order in which jobs are parked: they begin in the middle.
+/// How many turns the parked jobs of one name and level have: the first one is in the middle.
 const TURNS: u64 = 1 << 42;
 
 /// A ready job that its name's limit keeps out of the lists.
@@ -53,8 +53,8 @@ impl State {
     }
 
     /// A job that comes back is older than what waits: to the head of its list, or before those of its name that are parked.
-    pub(super) fn put_back(&mut self, id: &str, level: u8, place: Option<u64>) {
-        match place.filter(|&number| !self.parked_of(number, level).is_empty()) {
+    pub(super) fn put_back(&mut self, id: &str, level: u8, number: Option<u64>) {
+        match number.filter(|&number| !self.parked_of(number, level).is_empty()) {
             Some(number) => {
                 let turn = -self.next_turn();
                 self.parked.insert(id.to_owned(), Parked { number, level, turn });

@@ -36,7 +36,7 @@ use crate::connection::Backoff;
 use crate::lock::{Lock, LockOptions};
 use crate::process::host;
 use crate::queue::Client;
-use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Place, Take, Taken};
+use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Take, Taken, Target};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 
@@ -353,14 +353,14 @@ impl Bridge {
         jobs: &[(&str, &Moved)],
     ) -> Result<Option<u64>, Error> {
         let part = self.target.queue_or_part(queue)?;
-        let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.place, &*moved.came_back));
+        let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));
         let adopt = Adopt { lane: lane.to_owned(), sequence: Digits(sequence) };
         let adopt = adopt.with(items).during("bridge").durably(self.target.shared.durability);
         match part.run(adopt).await? {
             AdoptReply::Adopted | AdoptReply::Known => Ok(None),
             AdoptReply::Behind(known) => Ok(Some(known)),
             AdoptReply::Room(room) => {
-                let failed = jobs.iter().filter(|(_, moved)| moved.place == Place::Failed).count();
+                let failed = jobs.iter().filter(|(_, moved)| moved.target == Target::Failed).count();
                 Err(part.during("bridge")(Error::new(
                     ErrorKind::TooLarge,
                     format!(

@@ -35,7 +35,8 @@ pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 pub(crate) use argument::{Digits, Due, JobKeys, KNOWN, Numbering, Renewal, UNKNOWN};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 pub(crate) use bridge::{
-    Adopt, AdoptReply, Entries, Finished, Layout, Order, Place, Reading, Take, Taken, lane, lane_id, length, old_length,
+    Adopt, AdoptReply, Entries, Finished, Layout, Order, Reading, Take, Taken, Target, lane, lane_id, length,
+    old_length,
 };
 #[cfg(test)]
 pub(crate) use call::Script;

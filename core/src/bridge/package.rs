@@ -8,7 +8,7 @@ use super::{celery, gmq};
 use crate::format::envelope::Envelope;
 use crate::format::record::{CameBack, Record};
 use crate::process::host;
-use crate::script::Place;
+use crate::script::Target;
 use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::json;
@@ -82,7 +82,7 @@ pub(super) struct Moved {
     pub(super) queue: String,
     pub(super) record: Vec<u8>,
     pub(super) came_back: Vec<u8>,
-    pub(super) place: Place,
+    pub(super) target: Target,
     /// Why it cannot be read; it goes to `failed` as it is.
     pub(super) fault: Option<String>,
 }
@@ -112,24 +112,24 @@ impl Fate {
         });
         match read {
             Ok(Job { mut envelope, queue, due, has_failed }) => {
-                let place = match due {
-                    _ if has_failed => Place::Failed,
+                let target = match due {
+                    _ if has_failed => Target::Failed,
                     // What is due by this clock and not yet by the server's is a moment early; the server looks as well.
-                    Some(due) if due > host::now().get() => Place::Due(due),
-                    _ => Place::Ready,
+                    Some(due) if due > host::now().get() => Target::Due(due),
+                    _ => Target::Ready,
                 };
                 let came_back = CameBack::of(&envelope).map(|beside| beside.encode()).unwrap_or_default();
                 (envelope.attempts, envelope.error) = (0, String::new());
                 let queue = queue.unwrap_or_else(|| lane.queue.clone());
-                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, place, fault })
+                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, target, fault })
             }
             Err(Unread::Stays(reason)) => Self::Stays(reason),
             Err(Unread::Fault(error)) if old.format == Format::Celery => Self::Stays(error.to_string()),
             Err(Unread::Fault(error)) => {
                 let fault = format!("the bridge could not read it: {error}");
                 let came_back = CameBack { error: fault.clone(), ..CameBack::default() }.encode();
-                let (queue, place) = (lane.queue.clone(), Place::Failed);
-                Self::Moves(Moved { queue, record: entry, came_back, place, fault: Some(fault) })
+                let (queue, target) = (lane.queue.clone(), Target::Failed);
+                Self::Moves(Moved { queue, record: entry, came_back, target, fault: Some(fault) })
             }
         }
     }

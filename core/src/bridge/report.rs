@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::old_queue::{Lane, OldState};
 use super::package::{Fate, Moved};
-use crate::script::Place;
+use crate::script::Target;
 
 /// What a bridge has taken over, or would.
 #[non_exhaustive]
@@ -103,10 +103,10 @@ impl BridgeReport {
         self.lanes[lane].moved += 1;
         self.unreadable += u64::from(moved.fault.is_some());
         let counts = self.queues.entry(moved.queue.clone()).or_default();
-        match moved.place {
-            Place::Ready => counts[0] += 1,
-            Place::Due(_) => counts[1] += 1,
-            Place::Failed => counts[2] += 1,
+        match moved.target {
+            Target::Ready => counts[0] += 1,
+            Target::Due(_) => counts[1] += 1,
+            Target::Failed => counts[2] += 1,
         }
     }
 

@@ -30,20 +30,20 @@ scripts! {
     kind: Numbered,
     keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Wake, Stats, Adopted, Ready],
     arguments: { lane: String, sequence: Digits },
-    items: (id: &'a [u8], record: &'a [u8], place: Place, came_back: &'a [u8]),
+    items: (id: &'a [u8], record: &'a [u8], target: Target, came_back: &'a [u8]),
     reply: AdoptReply;
 }
 
 /// Where a job goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Target {
     Ready,
     /// In milliseconds since 1970.
     Due(u64),
     Failed,
 }
 
-impl Argument for Place {
+impl Argument for Target {
     const IS_NUMBER: bool = false;
     fn append(&self, out: &mut ByteStrings) {
         match self {
