@@ -34,14 +34,14 @@ _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 """What a message has that names keys of what a user pushed or gave."""
 
 
-class _Told:
-    """Which errors of a failure have been told: they may be causes and members of each other."""
+class _Seen:
+    """Which errors of a failure have been described: they may be causes and members of each other."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def takes(self, error: BaseException) -> bool:
-        """Give whether it is to be told: once, and not one too many."""
+        """Give whether to describe it: once, and not one too many."""
         if id(error) in self._seen or len(self._seen) == _MOST_ERRORS:
             return False
         self._seen.add(id(error))
@@ -58,9 +58,9 @@ def count_as_own(function: Any) -> None:
 def describe(error: BaseException) -> str:
     """Give `ValueError: what it says`, where it was raised, and the same of its causes: for the error text of a job."""
     try:
-        told = _Told()
-        told.takes(error)
-        return "\n".join(_described(error, "", told))
+        seen = _Seen()
+        seen.takes(error)
+        return "\n".join(_described(error, "", seen))
     except BaseException as broken:  # noqa: BLE001 - code of an exception, which may do anything
         return _without_words(error, broken)
 
@@ -105,21 +105,21 @@ def _text(error: BaseException) -> str:
 
 
 def _brief(error: BaseException) -> str:
-    told = _Told()
-    told.takes(error)
-    parts = [_named(error, told)]
-    for relation, cause in _causes(error, told):
-        parts.append(f"{relation} {_named(cause, told)}")
+    seen = _Seen()
+    seen.takes(error)
+    parts = [_named(error, seen)]
+    for relation, cause in _causes(error, seen):
+        parts.append(f"{relation} {_named(cause, seen)}")
     return ", ".join(parts)
 
 
-def _named(error: BaseException, told: _Told) -> str:
+def _named(error: BaseException, seen: _Seen) -> str:
     name = type(error).__qualname__
     if isinstance(error, DulyError):
         name = f"{name} ({_of_duly(error)})"
     members = _members(error)
     if members:
-        named = [_named(member, told) for member in members[:_MOST_CAUSES] if told.takes(member)]
+        named = [_named(member, seen) for member in members[:_MOST_CAUSES] if seen.takes(member)]
         if len(members) > len(named):
             named.append(f"and {len(members) - len(named)} more")
         name = f"{name} of {'; '.join(named)}"
@@ -155,14 +155,14 @@ def _of_duly(error: DulyError) -> str:
     return ", ".join(part for part in about if part)
 
 
-def _described(error: BaseException, indent: str, told: _Told) -> Iterator[str]:
+def _described(error: BaseException, indent: str, seen: _Seen) -> Iterator[str]:
     is_bare = isinstance(error, (Retry, Fail)) and not _text(error)
-    if is_bare and error.__cause__ is not None and told.takes(error.__cause__):
-        yield from _described(error.__cause__, indent, told)
+    if is_bare and error.__cause__ is not None and seen.takes(error.__cause__):
+        yield from _described(error.__cause__, indent, seen)
         return
-    yield from _said_and_locations(error, indent, told)
-    for relation, cause in _causes(error, told):
-        first, *others = _said_and_locations(cause, indent, told)
+    yield from _said_and_locations(error, indent, seen)
+    for relation, cause in _causes(error, seen):
+        first, *others = _said_and_locations(cause, indent, seen)
         yield f"{indent}{relation} {first.lstrip()}"
         yield from others
 
@@ -180,7 +180,7 @@ def _said(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-def _said_and_locations(error: BaseException, indent: str, told: _Told) -> Iterator[str]:
+def _said_and_locations(error: BaseException, indent: str, seen: _Seen) -> Iterator[str]:
     if isinstance(error, (Retry, Fail)):
         asked = "the handler asked for a retry" if isinstance(error, Retry) else "the handler gave it up"
         yield f"{indent}{_text(error) or asked}"
@@ -193,15 +193,15 @@ def _said_and_locations(error: BaseException, indent: str, told: _Told) -> Itera
     if len(frames) > _MOST_PLACES:
         yield f"{indent}  and {len(frames) - _MOST_PLACES} more"
     for number, member in enumerate(members[:_MOST_CAUSES], 1):
-        if not told.takes(member):
-            yield f"{indent}  {number} of {len(members)}: {type(member).__qualname__} (told elsewhere, or too many)"
+        if not seen.takes(member):
+            yield f"{indent}  {number} of {len(members)}: {type(member).__qualname__} (described above, or too many)"
             continue
-        first, *others = _described(member, f"{indent}  ", told)
+        first, *others = _described(member, f"{indent}  ", seen)
         yield f"{indent}  {number} of {len(members)}: {first.lstrip()}"
         yield from others
 
 
-def _causes(error: BaseException, told: _Told) -> Iterator[tuple[str, BaseException]]:
+def _causes(error: BaseException, seen: _Seen) -> Iterator[tuple[str, BaseException]]:
     """Give what it was raised from, or while what was handled, and so on; each once."""
     for _ in range(_MOST_CAUSES):
         if error.__cause__ is not None:
@@ -210,7 +210,7 @@ def _causes(error: BaseException, told: _Told) -> Iterator[tuple[str, BaseExcept
             relation, cause = "while handling", error.__context__
         else:
             return
-        if not told.takes(cause):
+        if not seen.takes(cause):
             return
         yield relation, cause
         error = cause
