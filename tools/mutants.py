@@ -107,7 +107,13 @@ def guard_of(path: pathlib.PurePath, lines: list[str], at: int, marked_at: int, 
         for k in meant:
             altered[k] = ""
         altered[at] = replacement
-    return Guard(path.stem, text, replacement, mark["effect"], marked_at + 1, "\n".join(altered))
+    return Guard(name_of(path), text, replacement, mark["effect"], marked_at + 1, "\n".join(altered))
+
+
+def name_of(path: pathlib.PurePath) -> str:
+    """As `core/src/script` calls the file: by its path, those of the library by their stems."""
+    name = path.relative_to(LUA.relative_to(ROOT)).with_suffix("").as_posix()
+    return name.removeprefix("lib/")
 
 
 def guards_now() -> list[Guard]:

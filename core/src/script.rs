@@ -46,6 +46,7 @@ pub(crate) use depart::{Depart, DepartReply, DepartingJob, Publish, Published};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
+pub(crate) use library::permission_check;
 pub(crate) use lock::{Lock, LockFlag, LockReply, RenewLock, Unlock};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,

@@ -21,11 +21,9 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{AHEAD_FLAG, Call, KNOWN, RENEW_FLAG, UNKNOWN};
+use crate::script::{AHEAD_FLAG, Call, KNOWN, RENEW_FLAG, UNKNOWN, permission_check};
 use crate::value::error::{Error, ErrorKind};
 
-/// Run on every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
-const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
@@ -206,8 +204,9 @@ impl Dialer {
                 pipeline.add_command(words(&["INFO", section]));
             }
             pipeline.add_command(words(&["EVALSHA", NO_SCRIPT, "0"]));
+            // On every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
             // Declared, its key would have to be in a slot of this server, and in the user's pattern.
-            pipeline.add_command(words(&["EVAL", PERMISSIONS, "0", &self.settings.permissions_key]));
+            pipeline.add_command(words(&["EVAL", &permission_check().text, "0", &self.settings.permissions_key]));
             count += 7;
         }
         let mut connection = link.connection.clone();

@@ -7,22 +7,15 @@ use super::argument::{Argument, Digits};
 use super::call::{ByteStrings, Call, Script};
 use super::crc16::crc16;
 use super::declare::scripts;
-use super::library;
+use super::library::{Undeclared, undeclared};
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-const TAKE: (&str, &str) = ("take_batch", include_str!("../../lua/bridge/take_batch.lua"));
-const LOOK: (&str, &str) = ("look", include_str!("../../lua/bridge/look.lua"));
+const TAKE: Undeclared = undeclared!("bridge/take_batch");
+const LOOK: Undeclared = undeclared!("bridge/look");
 /// They are about keys of others, which no declaration spells.
 #[cfg(test)]
-pub(super) const BODIES: [(&str, &str); 3] = [TAKE, LOOK, super::depart::PUBLISH];
-
-/// Such a script as the server gets it.
-pub(super) fn text(name: &str, body: &str) -> String {
-    let mut text = String::new();
-    library::Parts::ALL.append(name, body, &mut text);
-    text
-}
+pub(super) const UNDECLARED: [Undeclared; 3] = [TAKE, LOOK, super::depart::PUBLISH];
 
 scripts! {
     /// Stores the jobs of a batch with its sequence, unless they are in.
@@ -167,7 +160,7 @@ impl Reading {
         for number in [from, most, most_bytes] {
             args.push_display(number);
         }
-        self.call(SCRIPT.get_or_init(|| Box::new(Script::new(text(LOOK.0, LOOK.1)))), keys, args)
+        self.call(SCRIPT.get_or_init(|| Box::new(LOOK.assemble())), keys, args)
     }
 
     /// The answer to [`look`](Self::look): how many entries were read, and the jobs.
@@ -229,7 +222,7 @@ impl<'a> Take<'a> {
         args.push_display(self.reading.grace_s);
         let kept = self.finished.map(|finished| finished.kept.as_slice()).unwrap_or_default();
         args.push(kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" ").as_bytes());
-        self.reading.call(SCRIPT.get_or_init(|| Box::new(Script::new(text(TAKE.0, TAKE.1)))), keys, args)
+        self.reading.call(SCRIPT.get_or_init(|| Box::new(TAKE.assemble())), keys, args)
     }
 }
 

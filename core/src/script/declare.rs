@@ -270,11 +270,20 @@ pub(super) mod tests {
         files.concat()
     }
 
+    fn names(folder: &str, is_meant: fn(&Path) -> bool) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder);
+        let found = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_meant(path));
+        found.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
     /// The names of the Lua files in this folder of `core/lua`.
     pub(in crate::script) fn files(folder: &str) -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder);
-        let files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-        files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+        names(folder, Path::is_file)
+    }
+
+    /// The folders in `core/lua`.
+    pub(in crate::script) fn folders() -> BTreeSet<String> {
+        names("", Path::is_dir)
     }
 
     pub(in crate::script) fn variants() -> impl Iterator<Item = Variant> {

@@ -4,13 +4,14 @@ use once_cell::race::OnceBox;
 use redis::Value;
 
 use super::argument::Digits;
-use super::bridge::{Order, beside, slot, text};
+use super::bridge::{Order, beside, slot};
 use super::call::{ByteStrings, Call, Script};
 use super::declare::scripts;
+use super::library::{Undeclared, undeclared};
 use super::reply::{FromReply, array, bytes, next, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-pub(super) const PUBLISH: (&str, &str) = ("publish", include_str!("../../lua/bridge/publish.lua"));
+pub(super) const PUBLISH: Undeclared = undeclared!("bridge/publish");
 
 scripts! {
     /// Takes the next batch of a state out of it, and gives it until it is named as finished.
@@ -100,7 +101,7 @@ impl<'a> Publish<'a> {
             args.push(job);
         }
         Call {
-            script: SCRIPT.get_or_init(|| Box::new(Script::new(text(PUBLISH.0, PUBLISH.1)))),
+            script: SCRIPT.get_or_init(|| Box::new(PUBLISH.assemble())),
             queue: self.target,
             slot: slot(self.target),
             keys,

@@ -1,5 +1,8 @@
 //! The Lua files that scripts share, in `core/lua/lib`, and the way they come into a script's text.
 
+use once_cell::race::OnceBox;
+
+use super::call::Script;
 use super::declare::Clock;
 
 /// What a line begins with that stands for the files it names.
@@ -100,9 +103,6 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Of what serves every queue with one text.
-    pub(super) const ALL: Self = Self { clock: Clock::Server, is_plain: false, is_usual: false };
-
     /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
     /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
     /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
@@ -131,6 +131,42 @@ impl Parts {
     }
 }
 
+/// A script about keys that no declaration spells: those of others, or none of a queue.
+pub(super) struct Undeclared {
+    pub(super) name: &'static str,
+    pub(super) body: &'static str,
+}
+
+/// One of `core/lua`, by its name there. An unknown include in it does not compile either.
+macro_rules! undeclared {
+    ($file:literal) => {
+        $crate::script::library::Undeclared::new($file, include_str!(concat!("../../lua/", $file, ".lua")))
+    };
+}
+pub(super) use undeclared;
+
+impl Undeclared {
+    pub(super) const fn new(name: &'static str, body: &'static str) -> Self {
+        check_includes(body);
+        Self { name, body }
+    }
+
+    /// As the server gets it.
+    pub(super) fn assemble(&self) -> Script {
+        let mut text = String::new();
+        Parts { clock: Clock::Server, is_plain: false, is_usual: false }.append(self.name, self.body, &mut text);
+        Script::new(text)
+    }
+}
+
+/// Names the commands of the scripts that a user may not run.
+pub(super) const PERMISSIONS: Undeclared = undeclared!("permissions");
+
+pub(crate) fn permission_check() -> &'static Script {
+    static SCRIPT: OnceBox<Script> = OnceBox::new();
+    SCRIPT.get_or_init(|| Box::new(PERMISSIONS.assemble()))
+}
+
 #[cfg(not(test))]
 fn altered<'a>(_file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
     code.into()
@@ -151,6 +187,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::script::bridge;
     use crate::script::declare::tests::{all, files};
 
     fn includes(code: &str) -> impl Iterator<Item = &str> {
@@ -160,8 +197,8 @@ mod tests {
     #[test]
     fn every_file_of_the_library_is_in_a_script() {
         let mut used: BTreeSet<&str> = BTreeSet::new();
-        let bodies =
-            all().into_iter().map(|script| script.body).chain(crate::script::bridge::BODIES.map(|(_, body)| body));
+        let undeclared = bridge::UNDECLARED.iter().map(|script| script.body);
+        let bodies = all().into_iter().map(|script| script.body).chain(undeclared);
         let mut next: Vec<&str> = bodies.flat_map(includes).collect();
         while let Some(name) = next.pop() {
             if used.insert(name) {

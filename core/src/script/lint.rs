@@ -6,10 +6,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::declare::tests::{all, files, variants};
+use super::declare::tests::{all, files, folders, variants};
 use super::declare::{Kind, Variant};
-
-const PERMISSIONS: &str = include_str!("../../lua/permissions.lua");
+use super::library::{PERMISSIONS, Undeclared};
 
 /// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
 /// write it, and to read it is a mistake that only its path would show.
@@ -43,10 +42,15 @@ const READS: &[&str] = &[
     "ZSCORE",
 ];
 
+/// The scripts that no declaration is about.
+fn undeclared() -> impl Iterator<Item = Undeclared> {
+    super::bridge::UNDECLARED.into_iter().chain([PERMISSIONS])
+}
+
 /// Every text, with either clock and in every shape, and what to call it.
 fn texts() -> Vec<(String, String)> {
-    let mut texts = vec![("permissions".to_owned(), PERMISSIONS.to_owned())];
-    texts.extend(super::bridge::BODIES.map(|(name, body)| (name.to_owned(), super::bridge::text(name, body))));
+    let mut texts: Vec<_> =
+        undeclared().map(|script| (script.name.replace('/', "_"), script.assemble().text)).collect();
     for script in all() {
         for variant in variants() {
             texts.push((format!("{} ({variant:?})", script.name.replace('/', "_")), script.assemble(variant).text));
@@ -83,10 +87,13 @@ fn globals(text: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn every_file_is_declared() {
-    let mut declared: BTreeSet<String> = all().iter().map(|script| script.name.to_owned()).collect();
-    declared.insert("permissions".to_owned());
-    let of_topics = files("topic").into_iter().map(|name| format!("topic/{name}"));
-    assert_eq!(files("").into_iter().chain(of_topics).collect::<BTreeSet<_>>(), declared);
+    let declared = all().into_iter().map(|script| script.name).chain(undeclared().map(|script| script.name));
+    let declared: BTreeSet<String> = declared.map(str::to_owned).collect();
+    let in_folder = |folder| files(folder).into_iter().map(move |name| format!("{folder}/{name}"));
+    let found: BTreeSet<String> =
+        files("").into_iter().chain(["bridge", "topic"].into_iter().flat_map(in_folder)).collect();
+    assert_eq!(found, declared);
+    assert_eq!(folders(), ["bridge", "lib", "topic"].map(str::to_owned).into());
 }
 
 #[test]
