@@ -32,15 +32,15 @@ pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping
 pub(crate) use crc16::crc16;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
-pub(crate) use argument::{Digits, Due, JobKeys, KNOWN, Numbering, Renewal, UNKNOWN};
+pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 pub(crate) use bridge::{
     Adopt, AdoptReply, Entries, Finished, Layout, Order, Reading, Take, Taken, Target, lane, lane_id, length,
     old_length,
 };
+pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]
-pub(crate) use call::Script;
-pub(crate) use call::{AHEAD_FLAG, ByteStrings, Call, RENEW_FLAG};
+pub(crate) use call::{Flags, Script};
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
 pub(crate) use depart::{Depart, DepartReply, DepartingJob, Publish, Published};
 pub(crate) use inspect::{

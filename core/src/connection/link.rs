@@ -21,7 +21,7 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{AHEAD_FLAG, Call, KNOWN, RENEW_FLAG, UNKNOWN, permission_check};
+use crate::script::{Call, permission_check};
 use crate::value::error::{Error, ErrorKind};
 
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
 
     /// Does it reclaim leases that are over, unless it is to spare them?
     pub(super) fn reclaims(&self) -> bool {
-        matches!(self, Self::Script { call, .. } if call.reclaims)
+        matches!(self, Self::Script { call, .. } if call.reclaims())
     }
 
     /// The same, which spares them or does not. If it does, the server keeps its answer whatever it is: a reserve that
@@ -470,19 +470,8 @@ fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool, spares
     for word in call.keys.iter() {
         cmd.arg(word);
     }
-    for (at, word) in call.args.iter().enumerate() {
-        let keeps = (again || call.is_again) && call.notes_again && at == RENEW_FLAG && word == b"0";
-        let word = match (keeps, call.is_numbered) {
-            (false, _) => word,
-            (true, true) => KNOWN,
-            (true, false) => UNKNOWN,
-        };
-        cmd.arg(if spares && at == AHEAD_FLAG { sparing(word) } else { word });
+    for word in call.args(again, spares) {
+        cmd.arg(word);
     }
     cmd
-}
-
-/// The flag `ahead` of a reserve that spares leases.
-fn sparing(ahead: &[u8]) -> &[u8] {
-    if ahead == b"0" { b"2" } else { b"3" }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::call::ByteStrings;
+use super::call::{ByteStrings, KNOWN, UNKNOWN};
 use super::keys::Levels;
 
 /// A value that a script takes as one element of `ARGV`.
@@ -55,11 +55,6 @@ struct CallRenew<'a> {
     renewal: &'a Renewal,
     is_known: bool,
 }
-
-/// Renewal is asked for, of a memory that was kept and not long ago.
-pub(crate) const KNOWN: &[u8] = b"2";
-/// The same; perhaps there is none.
-pub(crate) const UNKNOWN: &[u8] = b"1";
 
 impl Argument for CallRenew<'_> {
     const IS_NUMBER: bool = false;

@@ -136,17 +136,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     fn call<'a>(&'a self, script: &'static Script, keys: ByteStrings, args: ByteStrings) -> Call<'a> {
-        Call {
-            script,
-            queue: &self.source,
-            slot: slot(&self.source),
-            keys,
-            args,
-            is_numbered: false,
-            notes_again: false,
-            reclaims: false,
-            is_again: false,
-        }
+        Call::plain(script, &self.source, slot(&self.source), keys, args)
     }
 
     /// Reads entries behind the first `from`, and takes none of them.

@@ -60,7 +60,6 @@ impl ByteStrings {
 }
 
 /// A call that can be sent any number of times: every script answers a repeated call as it answered the first.
-#[allow(clippy::struct_excessive_bools)] // each is asked where the call is written
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     /// The queue's name, for messages.
@@ -71,15 +70,50 @@ pub(crate) struct Call<'a> {
     pub(crate) args: ByteStrings,
     /// Has it a number?
     pub(crate) is_numbered: bool,
-    /// Has it a flag that says whether it was sent before, and may have been executed: `call_renew` or `again`?
-    pub(crate) notes_again: bool,
-    /// Is it a reserve, which reclaims leases that are over unless its flag `ahead` says that it spares them?
-    pub(crate) reclaims: bool,
+    pub(crate) flags: Flags,
     /// Was it sent before, and may have been executed?
     pub(crate) is_again: bool,
 }
 
-/// Where the arguments of a numbered call have its flag `call_renew`, and those of a `lock` the flag `again`.
-pub(crate) const RENEW_FLAG: usize = 3;
-/// Where the arguments of a reserve have the flag `ahead`.
-pub(crate) const AHEAD_FLAG: usize = 9;
+/// The arguments of a call that differ where it is sent again or may not do all: their indices in `ARGV`, from 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    /// Of `call_renew` or `again`, which say whether it was sent before, and may have been executed.
+    pub(crate) again: Option<usize>,
+    /// Of `ahead`: it is a reserve, which reclaims leases that are over unless this says that it spares them.
+    pub(crate) ahead: Option<usize>,
+}
+
+impl<'a> Call<'a> {
+    /// Of a script that no declaration is about: right when executed twice.
+    pub(crate) fn plain(script: &'a Script, queue: &'a str, slot: u16, keys: ByteStrings, args: ByteStrings) -> Self {
+        Self { script, queue, slot, keys, args, is_numbered: false, flags: Flags::default(), is_again: false }
+    }
+
+    /// Is it a reserve, which reclaims leases that are over unless it is to spare them?
+    pub(crate) fn reclaims(&self) -> bool {
+        self.flags.ahead.is_some()
+    }
+
+    /// What is sent. `again`: behind an attempt that may have been executed; `spares`: of a reserve, leases that are over.
+    pub(crate) fn args(&self, again: bool, spares: bool) -> impl Iterator<Item = &[u8]> {
+        let again = self.flags.again.filter(|_| again || self.is_again);
+        let ahead = self.flags.ahead.filter(|_| spares);
+        let noted = if self.is_numbered { KNOWN } else { UNKNOWN };
+        self.args.iter().enumerate().map(move |(at, word)| match word {
+            b"0" if again == Some(at) => noted,
+            word if ahead == Some(at) => sparing(word),
+            word => word,
+        })
+    }
+}
+
+/// Of `call_renew`: renewal is asked for, of a memory that was kept and not long ago.
+pub(super) const KNOWN: &[u8] = b"2";
+/// The same; perhaps there is none.
+pub(super) const UNKNOWN: &[u8] = b"1";
+
+/// The flag `ahead` of a reserve that spares leases.
+fn sparing(ahead: &[u8]) -> &[u8] {
+    if ahead == b"0" { b"2" } else { b"3" }
+}

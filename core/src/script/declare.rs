@@ -2,7 +2,7 @@
 //! script's body uses names, and the call: one with a missing or mistyped argument or item does not compile.
 
 use super::argument::Numbering;
-use super::call::{AHEAD_FLAG, ByteStrings, RENEW_FLAG, Script};
+use super::call::{ByteStrings, Flags, Script};
 use super::keys::Key;
 use super::library;
 use super::reply::FromReply;
@@ -81,21 +81,21 @@ pub(crate) struct Declaration {
 }
 
 impl Declaration {
-    fn numbering(&self) -> &'static [(&'static str, bool)] {
-        if self.kind == Kind::Numbered { &Numbering::ARGUMENTS } else { &[] }
+    const fn numbering(&self) -> &'static [(&'static str, bool)] {
+        if let Kind::Numbered = self.kind { &Numbering::ARGUMENTS } else { &[] }
     }
 
-    /// Has it a flag that says whether it was sent before? That of a plain call is where numbered ones have theirs.
-    pub(super) fn notes_again(&self) -> bool {
-        let is_flag = |at: usize| self.arguments.get(at).is_some_and(|(name, _)| *name == "again");
-        self.kind == Kind::Numbered || is_flag(RENEW_FLAG - 1)
-    }
-
-    /// Has it the flag `ahead` of a reserve, which says whether leases that are over are reclaimed?
-    pub(super) fn reclaims(&self) -> bool {
+    /// The arguments that are sent otherwise than they are here, found by their names.
+    const fn flags(&self) -> Flags {
         // Before the arguments, `ARGV` has the levels.
-        let own = AHEAD_FLAG.checked_sub(1 + self.numbering().len());
-        own.and_then(|at| self.arguments.get(at)).is_some_and(|(name, _)| *name == "ahead")
+        let (of_numbering, own) = (1, 1 + self.numbering().len());
+        Flags {
+            again: match self.kind {
+                Kind::Numbered => index_of("call_renew", self.numbering(), of_numbering),
+                Kind::Plain | Kind::Reads => index_of("again", self.arguments, own),
+            },
+            ahead: index_of("ahead", self.arguments, own),
+        }
     }
 
     /// The whole text: header, and body with the files that it includes.
@@ -146,9 +146,22 @@ impl Declaration {
     }
 }
 
+/// The index of the argument of this name, where the first of these has the index `first`.
+const fn index_of(name: &str, arguments: &[(&str, bool)], first: usize) -> Option<usize> {
+    let mut at = 0;
+    while at < arguments.len() {
+        if library::is_same(arguments[at].0, name) {
+            return Some(first + at);
+        }
+        at += 1;
+    }
+    None
+}
+
 /// A declared script: a struct whose fields are its arguments.
 pub(crate) trait Declared: Sized {
     const DECLARATION: Declaration;
+    const FLAGS: Flags = Self::DECLARATION.flags();
     /// What it takes behind its arguments, any number of them.
     type Item<'a>: Item;
     type Reply: FromReply;
@@ -312,6 +325,26 @@ pub(super) mod tests {
         let (script, variant) = (crate::script::Reserve::DECLARATION, Variant::default());
         let lines = script.assemble(variant).text.lines().count() - script.header(variant).lines().count();
         assert!(lines <= 480, "{lines} lines: what is rare belongs between `--- if full` and `--- end`");
+    }
+
+    #[test]
+    fn flags_are_where_the_header_reads_them() {
+        for script in all() {
+            let header = script.header(WHOLE);
+            let read = |name: &str| {
+                let start = format!("local {name} = ");
+                let line = header.lines().find_map(|line| line.strip_prefix(&start))?;
+                let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+                Some(digits.parse::<usize>().unwrap() - 1)
+            };
+            let expected = Flags { again: read("call_renew").or(read("again")), ahead: read("ahead") };
+            assert_eq!(script.flags(), expected, "{}", script.name);
+        }
+        let later = Declaration {
+            arguments: &[("want", true), ("new", true), ("ahead", true)],
+            ..crate::script::Reserve::DECLARATION
+        };
+        assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6) });
     }
 
     #[test]

@@ -100,17 +100,8 @@ impl<'a> Publish<'a> {
             }
             args.push(job);
         }
-        Call {
-            script: SCRIPT.get_or_init(|| Box::new(PUBLISH.assemble())),
-            queue: self.target,
-            slot: slot(self.target),
-            keys,
-            args,
-            is_numbered: false,
-            notes_again: false,
-            reclaims: false,
-            is_again: false,
-        }
+        let script = SCRIPT.get_or_init(|| Box::new(PUBLISH.assemble()));
+        Call::plain(script, self.target, slot(self.target), keys, args)
     }
 }
 

@@ -77,6 +77,11 @@ const fn starts_with(text: &[u8], start: &[u8]) -> bool {
     true
 }
 
+/// `==`, which is none of the compiler's functions.
+pub(super) const fn is_same(text: &str, other: &str) -> bool {
+    text.len() == other.len() && starts_with(text.as_bytes(), other.as_bytes())
+}
+
 /// How many bytes come before this one.
 const fn before(text: &[u8], byte: u8) -> usize {
     let mut at = 0;

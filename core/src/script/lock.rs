@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::argument::Digits;
-use super::declare::scripts;
+use super::declare::{Declared, scripts};
 use super::reply::{FromReply, lossy, next, unexpected, utf8};
 use crate::value::error::Error;
 use crate::value::time::Millis;
@@ -30,6 +30,9 @@ scripts! {
     arguments: { owner: String },
     reply: LockFlag;
 }
+
+// Under another name no copy of a call would say that it is one.
+const _: () = assert!(<Lock as Declared>::FLAGS.again.is_some());
 
 /// Who has the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -120,8 +120,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             keys: spelled,
             args,
             is_numbered: number.is_some(),
-            notes_again: D::DECLARATION.notes_again(),
-            reclaims: D::DECLARATION.reclaims(),
+            flags: D::FLAGS,
             is_again: false,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::argument::JobKeys;
-use super::declare::scripts;
+use super::declare::{Declared, scripts};
 use super::reply::{FromReply, array, bytes, lossy, next, number, refuse, unexpected, utf8};
 use super::settle::Outcomes;
 use crate::value::error::Error;
@@ -21,6 +21,9 @@ scripts! {
     items: (outcomes: &'a Outcomes),
     reply: ReserveReply;
 }
+
+// Under another name the leases of others would not be spared behind an outage.
+const _: () = assert!(<Reserve as Declared>::FLAGS.ahead.is_some());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReserveStatus {

@@ -11,7 +11,7 @@ use redis::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::connection::{Connection, Settings};
-use crate::script::{ByteStrings, Call, Script};
+use crate::script::{ByteStrings, Call, Flags, Script};
 use crate::value::error::Error;
 
 /// A port that nobody listens on just now, below those that the kernel hands out and not given twice: a server that was killed
@@ -199,53 +199,27 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
     keys.push(key.as_bytes());
     keys.push(format!("{key}:runs").as_bytes());
     args.push(value.as_bytes());
-    Call {
-        script,
-        queue: "q",
-        slot: slot_of(key),
-        keys,
-        args,
-        is_numbered: false,
-        notes_again: false,
-        reclaims: false,
-        is_again: false,
-    }
+    Call::plain(script, "q", slot_of(key), keys, args)
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
     let script = Script::new(text.to_owned());
     let mut keys = ByteStrings::default();
     keys.push(key.as_bytes());
-    let call = Call {
-        script: &script,
-        queue: "q",
-        slot: slot_of(key),
-        keys,
-        args: ByteStrings::default(),
-        is_numbered: false,
-        notes_again: false,
-        reclaims: false,
-        is_again: false,
-    };
+    let call = Call::plain(&script, "q", slot_of(key), keys, ByteStrings::default());
     connection.run("push", &call).await
 }
 
 /// Is a reserve that is sent now told to spare leases that are over?
 pub(super) async fn spares(connection: &Connection, key: &str) -> bool {
-    let script = Script::new("return ARGV[10]".to_owned());
+    let script = Script::new("return ARGV[2]".to_owned());
     let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
     keys.push(key.as_bytes());
-    (0..10).for_each(|_| args.push(b"0"));
+    (0..2).for_each(|_| args.push(b"0"));
     let call = Call {
-        script: &script,
-        queue: "q",
-        slot: slot_of(key),
-        keys,
-        args,
         is_numbered: true,
-        notes_again: true,
-        reclaims: true,
-        is_again: false,
+        flags: Flags { again: Some(0), ahead: Some(1) },
+        ..Call::plain(&script, "q", slot_of(key), keys, args)
     };
     connection.run("reserve", &call).await.unwrap() == bulk("2")
 }
