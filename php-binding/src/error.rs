@@ -1,6 +1,8 @@
 //! Errors as PHP exceptions: one class for each kind, all under `Duly\Exception\ExceptionInterface`, which says the kind in
 //! `snake_case`, the operation, queue and job, and whether trying again can help; each with an SPL parent.
 
+mod spelling;
+
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use duly::ErrorKind;
@@ -11,6 +13,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendObject, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, ExecutorGlobals, ce};
 
+use self::spelling::in_php_words;
 use crate::method;
 use crate::push_many::PushSummary;
 
@@ -301,50 +304,9 @@ impl Pending for PhpException {
     }
 }
 
-/// The engine names an option or verb as Rust and Python do, which is not how PHP spells it.
-const OPTIONS: [(&str, &str); 23] = [
-    ("on_duplicate", "onDuplicate"),
-    ("max_data_bytes", "maxDataBytes"),
-    ("allow_eviction", "allowEviction"),
-    ("max_retries", "maxRetries"),
-    ("retry_after", "retryAfter"),
-    ("push_many", "pushMany"),
-    ("connect_timeout", "connectTimeout"),
-    ("command_timeout", "commandTimeout"),
-    ("max_attempts", "maxRetries"),
-    ("result_ttl", "resultTtl"),
-    ("wait_result", "waitResult"),
-    ("set_limits", "setLimits"),
-    ("fail_fast", "failFast"),
-    ("set_bounds", "setBounds"),
-    ("topics_of", "topicsOf"),
-    ("catch_up", "catchUp"),
-    ("put_schedule", "schedules->put"),
-    ("remove_schedule", "schedules->remove"),
-    ("get_schedule", "schedules->get"),
-    ("pause_schedule", "schedules->pause"),
-    ("resume_schedule", "schedules->resume"),
-    ("run_schedule", "schedules->runNow"),
-    ("sync_schedules", "schedules->sync"),
-];
-
-fn in_php_words(message: &str) -> String {
-    OPTIONS.iter().fold(message.to_owned(), |message, (option, ours)| {
-        let mut words = String::with_capacity(message.len());
-        for (at, part) in message.split(option).enumerate() {
-            if at > 0 {
-                // Behind a question mark it is an option of the URL, whose spelling is one for all languages.
-                words.push_str(if words.ends_with(['?', '&']) { option } else { ours });
-            }
-            words.push_str(part);
-        }
-        words
-    })
-}
-
 fn exception(error: &duly::Error, pushing: Option<(i64, PushSummary)>) -> PhpException {
     let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
-    let message = in_php_words(&error.to_string()).replace('\0', "\\0");
+    let message = in_php_words(&error.to_string(), error.operation()).replace('\0', "\\0");
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {
         return PhpException::from_message(message);
     };

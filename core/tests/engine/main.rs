@@ -17,6 +17,7 @@ mod import;
 mod limits;
 mod lock;
 mod partitions;
+mod php_words;
 mod queue_handles;
 mod reference_systems;
 mod registry;
