@@ -3,9 +3,8 @@
 -- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker, ms until the
 --          next schedule fires if there is one}; or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
--- without: an old client writes into a queue of a newer format
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format = redis.call('HGET', meta, 'format')
+--- include: newer_format
 -- without: a foreign type leaves a worker without what it says of itself
 redis.call('HLEN', worker_infos)
 -- without: a foreign type lets a worker be listed behind an error

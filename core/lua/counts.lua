@@ -5,9 +5,9 @@
 --          its number, how many jobs have a place under it, what its rate has seen or ''}.
 -- Cost:    O(levels), and O(levels) a name with a limit.
 --- include: clock
-local known = redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits')
+local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
-local waiting = redis.call('ZCARD', parked) - tonumber(known[3] or 0)
+local waiting = redis.call('ZCARD', parked) - tonumber(stale_entries or 0)
 local by_level = {}
 local oldest = {}
 for digit in string.gmatch(passed_levels, '%d') do
@@ -22,7 +22,7 @@ for digit in string.gmatch(passed_levels, '%d') do
     oldest[#oldest + 1] = record
   end
 end
-local limits, used = known[4], {}
+local used = {}
 if limits then
   local limited
   --- include: limits, usage
@@ -44,6 +44,6 @@ local next_end = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
 local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
-  redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', known[1] or '0', known[2] or '0', by_level, oldest,
+  redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', paused or '0', format or '0', by_level, oldest,
   totals.err and {} or totals, limits or '', used,
 }

@@ -4,9 +4,8 @@
 -- Replies: {now, the moment that the caller has promised or 0, us until the next one fires or -1, name, state, definition, ...};
 --          or `format <n>`.
 -- Cost:    O(log n) a schedule, at most `most` or `max_bytes`. Right when sent twice: the promise is a hint.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
--- without: an old client writes into a queue of a newer format
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format = redis.call('HGET', meta, 'format')
+--- include: newer_format
 --- include: clock
 local reply = { now_text, 0, -1 }
 local bytes = 0

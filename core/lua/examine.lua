@@ -15,8 +15,8 @@ if #ARGV < first_item then
   for level in string.gmatch(passed_levels, '%d') do
     if redis.call('EXISTS', ready(level)) == 1 then used = used .. level end
   end
-  local known = redis.call('HMGET', meta, 'levels', 'stale_entries')
-  return { known[1] or '', known[2] or '0', sum, used }
+  local levels, stale_entries = unpack(redis.call('HMGET', meta, 'levels', 'stale_entries'))
+  return { levels or '', stale_entries or '0', sum, used }
 end
 
 -- ARGV from first_item: (id, member of `delayed` or '', key or '') each.

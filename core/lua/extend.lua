@@ -3,10 +3,8 @@
 -- Moves:   nothing.
 -- Replies: one character a lease: `1` extended, `0` the lease was lost; or `format <n>`, `again`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
-local known = redis.call('HMGET', meta, 'format', 'token')
-local format, last_token = tonumber(known[1] or 1), known[2]
--- without: an old client writes into a queue of a newer format
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format, last_token = unpack(redis.call('HMGET', meta, 'format', 'token'))
+--- include: newer_format
 -- with `clock` for `clock, allow_growing`: a server without memory lets leases end
 --- include: clock, allow_growing
 do

@@ -4,9 +4,8 @@
 -- Replies: {claimed until, how many more can be had at once, {ids that no hook is called for any more}, id, record, note or '', id, ...};
 --          or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
--- without: an old client writes into a queue of a newer format
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format = redis.call('HGET', meta, 'format')
+--- include: newer_format
 redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)

@@ -2,9 +2,8 @@
 -- Moves:   nothing.
 -- Replies: `1` noted, `0` the lease was lost; or `format <n>`.
 -- Cost:    O(1). Right when sent twice, but for the time: a late copy may put an earlier note of this run in place of a later one.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
--- without: an old client writes into a queue of a newer format
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format = redis.call('HGET', meta, 'format')
+--- include: newer_format
 local id = ARGV[first_item]
 --- include: clock
 -- without: who lost the lease notes progress of another's run

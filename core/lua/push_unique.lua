@@ -42,7 +42,7 @@ for i = first_item, #ARGV, 4 do
       --- include: remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
-      if stored == 0 then redis.call('HSET', meta, 'format', FORMAT) end
+      if stored == 0 then redis.call('HSET', meta, 'format', 'FORMAT') end
       --- include: make_room
     end
     redis.call('HSET', jobs, id, record)

@@ -7,8 +7,8 @@
 local format, of_queue, of_names, rate_at = unpack(redis.call('HMGET', meta, 'format', 'limits', 'names', 'rate_at'))
 -- Another client was first, or the queue was deleted meanwhile: then any call may write its format anew.
 -- without: of two clients that upgrade a queue one takes it for one that is too new
--- with `format == '2'` for `not format or format == '2'`: a queue that was just deleted is taken for one that is too new
-if not format or format == '2' then return 'ok' end
+-- with `format == 'FORMAT'` for `not format or format == 'FORMAT'`: a queue that was just deleted is taken for one that is too new
+if not format or format == 'FORMAT' then return 'ok' end
 -- without: a queue of a newer format is spoilt
 if format ~= '1' then return 'format ' .. format end
 -- without: a full server's queue with limits can be neither drained nor reserved from
@@ -34,5 +34,5 @@ else
 end
 if rate_at then redis.call('HSET', meta, 'rate_at:0', rate_at) end
 redis.call('HDEL', meta, 'names', 'rate_at')
-redis.call('HSET', meta, 'format', '2')
+redis.call('HSET', meta, 'format', 'FORMAT')
 return 'ok'

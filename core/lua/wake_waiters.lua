@@ -2,8 +2,8 @@
 -- Moves:   nothing.
 -- Replies: `ok`; or `format <n>`.
 -- Cost:    O(1) a job, at most 1,000 a call. Right when sent twice: the second time wakes once more.
-local format = tonumber(redis.call('HGET', meta, 'format') or 1)
-if format > 2 then return string.format('format %.0f', format) end
+local noted_format = redis.call('HGET', meta, 'format')
+--- include: newer_format
 --- include: waiters
 for i = 1, done_count do wake_waiters(done(i, done_count), life_ms) end
 return 'ok'

@@ -12,14 +12,14 @@ end
 local function trim_failed(entered)
   -- with `TRIM_CAP` for `math.max(TRIM_CAP, entered)`: jobs that fail by the thousand outgrow the bound
   local cap = math.max(TRIM_CAP, entered)
-  local limits = redis.call('HMGET', meta, 'failed_max', 'failed_age_ms')
-  local surplus = redis.call('ZCARD', failed) - tonumber(limits[1] or 10000)
+  local most, age_ms = unpack(redis.call('HMGET', meta, 'failed_max', 'failed_age_ms'))
+  local surplus = redis.call('ZCARD', failed) - tonumber(most or 10000)
   -- with `do`: jobs within the limit are trimmed
   if surplus > 0 then
     -- with `surplus` for `math.min(surplus, cap)`: one failure trims a backlog of any size
     forget_failed(redis.call('ZRANGE', failed, 0, math.min(surplus, cap) - 1))
   end
-  local oldest = now - tonumber(limits[2] or 15552000000)
+  local oldest = now - tonumber(age_ms or 15552000000)
   -- without `, 'LIMIT', 0, cap`: one failure trims a backlog of any size
   local aged = redis.call('ZRANGEBYSCORE', failed, '-inf', oldest, 'LIMIT', 0, cap)
   if #aged > 0 then forget_failed(aged) end

@@ -2,16 +2,15 @@
 -- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of
 -- the priority levels that it knows to be in use; if there are others, the reply names them and it calls again.
 -- Gives: what `meta` says, as `noted_...`; `levels` in use, `limits`, `last_token`; `refused`.
-local FORMAT = '2'
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943
 local noted_format, noted_levels, noted_timer, noted_paused, last_token, noted_stale, noted_limits, noted_large =
   unpack(redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'large'))
 local levels, limits = noted_levels, noted_limits
 local refused
-if levels ~= passed_levels or noted_format ~= FORMAT then
+if levels ~= passed_levels or noted_format ~= 'FORMAT' then
   -- with `if false then`: an old client writes into a queue of a newer format
-  if noted_format and noted_format ~= FORMAT then
+  if noted_format and noted_format ~= 'FORMAT' then
     refused = 'format ' .. noted_format
   else
     if not levels then

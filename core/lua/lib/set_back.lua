@@ -6,9 +6,10 @@
 -- Needs: `clock`, `last_token`.
 local ahead = tonumber(last_token or 0) - now_us
 if ahead > 0 then
-  local noted = redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest')
-  local seen, token_then = tonumber(noted[1] or 0), tonumber(noted[2] or last_token)
-  local by, first = string.match(noted[3] or '', '^(%d+);(%d+)$')
+  local noted_back, noted_token, noted_rest =
+    unpack(redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest'))
+  local seen, token_then = tonumber(noted_back or 0), tonumber(noted_token or last_token)
+  local by, first = string.match(noted_rest or '', '^(%d+);(%d+)$')
   -- Tokens that went on by more than so much followed the clock meanwhile: what was noted is of another time.
   -- without `seen, by = 0, nil`: a clock that is set back long after the first time is not noticed
   if last_token - token_then > 1000000 then seen, by = 0, nil end
@@ -42,7 +43,7 @@ if ahead > 0 then
     redis.call('HDEL', meta, 'set_back_rest')
   elseif ahead <= 1000000 then
     -- without: a clock that is set back a second time is not noticed
-    if noted[1] then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
+    if noted_back then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
   -- without `ahead < seen - 1000000 or`: a second, smaller step back of the clock is not noticed
   elseif ahead < seen - 1000000 or last_token - token_then > 500000 then
     --- include: allow_growing

@@ -2,10 +2,10 @@
 -- that all counting is arithmetic: none is removed but the oldest.
 -- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `behind`, `first`; what other programs hold in
 -- these keys has stopped the script.
-local state = redis.call('HMGET', topic, 'format', 'last', 'last_ms')
+local noted_format, noted_last, noted_ms = unpack(redis.call('HMGET', topic, 'format', 'last', 'last_ms'))
 -- Another format than ours refuses every call.
-if state[1] and state[1] ~= '2' then return 'format ' .. state[1] end
-local last, last_ms = tonumber(state[2] or 0), tonumber(state[3] or 0)
+if noted_format and noted_format ~= 'FORMAT' then return 'format ' .. noted_format end
+local last, last_ms = tonumber(noted_last or 0), tonumber(noted_ms or 0)
 local length = redis.call('XLEN', messages)
 redis.call('ZCARD', floors)
 local first = last - length + 1

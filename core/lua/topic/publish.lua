@@ -5,11 +5,12 @@
 -- Cost:    O(1) a message, and at most 1,000 that go.
 --- include: clock, topic_state, topic_trim, once
 if earlier then return earlier end
-local known = redis.call('HMGET', topic, 'bytes', 'calls', 'max_age_ms', 'max_messages', 'max_bytes', 'gone_bytes', 'look_at')
-local bytes, calls = tonumber(known[1] or 0), tonumber(known[2] or 0)
-local most_ms, most_messages = tonumber(known[3] or default_age_ms), tonumber(known[4] or default_messages)
-local most_bytes = tonumber(known[5] or default_bytes)
-local gone_bytes, look_at = tonumber(known[6] or 0), tonumber(known[7] or 0)
+local bytes, calls, gone_bytes, look_at, most_ms, most_messages, most_bytes = unpack(redis.call(
+  'HMGET', topic, 'bytes', 'calls', 'gone_bytes', 'look_at', 'max_age_ms', 'max_messages', 'max_bytes'))
+bytes, calls = tonumber(bytes or 0), tonumber(calls or 0)
+gone_bytes, look_at = tonumber(gone_bytes or 0), tonumber(look_at or 0)
+most_ms, most_messages = tonumber(most_ms or default_age_ms), tonumber(most_messages or default_messages)
+most_bytes = tonumber(most_bytes or default_bytes)
 
 last_ms = math.max(now, last_ms)
 local ids = {}

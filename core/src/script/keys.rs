@@ -5,6 +5,9 @@
 use crate::script::ByteStrings;
 use crate::script::crc16::crc16;
 
+/// The format of what is stored; the scripts get it from here.
+pub(super) const FORMAT: u64 = 2;
+
 /// For the check of permissions, which leaves nothing there. A name that nobody else has: what it holds is deleted.
 pub(crate) fn permissions_key(prefix: &str) -> String {
     let chance = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));

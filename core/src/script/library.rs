@@ -4,6 +4,7 @@ use once_cell::race::OnceBox;
 
 use super::call::Script;
 use super::declare::Clock;
+use super::keys::FORMAT;
 
 /// What a line begins with that stands for the files it names.
 const INCLUDE: &str = "--- include: ";
@@ -21,7 +22,7 @@ library! {
     ahead, allow_growing, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due,
     examine_one, failed_set, find_expired, find_full, find_stale, first_use, fitting, given_up, grant, granted_again,
     hand_over, head_of_state, holder, keep_results, keeps_result, lease_ended, leave_waiting, left_by_limits, limits,
-    live_limits, make_room, meta, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
+    live_limits, make_room, meta, newer_format, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
     place_freed, promote_due, pushed, rate, reclaim_expired, remove, resolve, routing, schedule_head, set_back,
     set_limits, settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places,
     to_head, topic_lost, topic_member, topic_state, topic_trim, unheard_line, usage, waiters, wake, wake_for_place, wake_one,
@@ -111,7 +112,7 @@ impl Parts {
     /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
     /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
     /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
-    /// and what is behind `--- else` in the other; the same with `usual` and `full`.
+    /// and what is behind `--- else` in the other; the same with `usual` and `full`. `FORMAT` is the number of ours.
     pub(super) fn append(self, file: &str, code: &str, text: &mut String) {
         let mut is_part = true;
         for line in altered(file, code).lines().map(str::trim) {
@@ -127,7 +128,7 @@ impl Parts {
                     if let Some(names) = line.strip_prefix(INCLUDE) {
                         names.split(", ").for_each(|name| self.append(name, library(name, self.clock), text));
                     } else if !line.is_empty() && !line.starts_with("--") {
-                        text.push_str(line);
+                        text.push_str(&line.replace("FORMAT", &FORMAT.to_string()));
                         text.push('\n');
                     }
                 }

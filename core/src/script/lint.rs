@@ -114,6 +114,23 @@ fn a_forgotten_local_is_seen() {
     assert_eq!(found, [read("KEYS"), read("missing"), ("SETGLOBAL".to_owned(), "forgotten".to_owned())].into());
 }
 
+/// Fields by their numbers are two lists that must agree.
+#[test]
+fn the_fields_of_a_queue_are_read_by_name_and_its_format_is_spelled_once() {
+    for (folder, name) in
+        ["", "lib", "topic"].into_iter().flat_map(|folder| files(folder).into_iter().map(move |name| (folder, name)))
+    {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder).join(&name).with_extension("lua");
+        for line in fs::read_to_string(path).unwrap().lines() {
+            let by_number = ["meta", "topic"].iter().any(|key| line.contains(&format!("= redis.call('HMGET', {key},")));
+            assert!(!by_number, "{name}.lua: {line}");
+            let spelled =
+                ["format > 2", "~= '2'", "== '2'", "'format', '2'"].iter().any(|format| line.contains(format));
+            assert!(!spelled, "{name}.lua: {line}");
+        }
+    }
+}
+
 fn commands(text: &str) -> BTreeSet<&str> {
     text.split("call('").skip(1).filter_map(|behind| behind.split('\'').next()).collect()
 }

@@ -3,6 +3,7 @@
 use redis::Value;
 
 use super::declare::Shape;
+use super::keys::FORMAT;
 use crate::script::keys::Levels;
 use crate::value::error::{Error, ErrorKind};
 
@@ -53,9 +54,6 @@ pub(crate) fn text(reply: Value) -> Result<String, Error> {
     refuse(&text)?;
     Ok(text)
 }
-
-/// The format of what is stored: `FORMAT` of `lua/lib/meta.lua`.
-const FORMAT: u64 = 2;
 
 /// What a script wants of its next call, which it was not executed without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
