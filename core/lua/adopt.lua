@@ -8,7 +8,7 @@ if earlier then return earlier end
 --- include: meta
 -- without: jobs come into a queue of a newer format
 if refused then return refused end
---- include: clock, wake
+--- include: clock, wake_one, wake
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` stores a batch by half

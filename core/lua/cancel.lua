@@ -36,7 +36,7 @@ if removed > 0 then
   end
   --- if limited
   if is_freed then
-    --- include: place_freed
+    --- include: wake_one, place_freed
   end
   --- end
 else

@@ -7,7 +7,7 @@
 --- include: meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: clock, wake, routing, keeps_result, delayed_member, holder
+--- include: clock, wake_one, wake, routing, keeps_result, delayed_member, holder
 -- The reads that fail on a foreign type come before the first write, so that nothing fires by half.
 -- without: a foreign type under `schedule_due` fires a slot again and again
 redis.call('ZCARD', schedule_due)

@@ -33,4 +33,5 @@ if live then
 end
 -- without: nobody takes the jobs that a higher limit lets run
 --- include: wake_one
+wake_one()
 return answer('ok')

@@ -16,5 +16,6 @@ if pause == '1' then
 else
   redis.call('HDEL', meta, 'paused')
   --- include: wake_one
+  wake_one()
 end
 return answer('ok')

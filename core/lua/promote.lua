@@ -8,5 +8,6 @@ if refused then return refused end
 --- include: clock, promote_due
 if #promoted > 0 then
   --- include: wake_one
+  wake_one()
 end
 return #promoted

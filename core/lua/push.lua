@@ -66,6 +66,7 @@ end
 --- include: first_use
 if wake then
   --- include: wake_one
+  wake_one()
 end
 redis.pcall('HINCRBY', stats, 'pushed', (last_item - first_item + 1) / 2)
 return answer('created')

@@ -10,7 +10,7 @@ if earlier then return earlier end
 --- include: meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: clock, due, wake, routing, delayed_member, keeps_result, holder
+--- include: clock, due, wake_one, wake, routing, delayed_member, keeps_result, holder
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` leaves a record that nobody hands out

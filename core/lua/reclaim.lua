@@ -15,6 +15,7 @@ local reply, expired = {}
 if #expired > 0 then
   --- include: coming_back, reclaim_expired
   --- include: wake_one
+  wake_one()
 end
 local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''
 return string.format('%.0f ', #expired) .. (reply.is_cut and '1' or '0') .. awaited

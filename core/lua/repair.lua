@@ -21,7 +21,7 @@ if mend == 'stale_total' then
   return 'done'
 end
 
---- include: clock, routing, delayed_member, examine_one, came_back, failed_set, note_unheard, wake
+--- include: clock, routing, delayed_member, examine_one, came_back, failed_set, note_unheard, wake_one, wake
 -- ARGV: id, member of `delayed`, key, what the audit saw (15 texts), level, amount, distance from the list's end.
 local id, member, key = ARGV[first_item], ARGV[first_item + 1], ARGV[first_item + 2]
 for at, seen in ipairs(examine_one(id, member, key)) do

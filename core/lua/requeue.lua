@@ -51,6 +51,7 @@ if requeued > 0 then
     --- include: shorten_line
   end
   --- include: first_use, wake_one
+  wake_one()
 else
   --- include: allow_growing
 end

@@ -8,7 +8,7 @@ if earlier then return earlier end
 --- include: meta
 -- without: a job goes into levels and formats that the caller does not know
 if refused then return refused end
---- include: clock, due, routing, delayed_member, wake, state_of, leave_waiting, resolve
+--- include: clock, due, routing, delayed_member, wake_one, wake, state_of, leave_waiting, resolve
 -- A foreign type under one of our keys stops it before the first write.
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the rescheduled job
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end

@@ -21,7 +21,7 @@ end
 --- include: meta
 -- without: a reserve passes over levels and formats that it does not know
 if refused then return refused end
---- include: clock, check_types
+--- include: clock, check_types, wake_one
 
 local some_large = noted_large
 -- with `if false then`: a queue asks for sizes for ever
@@ -95,7 +95,7 @@ local is_kept = #settled > 0 or call_renew ~= '0'
 reply[1] = paused and 'paused' or 'none'
 if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
-  --- include: wake_one
+  wake_one()
   -- without: a worker sleeps while a job is ready behind cancelled ones
   reply[4] = 0
   if is_kept then

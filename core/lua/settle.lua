@@ -12,7 +12,7 @@ if refused then return refused end
 local flags, next_item, is_full
 --- include: settle_acks
 if next_item <= #ARGV then
-  --- include: clock, coming_back, settle_others
+  --- include: clock, wake_one, coming_back, settle_others
 end
 flags = table.concat(flags)
 if not string.find(flags, '[12]') then
@@ -20,7 +20,7 @@ if not string.find(flags, '[12]') then
 --- if limited
 else
   -- without: a place that is given back stays empty for a second
-  --- include: place_freed
+  --- include: wake_one, place_freed
 --- end
 end
 return answer(flags)

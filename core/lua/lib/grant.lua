@@ -1,5 +1,5 @@
 -- Leases the jobs that were taken, and wakes another waiter if there is more to do than this one can.
--- Needs: what `take` gives. Gives: `reply`, whole.
+-- Needs: what `take` gives, `wake_one`. Gives: `reply`, whole.
 redis.call('ZADD', reserved, unpack(ends))
 --- if limited
 -- without: a running job holds no place
@@ -50,6 +50,6 @@ if wait_ms > 0 and not wake_next then
   end
 end
 if wake_next then
-  --- include: wake_one
+  wake_one()
 end
 answer(settled .. ' ' .. token .. ' ' .. table.concat(granted_texts, '\n'))

@@ -51,7 +51,7 @@ end
 if reply[5] == 0 and promise > 0 and timer == promise then
   redis.call('HDEL', meta, 'timer')
   if wait_ms == 0 then
-    --- include: wake_one
+    wake_one()
   end
 end
 --- if limited

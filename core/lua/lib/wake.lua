@@ -1,8 +1,5 @@
-local function wake_one()
-  --- include: wake_one
-end
-
 -- Somebody must come back at `due`: needed unless a waiting worker has promised to come back by then (`timer`).
+-- Needs: `clock`, `wake_one`, what `meta` gives.
 local function wake_for(due)
   local timer = tonumber(noted_timer or 0)
   -- with `wake_one()`: every delayed push wakes a worker

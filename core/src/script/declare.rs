@@ -101,10 +101,15 @@ impl Declaration {
     /// The whole text: header, and body with the files that it includes.
     pub(crate) fn assemble(&self, variant: Variant) -> Script {
         let mut text = self.header(variant);
+        self.shown_in(variant).append(self.name, self.body, &mut text);
+        Script::new(text)
+    }
+
+    /// Which code of it is in this text.
+    pub(super) fn shown_in(&self, variant: Variant) -> library::Parts {
         let is_plain = self.is_shaped && variant.shape == Shape::Plain;
         let is_usual = self.has_extents && variant.extent == Extent::Usual;
-        library::Parts { clock: variant.clock, is_plain, is_usual }.append(self.name, self.body, &mut text);
-        Script::new(text)
+        library::Parts { clock: variant.clock, is_plain, is_usual }
     }
 
     /// What a call in this variant passes.

@@ -114,26 +114,39 @@ impl Parts {
     /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
     /// and what is behind `--- else` in the other; the same with `usual` and `full`. `FORMAT` is the number of ours.
     pub(super) fn append(self, file: &str, code: &str, text: &mut String) {
+        for line in self.lines(&altered(file, code)) {
+            if let Some(names) = line.strip_prefix(INCLUDE) {
+                names.split(", ").for_each(|name| self.append(name, library(name, self.clock), text));
+            } else if !line.is_empty() && !line.starts_with("--") {
+                text.push_str(&line.replace("FORMAT", &FORMAT.to_string()));
+                text.push('\n');
+            }
+        }
+    }
+
+    /// The lines of a file that are in this text.
+    fn lines(self, code: &str) -> impl Iterator<Item = &str> {
         let mut is_part = true;
-        for line in altered(file, code).lines().map(str::trim) {
-            match line {
+        code.lines().map(str::trim).filter(move |line| {
+            match *line {
                 "--- if plain" => is_part = self.is_plain,
                 "--- if limited" => is_part = !self.is_plain,
                 "--- if usual" => is_part = self.is_usual,
                 "--- if full" => is_part = !self.is_usual,
                 "--- else" => is_part = !is_part,
                 "--- end" => is_part = true,
-                _ if !is_part => {}
-                line => {
-                    if let Some(names) = line.strip_prefix(INCLUDE) {
-                        names.split(", ").for_each(|name| self.append(name, library(name, self.clock), text));
-                    } else if !line.is_empty() && !line.starts_with("--") {
-                        text.push_str(&line.replace("FORMAT", &FORMAT.to_string()));
-                        text.push('\n');
-                    }
-                }
+                _ => {}
             }
-        }
+            is_part
+        })
+    }
+
+    /// The files of the library that such a text has, each as often as it has it.
+    #[cfg(test)]
+    pub(super) fn files(self, code: &'static str) -> Vec<&'static str> {
+        let included = self.lines(code).filter_map(|line| line.strip_prefix(INCLUDE));
+        let names = included.flat_map(|names| names.split(", "));
+        names.flat_map(|name| [name].into_iter().chain(self.files(library(name, self.clock)))).collect()
     }
 }
 

@@ -166,6 +166,36 @@ fn every_part_that_acts_says_what_it_needs_and_gives() {
     assert!(["local function f()", "  x()", "end", "local MOST = 3", "-- why", ""].iter().all(|line| !acts(line)));
 }
 
+/// Parts that a script may have in more than one of its paths, and why.
+const IN_SEVERAL_PATHS: &[(&str, &str)] = &[
+    ("allow_growing", "one command, in whichever path writes first"),
+    ("clock", "an ack reads no clock, but for a place that it gives back; an answer that is given again ends its path"),
+    ("wake_one", "an ack wakes nobody, but for a place that it gives back"),
+    ("find_expired", "settled outcomes may have been among what had ended (ADR 0019)"),
+    ("routing", "functions of paths that most calls do not take"),
+    ("fitting", "functions of paths that most calls do not take"),
+    ("parked", "functions of paths that most calls do not take"),
+    ("ahead", "a constant, once of a path that most calls do not take"),
+];
+
+#[test]
+fn a_script_has_each_part_once() {
+    let mut several = BTreeSet::new();
+    for script in all() {
+        for variant in variants() {
+            let parts = script.shown_in(variant).files(script.body);
+            let is_again = |(at, part): &(usize, &&str)| parts[..*at].contains(part);
+            for (_, part) in parts.iter().enumerate().filter(is_again) {
+                let has_reason = IN_SEVERAL_PATHS.iter().any(|(known, _)| known == part);
+                assert!(has_reason, "{} has {part} more than once ({variant:?})", script.name);
+                several.insert(*part);
+            }
+        }
+    }
+    let known: BTreeSet<&str> = IN_SEVERAL_PATHS.iter().map(|(part, _)| *part).collect();
+    assert_eq!(several, known, "an exception that is none any more");
+}
+
 #[test]
 fn luacheck_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
