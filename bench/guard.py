@@ -186,6 +186,7 @@ def main() -> int:
     for program in ("valgrind", "callgrind_control"):
         if shutil.which(program) is None:
             sys.exit(f"guard: {program} is missing: run tools/setup.sh")
+    # In release mode, a build of its own: the instructions of a debug build say nothing about what users get.
     subprocess.run(
         ["cargo", "build", "--release", "--quiet", "-p", "duly-bench", "--bin", "duly-guard"], cwd=ROOT, check=True
     )

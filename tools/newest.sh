@@ -11,4 +11,5 @@ git ls-files --cached --others --exclude-standard -z | tar --null --ignore-faile
 cd "$copy"
 cargo update --package redis
 grep -A 1 '^name = "redis"$' Cargo.lock
-CARGO_TARGET_DIR=$target cargo test --package duly --features opentelemetry --lib --test conformance --test worker
+CARGO_TARGET_DIR=$target cargo test --package duly --features opentelemetry --no-fail-fast \
+    --lib --test conformance --test engine --test worker --test faults

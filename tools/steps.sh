@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # A check counts as one; of a test runner each test counts. A runner that ran no test has failed: a wrong path or filter
-# would otherwise look like success. The output of each step is in $logs.
+# would otherwise look like success. The output of each step is in $logs, its seconds are in $logs/times.
 
 command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
 PATH=$PWD/.venv/bin:$PATH
@@ -78,8 +78,8 @@ run() { # its output goes to $log, its seconds to $seconds, those of processors 
 # Of all children that have ended, in $spent: what a busy machine does not change. Through a file, because a pipe's shell has
 # children of its own.
 processor_seconds() {
-    times >"$logs/times"
-    spent=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$logs/times")
+    times >"$logs/spent"
+    spent=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$logs/spent")
 }
 
 chosen() {
@@ -89,7 +89,7 @@ chosen() {
 }
 
 report() { # report ok|FAILED 'what happened'
-    printf '%-7s %-36s %4d s %4d s  %s\n' "$1" "$name" "$seconds" "$busy" "$2"
+    printf '%-7s %-36s %4d s %4d s  %s\n' "$1" "$name" "$seconds" "$busy" "$2" | tee -a "$logs/times"
     [ "$1" = ok ] || { what_went_wrong "$log"; tail -n 60 "$log"; } | cut -c 1-400 | sed 's/^/        | /'
 }
 
@@ -152,6 +152,7 @@ needs() {
 all_steps() {
     only=${2:-}
     mkdir -p "$logs"
+    date -u '+%F %T UTC' >"$logs/times"
     "$1"
     if [ $((passed + failed)) = 0 ]; then
         echo "no step begins with '$only'" >&2

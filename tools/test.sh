@@ -5,8 +5,8 @@
 #     tools/test.sh --check | --unit    what needs no server: format, lint, types; the units in Rust
 #     tools/test.sh --self-check
 #
-# Whatever a step needs is built before it. Of each step it reports the seconds, and those of the processors. How it works:
-# tools/steps.sh. What takes longer, is random, or asks the network: tools/soak.sh.
+# Whatever a step needs is built before it. Of each step it reports the seconds, and those of the processors, also in
+# build/test/times. How it works: tools/steps.sh. What takes longer, is random, or asks the network: tools/soak.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
@@ -87,7 +87,7 @@ self_check() {
     logs=build/test/self-check
     # 1 + 7 cargo + 5 pytest + 5 phpunit + 2 phpunit + 4 ours + 3 of the step before;
     # 2 checks + 2 runners + 1 cargo + 2 pytest + 3 phpunit + 1 ours + 2 of the step that fails.
-    says '' '27 passed, 13 failed' 'a step before' && says 'a check that needs it too' '2 passed, 0 failed' 'a step before'
+    says '' '27 passed, 13 failed' 'a step before' && [ "$(grep -c ' s ' $logs/times)" = 15 ] && says 'a check that needs it too' '2 passed, 0 failed' 'a step before'
 }
 
 # says <chosen> <closing line> <step>: the step has run once, too.

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # Builds the wheel and tries it as a user gets it: in an empty venv, outside of the checkout, with types.
+#
+# One of two builds of their own in `make test`: in the shape that all steps share, the wheel would have traces and the features
+# that other crates of the workspace ask for, and so not be what users get. (The other is the guard's, in release mode.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
