@@ -16,7 +16,7 @@ from collections.abc import Callable
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, running, until
+from support import Program, Server, running, say, until
 
 
 def test_a_block_holds_it_and_releases_it(client: duly.Client) -> None:
@@ -258,11 +258,11 @@ CONTENDER = """
     import random, sys, time
 
     client = duly.Client(URL, prefix=PREFIX)
-    log = client.queue("log")
+    log, chance = client.queue("log"), random.Random(SEED)
     while True:
         with client.lock("a", ttl=2, wait=60) as lock:
             log.push(["enter", os.getpid(), lock.token])
-            time.sleep(random.random() * 0.01)
+            time.sleep(chance.random() * 0.01)
             log.push(["leave", os.getpid(), lock.token])
 """
 
@@ -272,18 +272,29 @@ def until_grown(log: duly.Queue) -> None:
     until(lambda: log.counts().ready > before + 20, "nobody gets on")
 
 
-def test_no_two_hold_it_while_holders_are_killed(client: duly.Client, program: Callable[[str], Program]) -> None:
-    """The jobs of a queue are in the order in which the server got them."""
-    log, seed = client.queue("log"), 20
-    contenders = [program(f"import os\n{textwrap.dedent(CONTENDER)}") for _ in range(5)]
+def test_no_two_hold_it_while_holders_are_killed(
+    client: duly.Client, program: Callable[[str], Program], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The jobs of a queue are in the order in which the server got them.
+
+    `DULY_LOCK_KILLS` makes it longer, `DULY_KILL_SEED` takes other random numbers than the usual ones.
+    """
+    log = client.queue("log")
+    seed, kills = int(os.environ.get("DULY_KILL_SEED", "20")), int(os.environ.get("DULY_LOCK_KILLS", "4"))
+    say(capsys, f"DULY_KILL_SEED={seed} DULY_LOCK_KILLS={kills}")
     chance = random.Random(seed)
-    for _ in range(4):
+
+    def contender() -> Program:
+        return program(f"import os\nSEED = {chance.random()}\n{textwrap.dedent(CONTENDER)}")
+
+    contenders = [contender() for _ in range(5)]
+    for _ in range(kills):
         until_grown(log)
         killed = contenders.pop(chance.randrange(len(contenders)))
         killed.process.kill()
         killed.process.wait()
         log.push(["dead", killed.process.pid, 0])
-        contenders.append(program(f"import os\n{textwrap.dedent(CONTENDER)}"))
+        contenders.append(contender())
     for one in contenders:
         one.process.kill()
         one.process.wait()

@@ -23,11 +23,15 @@ steps() {
     tests 'sizes: a million jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
         cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
     tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
-        cargo test "${cases[@]}" -- --nocapture model::differential
+        cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules
     tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
-        cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json a_wait_never_exceeds_its_cap jitter_stays
+        cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json value::retry schedule::plan
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
-        cargo test "${cases[@]}" -- --nocapture properties make_it_panic makes_it_panic
+        cargo test "${cases[@]}" -- --nocapture properties it_panic
+    tests 'topics on bad lines' env DULY_TOPIC_MESSAGES=$((20000 * times)) \
+        cargo test "${shape[@]}" --test engine -- --nocapture nothing_is_lost_on_bad_lines_with_members_that_die
+    needs skins tests 'locks whose holders are killed' env DULY_LOCK_KILLS=$((200 * times)) \
+        pytest --capture=no python-tests/test_lock.py -k holders_are_killed
     needs skins tests 'texts of data in Python' env DULY_DATA_CASES=$((100000 * times)) \
         pytest python-tests/test_data_texts.py
     needs skins tests 'texts of data in PHP' env DULY_DATA_CASES=$((100000 * times)) \
