@@ -1272,6 +1272,18 @@ namespace Duly {
         }
 
         /**
+         * Returns the members: the subscription of each, how far behind it is, and for how long it was silent. Those of
+         * a subscription that was cut off are among them.
+         *
+         * @return list<Member> by name
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function members(): array
+        {
+        }
+
+        /**
          * Sets what the topic keeps at most, from the next message on. What goes beyond is removed; a subscription that
          * had not read it is cut off.
          *
@@ -1390,10 +1402,16 @@ namespace Duly {
     final class Member
     {
         public readonly string $name;
+        /** The name of its subscription. */
+        public readonly string $subscription;
         /** How many seconds ago it subscribed or pulled. */
         public readonly float $silentFor;
         /** How many messages it has pulled and not acked. */
         public readonly int $pulled;
+        /** How many messages its subscription has not read: not pulled yet, or pulled and not acked. Lost ones count. */
+        public readonly int $behind;
+        /** Whether its subscription has lost messages that it had not read, and nobody has subscribed to it again. */
+        public readonly bool $isCutOff;
     }
 
     /** A subscription that lost messages which it had not read. */

@@ -25,7 +25,9 @@ final class ConformanceTest extends TestCase
 {
     private const FOLDER = __DIR__ . '/../conformance/scenarios';
     private const START_S = 1790000000;
-    private const ON_TOPIC = ['publish', 'subscribe', 'unsubscribe', 'pull', 'read', 'topic', 'bound'];
+    private const ON_TOPIC = [
+        'publish', 'subscribe', 'unsubscribe', 'pull', 'read', 'topic', 'members', 'bound',
+    ];
     private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
     private const ON_QUEUE = [
         'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',

@@ -204,6 +204,28 @@ final class TopicTest extends ServerTestCase
         self::assertGreaterThanOrEqual(0.0, $info->subscriptions[0]->members[0]->silentFor);
     }
 
+    public function testMembersSayWhoIsThereAndHowFarBehind(): void
+    {
+        self::assertSame([], $this->logs->members());
+        $this->logs->setBounds(messages: 2);
+        $this->logs->subscribe('silent');
+        $this->logs->subscribe('p', 'parsers');
+        $this->logs->publishAll([1, 2]);
+        $this->logs->pull('p', max: 1);
+        [$p, $silent] = $this->logs->members();
+        self::assertSame(['p', 'parsers', 1, 2, false], [
+            $p->name,
+            $p->subscription,
+            $p->pulled,
+            $p->behind,
+            $p->isCutOff,
+        ]);
+        self::assertGreaterThanOrEqual(0.0, $p->silentFor);
+        self::assertSame(['silent', 'silent', 2], [$silent->name, $silent->subscription, $silent->behind]);
+        $this->logs->publish(3);
+        self::assertSame([true, true], array_column($this->logs->members(), 'isCutOff'));
+    }
+
     public function testBoundsAreSetAndGoBackToTheirDefaults(): void
     {
         $bounds = function (): array {

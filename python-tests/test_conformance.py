@@ -205,6 +205,8 @@ def shown(value: Any) -> Any:
         return {name: shown(getattr(value, name)) for name in ("published", "messages", "subscriptions", "cut_off")}
     if isinstance(value, duly.Subscription):
         return {name: getattr(value, name) for name in ("name", "read", "unread", "pulled")}
+    if isinstance(value, duly.SubscriptionMember):
+        return {name: getattr(value, name) for name in ("name", "subscription", "pulled", "behind", "is_cut_off")}
     if isinstance(value, duly.CutOff):
         return {name: getattr(value, name) for name in ("name", "first", "last")}
     if isinstance(value, duly.ScheduleView):
@@ -357,6 +359,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "pull": on_topic("pull"),
     "read": read,
     "topic": on_topic("info"),
+    "members": on_topic("members"),
     "bound": on_topic("set_bounds"),
     "topics_of": lambda run, member: run.client.topics_of(member),
     "put_schedule": put_schedule,

@@ -51,6 +51,23 @@ def test_every_subscription_gets_every_message(client: duly.Client) -> None:
         topic.pull("a")
 
 
+def test_members_say_who_is_there_and_how_far_behind(client: duly.Client) -> None:
+    topic = client.topic("logs")
+    assert topic.members() == []
+    topic.set_bounds(messages=2)
+    topic.subscribe("silent")
+    topic.subscribe("p", subscription="parsers")
+    topic.publish_all([1, 2])
+    topic.pull("p", max=1)
+    p, silent = topic.members()
+    assert repr(p) == '<duly.SubscriptionMember "p" of "parsers": 2 behind>'
+    assert (p.name, p.subscription, p.pulled, p.behind, p.is_cut_off) == ("p", "parsers", 1, 2, False)
+    assert 0 <= p.silent_for < MINUTE
+    assert (silent.name, silent.behind, silent.is_cut_off) == ("silent", 2, False)
+    assert topic.publish(3).cut_off == ["parsers", "silent"]
+    assert [(one.behind, one.is_cut_off) for one in topic.members()] == [(3, True), (3, True)]
+
+
 def test_a_silent_subscription_is_cut_off(client: duly.Client) -> None:
     topic = client.topic("logs")
     topic.set_bounds(age=timedelta(days=1), messages=2, bytes=1000)
@@ -143,5 +160,6 @@ def test_asyncio(server: Server) -> None:
             assert not await message.ack()
             assert await client.topics_of("a") == ["logs"]
             assert (await topic.info()).messages == 0
+            assert [(one.name, one.behind) for one in await topic.members()] == [("a", 0)]
 
     asyncio.run(main())

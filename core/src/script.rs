@@ -62,9 +62,9 @@ pub(crate) use schedule::{
 };
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
-    Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, Membership, NoteTopic, PublishMessages, Pull,
-    PullReply, PulledMessage, Subscribe, SubscribeReply, SubscriptionReply, TopicReply, Unsubscribe, UnsubscribeReply,
-    noted_topics, topics,
+    Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, MemberReply, Membership, NoteTopic,
+    PublishMessages, Pull, PullReply, PulledMessage, Subscribe, SubscribeReply, SubscriptionReply, TopicReply,
+    Unsubscribe, UnsubscribeReply, noted_topics, topics,
 };
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::process::host;
 use crate::queue::{Client, MAX_LEASE, Part};
 use crate::script::{
     self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, Key, Membership,
-    NoteTopic, PublishMessages, Pull, PullReply, Subscribe, SubscribeReply, Unsubscribe, UnsubscribeReply,
+    NoteTopic, PublishMessages, Pull, PullReply, Subscribe, SubscribeReply, TopicReply, Unsubscribe, UnsubscribeReply,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
@@ -402,10 +402,15 @@ impl Topic {
     ///
     /// Errors: those of any call.
     pub async fn info(&self) -> Result<TopicInfo, Error> {
-        let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
-        let examine = ExamineTopic { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
-        let reply = self.part.run(examine.with([])).await.map_err(|error| self.error(error, "info"))?;
-        Ok(TopicInfo::of(reply))
+        self.examine("info").await.map(TopicInfo::of)
+    }
+
+    /// Its members, by name: the subscription of each, how far behind it is, and when it was last there. Those of a subscription that was
+    /// [cut off](ErrorKind::CutOff) are among them.
+    ///
+    /// Errors: those of any call.
+    pub async fn members(&self) -> Result<Vec<Member>, Error> {
+        self.examine("members").await.map(|reply| info::members_of(&reply))
     }
 
     /// Sets what the topic keeps at most, from the next message on.
@@ -425,6 +430,12 @@ impl Topic {
     /// Errors: those of any call.
     pub async fn delete(&self) -> Result<(), Error> {
         self.part.run(DeleteTopic {}.with([])).await.map_err(|error| self.error(error, "delete"))
+    }
+
+    async fn examine(&self, operation: &'static str) -> Result<TopicReply, Error> {
+        let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
+        let examine = ExamineTopic { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
+        self.part.run(examine.with([])).await.map_err(|error| self.error(error, operation))
     }
 
     async fn pull_once(&self, member: &str, options: &PullOptions) -> Result<Membership<PullReply>, Error> {

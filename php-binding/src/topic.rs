@@ -95,6 +95,14 @@ impl Topic {
         })?)
     }
 
+    /// Its members, by name: the subscription of each, how far behind it is, and for how long it was silent.
+    pub fn members(&self) -> PhpResult<Vec<Member>> {
+        Ok(self.call("members", || {
+            let members = self.topic.wait_for(|topic| async move { topic.members().await }, &mut Signals)?;
+            Ok(members.into_iter().map(Member::from).collect())
+        })?)
+    }
+
     /// Sets what the topic keeps at most; null is the default of that bound.
     #[php(optional = age)]
     pub fn set_bounds(&self, age: Option<&Zval>, messages: Option<i64>, bytes: Option<i64>) -> PhpResult<()> {

@@ -219,6 +219,16 @@ macro_rules! verbs {
                 self.call(py, info, |py, info| object(py, TopicInfo::from(info)))
             }
 
+            /// Return its members, by name: the subscription of each, how far behind it is, and for how long it was silent.
+            ///
+            /// Those of a subscription that was cut off are among them.
+            fn members(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+                let members = |topic: Arc<duly::Topic>| async move { topic.members().await };
+                self.call(py, members, |py, members| {
+                    object(py, members.into_iter().map(SubscriptionMember::from).collect::<Vec<_>>())
+                })
+            }
+
             /// Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
             ///
             /// Args:
@@ -318,8 +328,24 @@ pub(crate) struct Subscription {
 #[derive(Clone)]
 pub(crate) struct SubscriptionMember {
     name: String,
+    subscription: String,
     silent_for: f64,
     pulled: u64,
+    behind: u64,
+    is_cut_off: bool,
+}
+
+impl From<duly::Member> for SubscriptionMember {
+    fn from(member: duly::Member) -> Self {
+        Self {
+            name: member.name,
+            subscription: member.subscription,
+            silent_for: member.silent_for.as_secs_f64(),
+            pulled: member.pulled,
+            behind: member.behind,
+            is_cut_off: member.is_cut_off,
+        }
+    }
 }
 
 /// A subscription that has lost messages.
@@ -334,17 +360,12 @@ pub(crate) struct CutOff {
 
 impl From<duly::TopicInfo> for TopicInfo {
     fn from(info: duly::TopicInfo) -> Self {
-        let member = |member: duly::Member| SubscriptionMember {
-            name: member.name,
-            silent_for: member.silent_for.as_secs_f64(),
-            pulled: member.pulled,
-        };
         let subscription = |of: duly::Subscription| Subscription {
             name: of.name,
             read: of.read,
             unread: of.unread,
             pulled: of.pulled,
-            members: of.members.into_iter().map(member).collect(),
+            members: of.members.into_iter().map(SubscriptionMember::from).collect(),
         };
         let cut_off =
             |of: duly::CutOff| CutOff { name: of.name, at: of.at.as_seconds(), first: of.first, last: of.last };
@@ -381,7 +402,7 @@ impl Subscription {
 #[pymethods]
 impl SubscriptionMember {
     fn __repr__(&self) -> String {
-        format!("<duly.SubscriptionMember {:?}>", self.name)
+        format!("<duly.SubscriptionMember {:?} of {:?}: {} behind>", self.name, self.subscription, self.behind)
     }
 }
 

@@ -28,7 +28,7 @@ end
 for name, value in pairs(field) do
   local member, lost = string.match(name, '^member:(.*)$'), string.match(name, '^cut:(.*)$')
   if member then
-    for _, one in ipairs({ member, value, field['seen:' .. member], tostring(pulled_by[member] or 0) }) do
+    for _, one in ipairs({ member, value, field['seen:' .. member] or '0', tostring(pulled_by[member] or 0) }) do
       members[#members + 1] = one
     end
   elseif lost then

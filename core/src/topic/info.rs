@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Bounds;
-use crate::script::{CutOffReply, SubscriptionReply, TopicReply};
+use crate::script::{CutOffReply, MemberReply, SubscriptionReply, TopicReply};
 use crate::value::time::Millis;
 
 /// What a topic has, by the server's clock.
@@ -48,10 +48,16 @@ pub struct Subscription {
 pub struct Member {
     /// Its name.
     pub name: String,
+    /// The name of its subscription.
+    pub subscription: String,
     /// How long ago it subscribed or pulled.
     pub silent_for: Duration,
     /// How many messages it has pulled and not acked.
     pub pulled: u64,
+    /// How many messages its subscription has not read: not pulled yet, or pulled and not acked. Those that it has lost count.
+    pub behind: u64,
+    /// Has its subscription lost messages that it had not read? Then it is none until one of its members subscribes again.
+    pub is_cut_off: bool,
 }
 
 /// A subscription that has lost messages.
@@ -70,24 +76,13 @@ pub struct CutOff {
 
 impl TopicInfo {
     pub(super) fn of(reply: TopicReply) -> Self {
-        let TopicReply { now, published, messages, bytes, oldest, bounds, subscriptions, members, cut_off } = reply;
-        let members_of = |name: &str| {
-            let of = members.iter().filter(|member| member.subscription == name);
-            let mut of: Vec<_> = of
-                .map(|member| Member {
-                    name: member.name.clone(),
-                    silent_for: now.saturating_sub(member.seen).to_duration(),
-                    pulled: member.pulled,
-                })
-                .collect();
-            of.sort_by(|a, b| a.name.cmp(&b.name));
-            of
-        };
+        let members = members_of(&reply);
+        let TopicReply { published, messages, bytes, oldest, bounds, subscriptions, cut_off, .. } = reply;
         let subscription = |of: SubscriptionReply| Subscription {
             read: of.unread.saturating_sub(1),
             unread: published.saturating_sub(of.at),
             pulled: of.pulled,
-            members: members_of(&of.name),
+            members: members.iter().filter(|member| member.subscription == of.name).cloned().collect(),
             name: of.name,
         };
         let mut subscriptions: Vec<_> = subscriptions.into_iter().map(subscription).collect();
@@ -99,4 +94,30 @@ impl TopicInfo {
         let bounds = Bounds { age: Duration::from_millis(age), messages: most, bytes: most_bytes };
         Self { published, messages, bytes, oldest_at: oldest, bounds, subscriptions, cut_off }
     }
+}
+
+/// By name.
+pub(super) fn members_of(reply: &TopicReply) -> Vec<Member> {
+    let of = |member: &MemberReply| {
+        let is_its = |name: &str| name == member.subscription;
+        let subscription = reply.subscriptions.iter().find(|one| is_its(&one.name));
+        let cut_off = reply.cut_off.iter().find(|cut| is_its(&cut.subscription));
+        let behind = match (subscription, cut_off) {
+            (Some(of), _) => reply.published.saturating_sub(of.at) + of.pulled,
+            (None, Some(cut)) => (reply.published + 1).saturating_sub(cut.first),
+            // For pulls it is no member, either.
+            (None, None) => return None,
+        };
+        Some(Member {
+            name: member.name.clone(),
+            subscription: member.subscription.clone(),
+            silent_for: reply.now.saturating_sub(member.seen).to_duration(),
+            pulled: member.pulled,
+            behind,
+            is_cut_off: subscription.is_none(),
+        })
+    };
+    let mut members: Vec<_> = reply.members.iter().filter_map(of).collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    members
 }

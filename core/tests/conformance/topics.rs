@@ -16,13 +16,14 @@ pub(crate) enum Verb {
     Pull { topic: String, member: String, max: Option<usize>, lease: Option<f64> },
     Read { topic: String, member: String, messages: Vec<Value> },
     Topic { topic: String },
+    Members { topic: String },
     Bound { topic: String, messages: u64 },
     TopicsOf { member: String },
 }
 
 /// Is it one of them?
 pub(crate) fn has(verb: &str) -> bool {
-    let verbs = ["publish", "subscribe", "unsubscribe", "pull", "read", "topic", "bound", "topics_of"];
+    let verbs = ["publish", "subscribe", "unsubscribe", "pull", "read", "topic", "members", "bound", "topics_of"];
     verbs.contains(&verb)
 }
 
@@ -68,6 +69,18 @@ pub(crate) async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
             json!(client.topic(&topic)?.ack(&member, &ids).await?)
         }
         Verb::Topic { topic } => shown(&client.topic(&topic)?.info().await?),
+        Verb::Members { topic } => {
+            let members = client.topic(&topic)?.members().await?.into_iter().map(|one| {
+                json!({
+                    "name": one.name,
+                    "subscription": one.subscription,
+                    "pulled": one.pulled,
+                    "behind": one.behind,
+                    "is_cut_off": one.is_cut_off,
+                })
+            });
+            members.collect()
+        }
         Verb::Bound { topic, messages } => {
             client.topic(&topic)?.set_bounds(Bounds { messages, ..DEFAULT_BOUNDS }).await.map(|()| Value::Null)?
         }

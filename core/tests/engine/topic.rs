@@ -75,6 +75,44 @@ async fn every_subscription_gets_every_message_and_what_all_have_read_is_removed
     assert_eq!(server.redis_cli(&["XLEN", "duly:{logs}:messages"]).trim(), "0");
 }
 
+#[tokio::test]
+async fn members_say_who_is_there_for_how_long_and_how_far_behind() {
+    let server = Server::start();
+    let topic = logs(&server.client());
+    assert!(topic.members().await.unwrap().is_empty());
+    topic.set_bounds(Bounds { messages: 4, ..DEFAULT_BOUNDS }).await.unwrap();
+    subscribe(&topic, "silent").await;
+    let shared = SubscribeOptions::new().subscription("parsers");
+    for member in ["p2", "p1"] {
+        topic.subscribe(member, &shared).await.unwrap();
+    }
+    publish(&topic, 1..=4).await;
+    let pulled = topic.pull("p1", &PullOptions::new().max(3)).await.unwrap();
+    pulled[1].ack().await.unwrap();
+    let row = |one: &duly::Member| (one.name.clone(), one.subscription.clone(), one.pulled, one.behind, one.is_cut_off);
+    let expect = |name: &str, of: &str, pulled, behind, cut| (name.to_owned(), of.to_owned(), pulled, behind, cut);
+    let members = topic.members().await.unwrap();
+    assert!(members.iter().all(|member| member.silent_for < MINUTE), "{members:?}");
+    assert_eq!(
+        members.iter().map(row).collect::<Vec<_>>(),
+        [
+            expect("p1", "parsers", 2, 3, false),
+            expect("p2", "parsers", 0, 3, false),
+            expect("silent", "silent", 0, 4, false)
+        ]
+    );
+    let info = topic.info().await.unwrap();
+    let of_info = &info.subscriptions[0].members;
+    assert_eq!(of_info.iter().map(row).collect::<Vec<_>>(), members[..2].iter().map(row).collect::<Vec<_>>());
+    pulled[0].ack().await.unwrap();
+    assert_eq!(publish(&topic, 5..=5).await.len(), 1);
+    let silent = topic.members().await.unwrap().pop().unwrap();
+    assert_eq!(row(&silent), expect("silent", "silent", 0, 5, true));
+    // A member of which it is not known when it was there hides none.
+    server.redis_cli(&["HDEL", "duly:{logs}:topic", "seen:p1"]);
+    assert_eq!(topic.members().await.unwrap().len(), 3);
+}
+
 /// R3 3.11: joining set the cursor to 0, so that a newcomer read all history and kept it there.
 #[tokio::test]
 async fn a_newcomer_begins_at_the_end_or_where_it_says() {

@@ -1,4 +1,4 @@
-//! What `Duly\Topic::info` gives: `Duly\TopicInfo`, `Duly\Subscription`, `Duly\Member` and `Duly\CutOff`.
+//! What `Duly\Topic::info` and `members` give: `Duly\TopicInfo`, `Duly\Subscription`, `Duly\Member` and `Duly\CutOff`.
 
 use duly::Millis;
 use ext_php_rs::flags::ClassFlags;
@@ -51,10 +51,16 @@ record! {
     Member = "Duly\\Member" {
         /// Its name.
         name: String,
+        /// The name of its subscription.
+        subscription: String,
         /// How many seconds ago it subscribed or pulled.
         silent_for: f64,
         /// How many messages it has pulled and not acked.
         pulled: i64,
+        /// How many messages its subscription has not read.
+        behind: i64,
+        /// Has its subscription lost messages that it had not read?
+        is_cut_off: bool,
     }
 }
 
@@ -102,7 +108,14 @@ impl From<duly::Subscription> for Subscription {
 
 impl From<duly::Member> for Member {
     fn from(member: duly::Member) -> Self {
-        Self { name: member.name, silent_for: member.silent_for.as_secs_f64(), pulled: signed(member.pulled) }
+        Self {
+            name: member.name,
+            subscription: member.subscription,
+            silent_for: member.silent_for.as_secs_f64(),
+            pulled: signed(member.pulled),
+            behind: signed(member.behind),
+            is_cut_off: member.is_cut_off,
+        }
     }
 }
 

@@ -1193,6 +1193,12 @@ class Topic:
     def info(self) -> TopicInfo:
         """Return how much is there, who reads it, and how far each is."""
 
+    def members(self) -> list[SubscriptionMember]:
+        """Return its members, by name: the subscription of each, how far behind it is, and for how long it was silent.
+
+        Those of a subscription that was cut off are among them.
+        """
+
     def set_bounds(self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None) -> None:
         """Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
 
@@ -1321,6 +1327,12 @@ class AsyncTopic:
 
     def info(self) -> Call[TopicInfo]:
         """Return how much is there, who reads it, and how far each is."""
+
+    def members(self) -> Call[list[SubscriptionMember]]:
+        """Return its members, by name: the subscription of each, how far behind it is, and for how long it was silent.
+
+        Those of a subscription that was cut off are among them.
+        """
 
     def set_bounds(
         self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None
@@ -1453,12 +1465,24 @@ class SubscriptionMember:
     @property
     def name(self) -> str: ...
     @property
+    def subscription(self) -> str:
+        """The name of its subscription."""
+
+    @property
     def silent_for(self) -> float:
         """How long ago it subscribed or pulled, in seconds."""
 
     @property
     def pulled(self) -> int:
         """How many messages it has pulled and not acked."""
+
+    @property
+    def behind(self) -> int:
+        """How many messages its subscription has not read: not pulled yet, or pulled and not acked. Lost ones count."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its subscription has lost messages that it had not read, and nobody has subscribed to it again."""
 
 @final
 class CutOff:
