@@ -170,7 +170,8 @@ namespace Duly {
          * Pulls from all topics of a member, and waits for all of them at once. Signal handlers run during the wait,
          * and may end it by an exception.
          *
-         * @param int $max the most messages of each topic, 1 to 1,000; fewer when they make up 4 MiB. Default: 100
+         * @param int $max the most messages of all topics together, 1 to 1,000; fewer when they make up 4 MiB. Default:
+         *     100
          * @param int|float|null $wait how many seconds to wait for the first message, a year at most. Default: 0
          * @param int|float|null $lease how many seconds the member has for its acks, 0.001 to 86,400. That of its last
          *     pull counts for all that it has pulled. Default: 30

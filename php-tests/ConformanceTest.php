@@ -158,6 +158,7 @@ final class ConformanceTest extends TestCase
             $verb === 'unlock' => fn (): bool => $arguments['lock']->release(),
             $verb === 'lock_for_job' => fn (): ?Lock => self::lockForJob(...self::camelCase($arguments)),
             in_array($verb, self::ON_TOPIC, true) => fn (): mixed => $this->onTopic($verb, ...$arguments),
+            $verb === 'pull_all' => fn (): array => $this->client->pull(...$arguments),
             $verb === 'topics_of' => fn (): array => $this->client->topicsOf(...$arguments),
             isset(self::ON_SCHEDULES[$verb]) =>
                 fn (): mixed => $this->queue->schedules->{self::ON_SCHEDULES[$verb]}(...$arguments),
@@ -303,8 +304,12 @@ final class ConformanceTest extends TestCase
             return (object) ['count' => count($value->ids), 'cut_off' => $value->cutOff];
         }
         if ($value instanceof Message) {
-            $shown = ['id' => $value->id, 'data' => $value->data(false), 'deliveries' => $value->deliveries];
-            return (object) $shown;
+            return (object) [
+                'topic' => $value->topic,
+                'id' => $value->id,
+                'data' => $value->data(false),
+                'deliveries' => $value->deliveries,
+            ];
         }
         $shown = [];
         if ($value instanceof ScheduleView) {

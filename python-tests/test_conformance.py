@@ -198,7 +198,7 @@ def shown(value: Any) -> Any:
         # In whole seconds, so that one that was not waited for has waited 0.
         return {"name": value.name, "token": value.token, "waited": int(value.waited)}
     if isinstance(value, duly.Message):
-        return {name: getattr(value, name) for name in ("id", "data", "deliveries")}
+        return {name: getattr(value, name) for name in ("topic", "id", "data", "deliveries")}
     if isinstance(value, duly.Published):
         return {"count": len(value.ids), "cut_off": value.cut_off}
     if isinstance(value, duly.TopicInfo):
@@ -357,6 +357,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "subscribe": subscribe,
     "unsubscribe": on_topic("unsubscribe"),
     "pull": on_topic("pull"),
+    "pull_all": lambda run, member, **arguments: run.client.pull(member, **arguments),
     "read": read,
     "topic": on_topic("info"),
     "members": on_topic("members"),

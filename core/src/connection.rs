@@ -151,6 +151,21 @@ impl Connection {
         self.0.wait_for(slot, Waited::See(key), wait, None).await.map_err(|error| error.during("wait_result"))
     }
 
+    /// Waits for an entry in any of these streams, behind the one that has the number at the same place; all who wait see it. Several
+    /// streams, and `enough`: as for [`Connection::wait_for_wakes`].
+    pub(crate) async fn wait_for_news(
+        &self,
+        operation: &'static str,
+        slot: u16,
+        streams: &[&[u8]],
+        after: &[u64],
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
+        let waited = self.0.wait_for(slot, Waited::News { streams, after }, wait, enough).await;
+        waited.map_err(|error| error.during(operation))
+    }
+
     /// Sends a plain command. It may be sent more than once, so it must be one that only reads.
     pub(crate) async fn command(&self, operation: &'static str, slot: u16, cmd: Cmd) -> Result<Value, Error> {
         self.0.send(slot, Request::Plain(&cmd)).await.map_err(|error| error.during(operation))

@@ -32,7 +32,7 @@ pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping
 pub(crate) use crc16::crc16;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 
-pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal};
+pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal, TopicKeys};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 pub(crate) use bridge::{
     Adopt, AdoptReply, Entries, Finished, Layout, Order, Reading, Take, Taken, Target, lane, lane_id, length,
@@ -54,7 +54,7 @@ pub(crate) use operate::{
 };
 pub(crate) use progress::{NoteProgress, ProgressOf};
 pub(crate) use push::{IfDuplicate, Push, PushReply, PushUnique};
-pub(crate) use reply::{Wanted, is_refusal, wanted};
+pub(crate) use reply::{Wanted, is_refusal, unexpected, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 pub(crate) use reserve::{GrantedJob, Reserve, ReserveReply, ReserveStatus};
 pub(crate) use schedule::{
@@ -63,7 +63,7 @@ pub(crate) use schedule::{
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
     Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, MemberReply, Membership, NoteTopic,
-    PublishMessages, Pull, PullReply, PulledMessage, Subscribe, SubscribeReply, SubscriptionReply, TopicReply,
+    PublishMessages, Pull, PulledMessage, PulledTopic, Subscribe, SubscribeReply, SubscriptionReply, TopicReply,
     Unsubscribe, UnsubscribeReply, noted_topics, topics,
 };
 pub(crate) use workers::{Alive, AliveReply, Beat, BeatReply, Hear, HearReply};
@@ -74,5 +74,5 @@ pub(crate) use {
     push::{Created, PushUniqueReply},
     reply::FromReply,
     settle::SettleReply,
-    topic::PublishReply,
+    topic::{PublishReply, PullReply},
 };

@@ -6,34 +6,30 @@
 
 mod info;
 mod message;
+mod pull;
 
 pub use info::{CutOff, Member, Subscription, TopicInfo};
 pub use message::Message;
+pub use pull::PullOptions;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
 use serde::Serialize;
 
 use crate::process::host;
-use crate::queue::{Client, MAX_LEASE, Part};
+use crate::queue::{Client, Part};
 use crate::script::{
-    self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, Key, Membership,
-    NoteTopic, PublishMessages, Pull, PullReply, Subscribe, SubscribeReply, TopicReply, Unsubscribe, UnsubscribeReply,
+    self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, Membership, NoteTopic,
+    PublishMessages, Subscribe, SubscribeReply, TopicReply, Unsubscribe, UnsubscribeReply,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
-use crate::value::time::{LONGEST_WAIT, Millis, whole_ms};
+use crate::value::time::{Millis, whole_ms};
 
 /// The most messages of one call that publishes, and of one that pulls.
 pub const MAX_PUBLISH: usize = 1000;
-/// About so many bytes of messages come with one call.
-const MOST_BYTES_PULLED: usize = 4 * 1024 * 1024;
 const MOST_BYTES_PUBLISHED: usize = 4 * 1024 * 1024;
-/// Who waits looks again after this long at the latest: wake-ups can get lost, and what others have pulled comes back without one.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
 /// What a topic keeps at most. Whoever has not read what goes beyond is [cut off](ErrorKind::CutOff).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -48,8 +44,6 @@ pub struct Bounds {
 /// Seven days, a million messages, 100 MB.
 pub const DEFAULT_BOUNDS: Bounds =
     Bounds { age: Duration::from_secs(7 * 24 * 3600), messages: 1_000_000, bytes: 100_000_000 };
-/// How long a member has for its acks unless it says otherwise.
-const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 const SHORTEST_AGE: Duration = Duration::from_secs(1);
 const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -97,59 +91,6 @@ impl SubscribeOptions {
     pub fn from_earliest(mut self) -> Self {
         self.is_from_earliest = true;
         self
-    }
-}
-
-/// How messages are pulled.
-#[derive(Debug, Clone)]
-pub struct PullOptions {
-    max: usize,
-    wait: Duration,
-    lease: Duration,
-}
-
-impl PullOptions {
-    /// 100 messages at most, without waiting, leased for 30 s.
-    pub fn new() -> Self {
-        Self { max: 100, wait: Duration::ZERO, lease: DEFAULT_LEASE }
-    }
-
-    /// How many messages at most, 1 to 1,000. About 4 MB come at once, so there may be fewer.
-    #[must_use]
-    pub fn max(mut self, max: usize) -> Self {
-        self.max = max;
-        self
-    }
-
-    /// How long to wait if there are none (default: not at all).
-    #[must_use]
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// How long the member has for its acks, 1 ms to 24 h (default 30 s): behind it the messages are pulled anew. That of its last pull
-    /// counts for all that it has pulled.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        if !(1..=MAX_PUBLISH).contains(&self.max) {
-            return Err(Error::invalid(format!("a pull asks for 1 to {MAX_PUBLISH} messages, not {}", self.max)));
-        }
-        if !(Duration::from_millis(1)..=MAX_LEASE).contains(&self.lease) {
-            return Err(Error::invalid("the lease of messages is 1 ms to 24 h"));
-        }
-        Ok(())
-    }
-}
-
-impl Default for PullOptions {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -212,50 +153,6 @@ impl Client {
         let mut topics: Vec<_> = self.noted_topics(member).await?.into_iter().map(|(name, _)| name).collect();
         topics.sort();
         Ok(topics)
-    }
-
-    /// Pulls from all topics of a member: `max` messages of each at most. One call a topic, all at once; in a wait, the first that has
-    /// messages ends it. A topic of which the member has been cut off gives its error when no other has messages.
-    ///
-    /// Errors: as [`Topic::pull`]; `NotFound` for a member without topics.
-    pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
-        options.check().map_err(|error| error.during("pull"))?;
-        let until = Instant::now() + options.wait.min(LONGEST_WAIT);
-        loop {
-            let noted = self.noted_topics(member).await?;
-            let topics = noted.iter().map(|(name, _)| self.topic(name)).collect::<Result<Vec<_>, _>>()?;
-            let pulled = join_all(topics.iter().map(|topic| topic.pull_once(member, options))).await;
-            let (mut messages, mut waits, mut failed) = (Vec::new(), Vec::new(), None);
-            for ((topic, (name, tag)), pulled) in topics.iter().zip(&noted).zip(pulled) {
-                match pulled {
-                    Ok(Membership::Member(pulled)) => {
-                        waits.push((topic, pulled.calls));
-                        messages.extend(topic.messages(member, pulled)?);
-                    }
-                    Ok(Membership::CutOff(reply)) => {
-                        failed = failed.or_else(|| Some(topic.cut_off(member, &reply, "pull")));
-                    }
-                    // It was deleted, or the list is behind.
-                    Ok(Membership::Stranger) => self.forget_topic(member, name, tag).await?,
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            if !messages.is_empty() {
-                return Ok(messages);
-            }
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            if waits.is_empty() {
-                let message = format!("the member '{member}' has no topics: subscribe to one first");
-                return Err(Error::new(ErrorKind::NotFound, message).during("pull"));
-            }
-            if Instant::now() >= until {
-                return Ok(Vec::new());
-            }
-            let waits = waits.into_iter().map(|(topic, calls)| Box::pin(topic.news(calls, until)));
-            select_all(waits).await.0?;
-        }
     }
 
     /// By topic, with the tag of the subscription.
@@ -363,23 +260,6 @@ impl Topic {
         unsubscribed.await.map_err(|error| self.error(error, "unsubscribe"))
     }
 
-    /// Messages for a member, oldest first: before all others those that were pulled and not acked within their lease. Who shares a
-    /// subscription gets what the others have not got.
-    ///
-    /// Errors: `NotFound` for who has not subscribed; `CutOff` if messages went that this subscription had not read: the message says
-    /// which, and [`Self::subscribe`] begins anew, [from the earliest](SubscribeOptions::from_earliest) with what is left.
-    pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
-        name::check_topic(member).and_then(|()| options.check()).map_err(|error| self.error(error, "pull"))?;
-        let until = Instant::now() + options.wait.min(LONGEST_WAIT);
-        loop {
-            let pulled = self.member_only(member, self.pull_once(member, options).await?, "pull")?;
-            if !pulled.messages.is_empty() || Instant::now() >= until {
-                return self.messages(member, pulled);
-            }
-            self.news(pulled.calls, until).await?;
-        }
-    }
-
     /// Notes that a member has read these messages, by their ids. Gives how many of them were not acked before.
     ///
     /// Errors: as [`Self::pull`]. It may be sent again.
@@ -436,35 +316,6 @@ impl Topic {
         let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
         let examine = ExamineTopic { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
         self.part.run(examine.with([])).await.map_err(|error| self.error(error, operation))
-    }
-
-    async fn pull_once(&self, member: &str, options: &PullOptions) -> Result<Membership<PullReply>, Error> {
-        let pull = Pull {
-            member: member.to_owned(),
-            lease_ms: whole_ms(options.lease),
-            again: Digits(0),
-            call_id: host::random_id()?,
-            most: options.max,
-            max_bytes: MOST_BYTES_PULLED,
-        };
-        self.part.run(pull.with([])).await.map_err(|error| self.error(error, "pull"))
-    }
-
-    /// Ready when somebody may have published behind so many calls, and at the latest after a second.
-    async fn news(&self, calls: u64, until: Instant) -> Result<(), Error> {
-        let key = if calls.is_multiple_of(2) { Key::WakeEven } else { Key::WakeOdd };
-        let keys = &self.part.shared.keys;
-        let pause = until.saturating_duration_since(Instant::now()).min(LOOK_AGAIN);
-        match self.part.client.wait_for_element("pull", keys.slot(), keys.spell(key).as_bytes(), pause).await {
-            Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
-            woken => drop(woken.map_err(|error| self.error(error, "pull"))?),
-        }
-        Ok(())
-    }
-
-    fn messages(&self, member: &str, pulled: PullReply) -> Result<Vec<Message>, Error> {
-        let read = |one| Message::of(self, member, one).map_err(|error| self.error(error, "pull"));
-        pulled.messages.into_iter().map(read).collect()
     }
 
     fn member_only<T>(&self, member: &str, reply: Membership<T>, operation: &'static str) -> Result<T, Error> {

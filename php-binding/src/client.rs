@@ -282,7 +282,7 @@ impl Client {
         Ok(self.names_of_topics(member)?)
     }
 
-    /// Leases up to `max` messages of each topic of a member. An empty list when there is none until `wait` seconds are over.
+    /// Leases up to `max` messages of all topics of a member. An empty list when there is none until `wait` seconds are over.
     #[php(defaults(max = 100))]
     pub fn pull(&self, member: Text, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Message>> {
         Ok(self.pull_all(member, max, wait, lease)?)

@@ -4,5 +4,5 @@
 -- Cost:    O(1): the server frees the messages beside its other work.
 --- include: once
 if earlier then return earlier end
-redis.call('UNLINK', topic, messages, floors, wake_even, wake_odd)
+redis.call('UNLINK', topic, messages, floors, news)
 return answer('deleted')

@@ -23,13 +23,9 @@ for at = first_item, #ARGV do
 end
 redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
   'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
--- Who has seen so many calls waits at the list of that parity: the next call fills it and empties the other one. An element stays for
--- all who wait, and for those who are about to.
-local filled, emptied = wake_even, wake_odd
-if calls % 2 == 1 then filled, emptied = wake_odd, wake_even end
-redis.call('DEL', emptied)
-if redis.call('LLEN', filled) == 0 then redis.call('LPUSH', filled, '1') end
-redis.call('PEXPIRE', filled, 3000)
+-- Who waits has seen so many calls, and hears of each later one.
+redis.call('DEL', news)
+redis.call('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 
 -- The number of the first message that is within all bounds. A message is read only when the bounds of age and bytes may be reached.
 local kept = math.max(first, last - most_messages + 1)

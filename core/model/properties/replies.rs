@@ -11,9 +11,9 @@ use crate::queue::decode;
 use crate::script::{
     AdoptReply, AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply,
     HearReply, LimitReply, LimitUsage, LimitsReply, LookReply, Membership, Order, PageReply, PublishReply, PullReply,
-    PurgeReply, PushUniqueReply, ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply,
-    SubscribeReply, Taken, TopicReply, UnsubscribeReply, WholeReply, byte_strings, flags, is_refusal, not_kept,
-    noted_topics, scanned, wanted,
+    PulledTopic, PurgeReply, PushUniqueReply, ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply,
+    SettleReply, SubscribeReply, Taken, TopicReply, UnsubscribeReply, WholeReply, byte_strings, flags, is_refusal,
+    not_kept, noted_topics, scanned, wanted,
 };
 use crate::value::error::{Error, ErrorKind};
 
@@ -174,14 +174,7 @@ fn real() -> Vec<Value> {
         "stranger",
         "cut 1790000000000 1 2 a",
     ];
-    let pulled = Value::Array(vec![
-        bulk("1790000000000"),
-        bulk("3"),
-        bulk("0"),
-        bulk("1790000000000-1"),
-        Value::Int(1),
-        bulk("{\"data\":1}"),
-    ]);
+    let pulled = Value::Array(vec![bulk("3"), bulk("0"), bulk("1790000000000-1"), Value::Int(1), bulk("{\"data\":1}")]);
     let topic = ["1790000000000", "9", "3", "30", "1790000000000", "604800000", "1000000", "100000000"].map(bulk);
     let rows = [["a", "7", "8", "1"], ["b", "a", "1790000000000", "1"], ["c", "1790000000000", "1", "2"]].map(list);
     let topic = Value::Array(topic.into_iter().chain(rows).collect());
@@ -189,7 +182,8 @@ fn real() -> Vec<Value> {
     let long = [jobs, counts, found, page];
     // As often as all that is short.
     let mut all: Vec<Value> = std::iter::repeat_n(long, 6).flatten().collect();
-    all.extend([whole, look, scan, heard, taken, pulled, topic]);
+    let several = Value::Array(vec![pulled.clone(), bulk("stranger"), pulled.clone()]);
+    all.extend([whole, look, scan, heard, taken, pulled, several, topic]);
     all.extend([
         list(["live"]),
         list(["failed", "1;1;x"]),
@@ -356,7 +350,8 @@ fn no_reply_of_a_topic_makes_a_reader_panic() {
         reads::<PublishReply>(&reply, "publish", seen)?;
         reads::<SubscribeReply>(&reply, "subscribe", seen)?;
         reads::<UnsubscribeReply>(&reply, "unsubscribe", seen)?;
-        reads::<Membership<PullReply>>(&reply, "pull", seen)?;
+        reads::<PullReply>(&reply, "pulls", seen)?;
+        reads::<Membership<PulledTopic>>(&reply, "pull", seen)?;
         reads::<Membership<u64>>(&reply, "read", seen)?;
         reads::<TopicReply>(&reply, "topic", seen)?;
         sound(noted_topics(reply.clone()), "topics", seen)?;

@@ -35,14 +35,25 @@ pub(super) enum Waited<'a> {
     Take(&'a [&'a [u8]]),
     /// It stays: all waiters see it, and the list keeps its lifetime.
     See(&'a [u8]),
+    /// An entry in any of these streams, behind the one with the number at the same place. It stays, too.
+    News { streams: &'a [&'a [u8]], after: &'a [u64] },
 }
 
 impl Waited<'_> {
+    /// The server is not to wait for longer than that.
     fn command(self, seconds: u64) -> Cmd {
         match self {
             Self::Take(keys) => redis::Cmd::new().arg("BLPOP").arg(keys).arg(seconds).clone(),
             // The list is never empty in between, as it would be if the element were taken and given back.
             Self::See(key) => redis::Cmd::new().arg("BRPOPLPUSH").arg(key).arg(key).arg(seconds).clone(),
+            Self::News { streams, after } => {
+                let mut command = redis::cmd("XREAD");
+                command.arg("COUNT").arg(1).arg("BLOCK").arg(seconds.saturating_mul(1000)).arg("STREAMS").arg(streams);
+                for number in after {
+                    command.arg(format!("{number}-0"));
+                }
+                command
+            }
         }
     }
 
@@ -50,6 +61,9 @@ impl Waited<'_> {
         match self {
             Self::Take(keys) => Owed::Taken(keys.iter().map(|key| key.to_vec()).collect()),
             Self::See(key) => Owed::Seen(key.to_vec()),
+            Self::News { streams, after } => {
+                Owed::News(streams.iter().map(|stream| stream.to_vec()).collect(), after.to_vec())
+            }
         }
     }
 
@@ -57,7 +71,7 @@ impl Waited<'_> {
     fn sign_of(self, element: &Element<'_>) -> Option<Sign> {
         let index = match (self, element.list) {
             (Self::Take(keys), Some(list)) => keys.iter().position(|key| *key == list),
-            (Self::See(_), None) => Some(0),
+            (Self::See(_) | Self::News { .. }, None) => Some(0),
             _ => None,
         };
         index.map(|index| Sign { index, is_of_schedule: element.token == OF_SCHEDULE })
@@ -77,6 +91,8 @@ impl<'a> Element<'a> {
             Value::BulkString(token) => Some(Self { list: None, token }),
             Value::Array(parts) => match parts.as_slice() {
                 [Value::BulkString(list), Value::BulkString(token)] => Some(Self { list: Some(list), token }),
+                // Streams, each with its entries.
+                [Value::Array(_), ..] => Some(Self { list: None, token: b"" }),
                 _ => None,
             },
             _ => None,
@@ -99,6 +115,7 @@ impl<'a> Element<'a> {
 enum Owed {
     Taken(Vec<Vec<u8>>),
     Seen(Vec<u8>),
+    News(Vec<Vec<u8>>, Vec<u64>),
 }
 
 /// A connection that only waits for wake-ups.
@@ -159,6 +176,9 @@ impl WakeLine {
         match (&self.owed, waited) {
             (Some(Owed::Taken(owed)), Waited::Take(keys)) => owed.iter().map(Vec::as_slice).eq(keys.iter().copied()),
             (Some(Owed::Seen(owed)), Waited::See(key)) => owed == key,
+            (Some(Owed::News(owed, numbers)), Waited::News { streams, after }) => {
+                numbers == after && owed.iter().map(Vec::as_slice).eq(streams.iter().copied())
+            }
             _ => false,
         }
     }

@@ -23,3 +23,9 @@ pub(crate) fn random_id() -> Result<String, Error> {
 pub(crate) fn random_fraction() -> f64 {
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
+
+/// One of so many, from 0 on; 0 for none.
+pub(crate) fn random_below(count: usize) -> usize {
+    let random = getrandom::u64().map_or(0, |number| usize::try_from(number % (1 << 16)).unwrap_or(0));
+    random.checked_rem(count).unwrap_or(0)
+}

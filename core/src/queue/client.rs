@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
     pub(crate) queues: Mutex<KnownQueues>,
+    /// The topic that was served last in a pull from several.
+    pub(crate) last_topic: Mutex<String>,
     /// Over which locks are renewed.
     pub(crate) beside: OtherConnections,
     pub(crate) clock: Clock,
@@ -146,6 +148,7 @@ impl Client {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                last_topic: Mutex::default(),
                 beside: OtherConnections::default(),
                 clock: shared.clock,
                 max_data_bytes: shared.max_data_bytes,
@@ -245,6 +248,20 @@ impl Client {
         wait: Duration,
     ) -> Result<Woken, Error> {
         self.backend(operation).await?.connection.wait_for_element(slot, key, wait).await
+    }
+
+    /// Waits for an entry of a stream; see [`Connection::wait_for_news`].
+    pub(crate) async fn wait_for_news(
+        &self,
+        operation: &'static str,
+        slot: u16,
+        streams: &[&[u8]],
+        after: &[u64],
+        wait: Duration,
+        enough: Option<&Enough>,
+    ) -> Result<Woken, Error> {
+        let backend = self.backend(operation).await?;
+        backend.connection.wait_for_news(operation, slot, streams, after, wait, enough).await
     }
 
     pub(crate) async fn command(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {
@@ -499,6 +516,7 @@ impl ClientBuilder {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                last_topic: Mutex::default(),
                 beside: OtherConnections::default(),
                 clock: self.clock,
                 max_data_bytes: self.max_data_bytes,

@@ -98,6 +98,28 @@ impl Argument for JobKeys {
     }
 }
 
+/// The topics whose keys are passed. The script gets their number, and the keys of each by `topic_keys`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TopicKeys(pub(crate) ByteStrings);
+
+impl TopicKeys {
+    pub(crate) fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut keys = ByteStrings::default();
+        names.into_iter().for_each(|name| keys.push(name.as_bytes()));
+        Self(keys)
+    }
+}
+
+impl Argument for TopicKeys {
+    const IS_NUMBER: bool = true;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push_display(self.0.len());
+    }
+    fn job_ids(&self) -> Option<&ByteStrings> {
+        Some(&self.0)
+    }
+}
+
 /// When a pushed or moved job is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {

@@ -138,6 +138,9 @@ impl Declaration {
                     "local function ready(level) return KEYS[{i} + (string.find(passed_levels, level, 1, true) or \
                      string.find(passed_levels, '5', 1, true) or 1)] end"
                 )),
+                Key::Topics => lines.push(format!(
+                    "local function topic_keys(at) return KEYS[{i} + 3 * at - 2], KEYS[{i} + 3 * at - 1], KEYS[{i} + 3 * at] end"
+                )),
                 key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }
         }

@@ -126,10 +126,10 @@ pub(crate) enum Key {
     Messages,
     /// sorted set, of a topic: subscription by the number of the first message that it has not read.
     Floors,
-    /// list with a lifetime, of a topic: a wake-up for all who have seen an even number of calls that published.
-    WakeEven,
-    /// list with a lifetime, of a topic: the same of an odd number.
-    WakeOdd,
+    /// stream, of a topic: one entry, whose id is `<calls that have published>-0`. All who have seen fewer are woken.
+    News,
+    /// `Topic`, `Messages` and `Floors` of each topic that is named in the call.
+    Topics,
     /// hash, of a member of topics, which has a name of its own: topic -> a random text that says which subscription it was.
     MemberTopics,
 }
@@ -198,8 +198,8 @@ impl Key {
             Self::Topic => "topic",
             Self::Messages => "messages",
             Self::Floors => "floors",
-            Self::WakeEven => "wake_even",
-            Self::WakeOdd => "wake_odd",
+            Self::News => "news",
+            Self::Topics => "topics",
             Self::MemberTopics => "member_topics",
         }
     }
@@ -226,14 +226,8 @@ impl Key {
             | Self::Unheard
             | Self::Floors
             | Self::ScheduleDue => "zset",
-            Self::Wake
-            | Self::Departing
-            | Self::Ready
-            | Self::Done
-            | Self::LockWake
-            | Self::WakeEven
-            | Self::WakeOdd => "list",
-            Self::Messages => "stream",
+            Self::Wake | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
+            Self::Messages | Self::News => "stream",
             Self::Result | Self::Progress => "string",
             _ => "hash",
         }
@@ -245,12 +239,15 @@ impl Key {
 pub(crate) struct QueueKeys {
     /// `<prefix>{<queue>}:`
     start: String,
+    /// How many bytes of it are the prefix.
+    prefix_len: usize,
     slot: u16,
 }
 
 impl QueueKeys {
     pub(crate) fn new(prefix: &str, queue: &str) -> Self {
-        Self { start: format!("{prefix}{{{queue}}}:"), slot: crc16(queue.as_bytes()) % 16384 }
+        let start = format!("{prefix}{{{queue}}}:");
+        Self { start, prefix_len: prefix.len(), slot: crc16(queue.as_bytes()) % 16384 }
     }
 
     /// The cluster slot of all of them.
@@ -271,7 +268,7 @@ impl QueueKeys {
     }
 
     /// Appends the keys that a script declares, in its order; `Ready` becomes one list a level, and what each job has of its
-    /// own one key for each of these ids.
+    /// own one key for each of these ids. Of scripts that are about several topics, these are the names of the topics.
     pub(crate) fn append(
         &self,
         keys: impl IntoIterator<Item = Key>,
@@ -286,6 +283,14 @@ impl QueueKeys {
                     for id in ids.into_iter().flat_map(ByteStrings::iter) {
                         let start = format!("{}{}:", self.start, key.name());
                         out.push(&[start.as_bytes(), id].concat());
+                    }
+                }
+                Key::Topics => {
+                    let prefix = &self.start[..self.prefix_len];
+                    for name in ids.into_iter().flat_map(ByteStrings::iter) {
+                        for key in [Key::Topic, Key::Messages, Key::Floors] {
+                            out.push(&[prefix.as_bytes(), b"{", name, b"}:", key.name().as_bytes()].concat());
+                        }
                     }
                 }
                 Key::Ready => {

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value, cmd};
 
-use super::argument::Digits;
+use super::argument::{Digits, TopicKeys};
 use super::declare::scripts;
 use super::keys::{Key, QueueKeys};
 use super::reply::{FromReply, array, bytes, lossy, next, number, refuse, text, unexpected, utf8};
@@ -13,7 +13,7 @@ scripts! {
     /// Appends messages.
     PublishMessages = "topic/publish",
     kind: Numbered,
-    keys: [Call, Topic, Messages, Floors, WakeEven, WakeOdd],
+    keys: [Call, Topic, Messages, Floors, News],
     arguments: { default_age_ms: u64, default_messages: u64, default_bytes: u64 },
     items: (data: &'a [u8]),
     reply: PublishReply;
@@ -32,12 +32,14 @@ scripts! {
     arguments: { member: String },
     reply: UnsubscribeReply;
 
-    /// Gives messages to a member. `again` is 0, and becomes 1 behind an attempt that may have been executed.
+    /// Gives messages of topics to a member. `again` is 0, and becomes 1 behind an attempt that may have been executed.
     Pull = "topic/pull",
     kind: Plain,
-    keys: [Topic, Messages, Floors],
-    arguments: { member: String, lease_ms: u64, again: Digits, call_id: String, most: usize, max_bytes: usize },
-    reply: Membership<PullReply>;
+    keys: [Topics],
+    arguments: {
+        member: String, lease_ms: u64, again: Digits, call_id: String, most: usize, max_bytes: usize, topic_count: TopicKeys,
+    },
+    reply: PullReply;
 
     /// Notes what a member has read: ids.
     Ack = "topic/ack",
@@ -64,7 +66,7 @@ scripts! {
     /// Removes all of a topic.
     DeleteTopic = "topic/delete",
     kind: Numbered,
-    keys: [Call, Topic, Messages, Floors, WakeEven, WakeOdd],
+    keys: [Call, Topic, Messages, Floors, News],
     reply: ();
 
     /// Puts a topic on the list of a member; `tag` says when.
@@ -183,9 +185,19 @@ pub(crate) struct CutOffReply {
     pub(crate) last: u64,
 }
 
-/// Messages for a member.
+/// What a member gets, of each topic of the call. An error is of one topic.
+#[derive(Debug)]
+pub(crate) struct PullReply(pub(crate) Vec<Result<Membership<PulledTopic>, Error>>);
+
+impl FromReply for PullReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        Ok(Self(array(reply)?.into_iter().map(Membership::decode).collect()))
+    }
+}
+
+/// Messages of a topic for a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PullReply {
+pub(crate) struct PulledTopic {
     /// How many calls have published.
     pub(crate) calls: u64,
     /// Are there more that nobody has pulled?
@@ -200,10 +212,9 @@ pub(crate) struct PulledMessage {
     pub(crate) data: Vec<u8>,
 }
 
-impl FromReply for PullReply {
+impl FromReply for PulledTopic {
     fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
-        next(&mut items, "the server's time")?;
         let calls = digits(&utf8(next(&mut items, "how many calls there were")?)?)?;
         let has_more = utf8(next(&mut items, "whether there is more")?)? == "1";
         let mut messages = Vec::new();

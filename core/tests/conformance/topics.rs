@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, Error, ErrorKind, PullOptions, SubscribeOptions, TopicInfo};
+use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, Error, ErrorKind, Message, PullOptions, SubscribeOptions, TopicInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub(crate) enum Verb {
     Subscribe { topic: String, member: String, subscription: Option<String>, from: Option<String> },
     Unsubscribe { topic: String, member: String },
     Pull { topic: String, member: String, max: Option<usize>, lease: Option<f64> },
+    PullAll { member: String, max: Option<usize>, lease: Option<f64> },
     Read { topic: String, member: String, messages: Vec<Value> },
     Topic { topic: String },
     Members { topic: String },
@@ -23,7 +24,8 @@ pub(crate) enum Verb {
 
 /// Is it one of them?
 pub(crate) fn has(verb: &str) -> bool {
-    let verbs = ["publish", "subscribe", "unsubscribe", "pull", "read", "topic", "members", "bound", "topics_of"];
+    let verbs =
+        ["publish", "subscribe", "unsubscribe", "pull", "pull_all", "read", "topic", "members", "bound", "topics_of"];
     verbs.contains(&verb)
 }
 
@@ -50,19 +52,12 @@ pub(crate) async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
         }
         Verb::Unsubscribe { topic, member } => json!(client.topic(&topic)?.unsubscribe(&member).await?),
         Verb::Pull { topic, member, max, lease } => {
-            let mut options = PullOptions::new();
-            if let Some(max) = max {
-                options = options.max(max);
-            }
-            if let Some(lease) = lease {
-                options = options.lease(Duration::from_secs_f64(lease));
-            }
-            let messages = client.topic(&topic)?.pull(&member, &options).await?;
-            let shown = messages.iter().map(|message| {
-                let data: Value = message.data.deserialize()?;
-                Ok(json!({ "id": message.id, "data": data, "deliveries": message.deliveries }))
-            });
-            shown.collect::<Result<_, Error>>()?
+            let messages = client.topic(&topic)?.pull(&member, &options(max, lease)).await?;
+            messages.iter().map(shown_message).collect::<Result<_, _>>()?
+        }
+        Verb::PullAll { member, max, lease } => {
+            let messages = client.pull(&member, &options(max, lease)).await?;
+            messages.iter().map(shown_message).collect::<Result<_, _>>()?
         }
         Verb::Read { topic, member, messages } => {
             let ids: Vec<_> = messages.iter().filter_map(|message| message["id"].as_str()).collect();
@@ -86,6 +81,22 @@ pub(crate) async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
         }
         Verb::TopicsOf { member } => json!(client.topics_of(&member).await?),
     })
+}
+
+fn options(max: Option<usize>, lease: Option<f64>) -> PullOptions {
+    let mut options = PullOptions::new();
+    if let Some(max) = max {
+        options = options.max(max);
+    }
+    if let Some(lease) = lease {
+        options = options.lease(Duration::from_secs_f64(lease));
+    }
+    options
+}
+
+fn shown_message(message: &Message) -> Result<Value, Error> {
+    let data: Value = message.data.deserialize()?;
+    Ok(json!({ "topic": message.topic(), "id": message.id, "data": data, "deliveries": message.deliveries }))
 }
 
 fn shown(info: &TopicInfo) -> Value {

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::meter::Meter;
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker};
-use duly::{Client, LockOptions, NewJob, ReserveOptions, Selection};
+use duly::{Client, LockOptions, NewJob, PullOptions, ReserveOptions, Selection, SubscribeOptions};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -250,4 +251,57 @@ async fn a_lock_is_renewed_while_its_slot_moves() {
     assert!(outlives_its_time().await, "it is on the server to which it moves");
     cluster.end_move(&slot, from, to);
     assert!(lock.release().await.unwrap());
+}
+
+/// The waits that another one ended were dropped with their connections, and made anew each second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_pulls_from_topics_of_all_nodes_over_the_same_connections() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let names: Vec<_> = (0..6).map(|number| format!("t{number}")).collect();
+    let topics: Vec<_> = names.iter().map(|name| client.topic(name).unwrap()).collect();
+    for topic in &topics {
+        topic.subscribe("m", &SubscribeOptions::new()).await.unwrap();
+        for number in 0..10 {
+            topic.publish(&number).await.unwrap();
+        }
+    }
+    assert_eq!(client.topics_of("m").await.unwrap(), names);
+    let options = PullOptions::new().max(25);
+    let mut seen = Vec::new();
+    for most in [25, 25, 10, 0] {
+        let pulled = client.pull("m", &options).await.unwrap();
+        assert_eq!(pulled.len(), most, "one bound for all slots");
+        for message in &pulled {
+            seen.push((message.topic().to_owned(), message.data.deserialize::<u32>().unwrap()));
+            message.ack().await.unwrap();
+        }
+    }
+    for name in &names {
+        let of_topic = seen.iter().filter(|(topic, _)| topic == name).map(|(_, number)| *number);
+        assert!(of_topic.eq(0..10), "{name}: {seen:?}");
+    }
+
+    let mut meters: Vec<_> = cluster.nodes.iter().map(Meter::of).collect();
+    let blocked = |meters: &mut Vec<Meter>| meters.iter_mut().map(Meter::blocked).sum::<usize>();
+    let options = options.wait(Duration::from_secs(60));
+    let waiting = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let pulled = client.pull("m", &options).await.unwrap();
+            for message in &pulled {
+                message.ack().await.unwrap();
+            }
+            seen.extend(pulled.into_iter().map(|message| message.topic().to_owned()));
+        }
+        seen
+    });
+    let mut dialed = None;
+    for topic in &topics {
+        support::eventually("it waits on each slot", || std::future::ready(blocked(&mut meters) == 6)).await;
+        let now: u64 = meters.iter_mut().map(Meter::dialed).sum();
+        assert_eq!(*dialed.get_or_insert(now), now, "no connection was made");
+        topic.publish(&1).await.unwrap();
+    }
+    assert_eq!(waiting.await.unwrap(), names);
 }

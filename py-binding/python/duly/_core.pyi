@@ -91,7 +91,7 @@ class Client:
     def pull(
         self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
     ) -> list[Message]:
-        """Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+        """Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
 
         Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
         other has messages.
@@ -1878,7 +1878,7 @@ class AsyncClient:
     def pull(
         self, member: str, *, max: int = 100, wait: _Span | None = None, lease: _Span | None = None
     ) -> Call[list[AsyncMessage]]:
-        """Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+        """Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
 
         Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
         other has messages.

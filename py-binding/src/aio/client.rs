@@ -73,7 +73,7 @@ impl AsyncClient {
         start(py, async move { client.topics_of(&member).await }, |py, topics| object(py, topics))
     }
 
-    /// Return messages from all topics of a member, at most `max` of each, and wait for all of the topics at once.
+    /// Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
     ///
     /// Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
     /// other has messages.
