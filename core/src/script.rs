@@ -62,7 +62,7 @@ pub(crate) use schedule::{
 };
 pub(crate) use settle::{Extend, Outcomes, Settle, Verb, flags, not_kept};
 pub(crate) use topic::{
-    Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, MemberReply, Membership, NoteTopic,
+    Ack, Bound, CutOffReply, DeleteTopic, ExamineTopic, ForgetTopic, IsMember, MemberReply, Membership, NoteTopic,
     PublishMessages, Pull, PulledMessage, PulledTopic, Subscribe, SubscribeReply, SubscriptionReply, TopicReply,
     Unsubscribe, UnsubscribeReply, noted_topics, topics,
 };

@@ -14,13 +14,14 @@ pub use pull::PullOptions;
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde::Serialize;
 
 use crate::process::host;
 use crate::queue::{Client, Part};
 use crate::script::{
-    self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, Membership, NoteTopic,
-    PublishMessages, Subscribe, SubscribeReply, TopicReply, Unsubscribe, UnsubscribeReply,
+    self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, IsMember, Membership,
+    NoteTopic, PublishMessages, Subscribe, SubscribeReply, TopicKeys, TopicReply, Unsubscribe, UnsubscribeReply,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
@@ -150,9 +151,28 @@ impl Client {
     ///
     /// Errors: `InvalidArgument`, and those of any call.
     pub async fn topics_of(&self, member: &str) -> Result<Vec<String>, Error> {
-        let mut topics: Vec<_> = self.noted_topics(member).await?.into_iter().map(|(name, _)| name).collect();
-        topics.sort();
-        Ok(topics)
+        let mut noted = self.noted_topics(member).await?;
+        noted.sort();
+        let topics = noted.iter().map(|(name, _)| self.topic(name)).collect::<Result<Vec<_>, _>>()?;
+        let groups = self.together(&topics);
+        let is_member = join_all(groups.iter().map(async |group| {
+            let topic_count = TopicKeys::of(group.iter().map(|&at| topics[at].name()));
+            let is_member = IsMember { member: member.to_owned(), topic_count };
+            let flags = topics[group[0]].part.run(is_member.with([]).during("topics_of")).await?;
+            Ok::<_, Error>(group.iter().copied().zip(flags.0).collect::<Vec<_>>())
+        }));
+        let mut are_left = vec![true; noted.len()];
+        for flags in is_member.await {
+            for (at, flag) in flags? {
+                are_left[at] = flag;
+            }
+        }
+        for ((name, tag), _) in noted.iter().zip(&are_left).filter(|(_, is_left)| !**is_left) {
+            self.forget_topic(member, name, tag).await?;
+        }
+        let mut are_left = are_left.into_iter();
+        noted.retain(|_| are_left.next().unwrap_or_default());
+        Ok(noted.into_iter().map(|(name, _)| name).collect())
     }
 
     /// By topic, with the tag of the subscription.

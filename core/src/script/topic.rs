@@ -6,6 +6,7 @@ use super::argument::{Digits, TopicKeys};
 use super::declare::scripts;
 use super::keys::{Key, QueueKeys};
 use super::reply::{FromReply, array, bytes, lossy, next, number, refuse, text, unexpected, utf8};
+use super::settle::flags;
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -68,6 +69,13 @@ scripts! {
     kind: Numbered,
     keys: [Call, Topic, Messages, Floors, News],
     reply: ();
+
+    /// Is this a member of each of these topics?
+    IsMember = "topic/is_member",
+    kind: Reads,
+    keys: [Topics],
+    arguments: { member: String, topic_count: TopicKeys },
+    reply: IsMemberReply;
 
     /// Puts a topic on the list of a member; `tag` says when.
     NoteTopic = "topic/note",
@@ -173,6 +181,16 @@ impl<T: FromReply> FromReply for Membership<T> {
             })),
             _ => Err(unexpected("what a member gets")),
         }
+    }
+}
+
+/// Of each topic.
+#[derive(Debug)]
+pub(crate) struct IsMemberReply(pub(crate) Vec<bool>);
+
+impl FromReply for IsMemberReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        flags(&text(reply)?).map(Self)
     }
 }
 

@@ -168,7 +168,7 @@ impl Client {
     }
 
     /// The places of the topics that one command can be about, in their order: those of a slot, or any where there is no cluster.
-    fn together(&self, topics: &[Topic]) -> Vec<Vec<usize>> {
+    pub(super) fn together(&self, topics: &[Topic]) -> Vec<Vec<usize>> {
         let is_cluster = !self.waits_together();
         let mut by_slot: BTreeMap<(usize, u16), Vec<usize>> = BTreeMap::new();
         let mut first_of = HashMap::new();

@@ -502,6 +502,43 @@ async fn one_call_pulls_from_all_topics_of_a_member() {
     assert!(damaged.kind() == ErrorKind::Corrupt && damaged.to_string().contains("topic 'z'"), "{damaged}");
 }
 
+/// They stayed on the list until a pull of all.
+#[tokio::test]
+async fn topics_that_are_gone_are_not_listed_for_their_members() {
+    let server = Server::start();
+    let client = server.client();
+    let mut topics = many(&client).await;
+    topics[3].delete().await.unwrap();
+    // Made anew by others.
+    topics[4].delete().await.unwrap();
+    topics[4].publish(&1).await.unwrap();
+    subscribe(&topics[4], "other").await;
+    // One that cannot be read is not taken for one that is gone.
+    server.redis_cli(&["SET", "duly:{t05}:topic", "x"]);
+    let listed = client.topics_of("m").await.unwrap();
+    topics.drain(3..5);
+    assert_eq!(listed, topics.iter().map(Topic::name).collect::<Vec<_>>());
+    assert_eq!(server.redis_cli(&["HLEN", "duly:{m}:member_topics"]).trim(), (MANY - 2).to_string());
+    for topic in &topics {
+        topic.delete().await.unwrap();
+    }
+    assert!(client.topics_of("m").await.unwrap().is_empty());
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{m}:member_topics"]).trim(), "0", "nothing is left of the member");
+    // A late copy of taking one off does not take off a newer subscription of the same topic.
+    let proxy = Proxy::before(server.port()).await;
+    let late = proxy.builder().build().unwrap();
+    subscribe(&topics[0], "m").await;
+    topics[0].delete().await.unwrap();
+    assert_eq!(late.topics_of("other").await.unwrap(), ["t04"]);
+    proxy.only(b"}:member_topics");
+    proxy.next_after(0, Fault::HoldRequest);
+    assert!(late.topics_of("m").await.unwrap().is_empty());
+    proxy.happened().await;
+    subscribe(&topics[0], "m").await;
+    proxy.deliver().await;
+    assert_eq!(client.topics_of("m").await.unwrap(), ["t00"]);
+}
+
 const MANY: usize = 30;
 
 async fn many(client: &Client) -> Vec<Topic> {
