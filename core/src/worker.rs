@@ -45,7 +45,7 @@ use std::time::Duration;
 pub use builder::WorkerBuilder;
 pub use desk::Run;
 pub use engine::Engine;
-pub use event::{AboutJob, FailedJob, Interruption, WorkerEvent};
+pub use event::{AboutJob, EventLevel, FailedJob, Interruption, WorkerEvent};
 pub use executor::{Ended, Executor, NextRun};
 pub use handler::{Context, Failure, Job};
 pub use middleware::Middleware;

@@ -479,17 +479,14 @@ fn settings(
 
 impl Inner {
     fn array_of(&self, event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
-        let level = if event.is_error() {
-            "error"
-        } else if event.is_warning() {
-            "warning"
-        } else {
-            "info"
-        };
-        let mut fields =
-            BTreeMap::from([("level", level.into_zval(false)?), ("text", event.to_string().into_zval(false)?)]);
-        if let Some(AboutJob { queue, id, name, attempt, .. }) = event.job() {
-            fields.insert("queue", queue.as_str().into_zval(false)?);
+        let mut fields = BTreeMap::from([
+            ("level", event.level().as_str().into_zval(false)?),
+            ("text", event.to_string().into_zval(false)?),
+        ]);
+        if let Some(queue) = event.queue() {
+            fields.insert("queue", queue.into_zval(false)?);
+        }
+        if let Some(AboutJob { id, name, attempt, .. }) = event.job() {
             fields.insert("id", id.as_str().into_zval(false)?);
             fields.insert("name", name.as_deref().into_zval(false)?);
             fields.insert("attempt", attempt.into_zval(false)?);

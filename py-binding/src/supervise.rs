@@ -37,6 +37,12 @@ impl Supervision {
         process::after_no_process().as_secs_f64()
     }
 
+    /// Return the seconds that a handler may go on after it was interrupted, before its process ends.
+    #[staticmethod]
+    fn patience() -> f64 {
+        process::PATIENCE.as_secs_f64()
+    }
+
     /// Return the seconds until processes are killed that were asked to end so long ago, and again so long ago.
     #[staticmethod]
     fn time_left(grace: f64, asked: f64, asked_again: Option<f64>) -> f64 {

@@ -248,13 +248,13 @@ pub(crate) struct WorkerEvent {
 
 impl WorkerEvent {
     fn new(event: &duly::worker::WorkerEvent) -> Self {
-        use duly::worker::WorkerEvent as Event;
+        use duly::worker::{EventLevel, WorkerEvent as Event};
         let job = event.job();
         let common = Self {
             text: event.to_string(),
-            is_warning: event.is_warning(),
-            is_error: event.is_error(),
-            queue: job.map(|job| job.queue.clone()),
+            is_warning: event.level() != EventLevel::Info,
+            is_error: event.level() == EventLevel::Error,
+            queue: event.queue().map(str::to_owned),
             id: job.map(|job| job.id.clone()),
             name: job.and_then(|job| job.name.clone()),
             attempt: job.map(|job| job.attempt),
@@ -265,11 +265,6 @@ impl WorkerEvent {
         match event {
             Event::Interrupted { executor, run, .. } => Self { executor: Some(*executor), run: Some(*run), ..common },
             Event::Failed { failed, .. } => Self { failed: failed.clone(), ..common },
-            Event::GivenBack { queue, .. }
-            | Event::OutcomesNotStored { queue, .. }
-            | Event::LeasesLost { queue, .. }
-            | Event::DataLost { queue, .. }
-            | Event::Trimmed { queue, .. } => Self { queue: Some(queue.clone()), ..common },
             _ => common,
         }
     }

@@ -5,14 +5,17 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Engine, Uninterrupted};
 use crate::process::host;
 pub use crate::process::id::id;
+use crate::process::runtime::start_worker_thread;
 pub use crate::process::runtime::without_signals;
 use crate::process::supervise::{self, STUCK};
-pub use crate::process::supervise::{AfterExit, Exit, after_no_process, time_left};
+pub use crate::process::supervise::{AfterExit, Exit, PATIENCE, after_no_process, time_left};
+use crate::value::error::Error;
 use crate::worker::AboutJob;
 
 /// Ends the connections of clients that this thread has dropped: else they end with its next call.
@@ -133,6 +136,13 @@ impl StopOnSignal {
     }
 }
 
+/// Starts the thread of a language that watches over a worker: it hears no signals.
+///
+/// Errors: `Internal` when the system gives no thread.
+pub fn start_watchdog(watch: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    start_worker_thread("duly-watchdog", watch)
+}
+
 /// Ends a process with a handler, a hook or other code that cannot be interrupted: reports what is known, and gives back what was
 /// fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
@@ -196,6 +206,14 @@ extern "C" fn caught(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_whose_handler_hangs_ends_by_itself_before_it_is_killed() {
+        assert!(PATIENCE + FAREWELL + LAST_WORDS < supervise::MARGIN);
+        // PHP's worker has it as a constant of its own class.
+        let worker = include_str!("../../../php-binding/php/src/Worker.php");
+        assert!(worker.contains(&format!("PATIENCE_S = {:.1};", PATIENCE.as_secs_f64())));
+    }
 
     #[test]
     fn the_grace_begins_with_the_first_signal_and_ends_with_the_second() {

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use once_cell::race::OnceBox;
@@ -178,6 +179,16 @@ impl Drop for Restored {
         // SAFETY: the set lives until the call returns.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
     }
+}
+
+/// Starts a thread of a worker, which hears no signals.
+pub(crate) fn start_worker_thread<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    without_signals(|| thread.spawn(run))
+        .map_err(|error| Error::new(ErrorKind::Internal, "the system gives no thread to the worker").caused_by(error))
 }
 
 fn no_thread(error: std::io::Error) -> Error {

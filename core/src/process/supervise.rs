@@ -13,9 +13,11 @@ const LONG_LIFE: Duration = Duration::from_secs(10);
 const RECYCLED_AFTER: Duration = Duration::from_millis(100);
 /// The pause when the system gives no process.
 const NO_PROCESS_PAUSE: Duration = Duration::from_secs(1);
+/// How long a handler may go on after it was interrupted, before its process ends.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// What a process has beyond its grace: large results get up to 12 s over a slow line, and its last words 1.5; one whose handler hangs
-/// ends by itself within eight seconds.
-const MARGIN: Duration = Duration::from_secs(15);
+/// ends by itself, [`PATIENCE`] and its farewell later.
+pub(crate) const MARGIN: Duration = Duration::from_secs(15);
 
 const STOP_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
 const BY_SIGNAL: i32 = 128;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::event::WorkerEvent;
+use super::event::{EventLevel, WorkerEvent};
 use super::handler::{Context, Failure, Handler, Job, boxed};
 use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
@@ -184,14 +184,12 @@ impl WorkerBuilder {
 
 fn log(event: &WorkerEvent) {
     let job = event.job();
-    let (queue, id) = (job.map(|job| &*job.queue), job.map(|job| &*job.id));
+    let (queue, id) = (event.queue(), job.map(|job| &*job.id));
     let (name, attempt) = (job.and_then(|job| job.name.as_deref()), job.map(|job| job.attempt));
-    if event.is_error() {
-        tracing::error!(queue, id, name, attempt, "{event}");
-    } else if event.is_warning() {
-        tracing::warn!(queue, id, name, attempt, "{event}");
-    } else {
-        tracing::info!(queue, id, name, attempt, "{event}");
+    match event.level() {
+        EventLevel::Error => tracing::error!(queue, id, name, attempt, "{event}"),
+        EventLevel::Warning => tracing::warn!(queue, id, name, attempt, "{event}"),
+        EventLevel::Info => tracing::info!(queue, id, name, attempt, "{event}"),
     }
 }
 

@@ -16,7 +16,7 @@ use super::fetch::Fetcher;
 use super::sync_schedules::AtStart;
 use super::{WorkerReport, WorkerSettings, renew, schedules, timer};
 use crate::process::id::id;
-use crate::process::runtime::without_signals;
+use crate::process::runtime::start_worker_thread;
 use crate::queue::Client;
 use crate::value::error::{Error, ErrorKind};
 
@@ -59,7 +59,6 @@ impl Engine {
             Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?")
                 .caused_by(error)
         })?;
-        let thread = std::thread::Builder::new().name("duly-worker".to_owned());
         let of_thread = Arc::clone(&desk);
         let (lease, grace) = (settings.lease, settings.grace);
         let at_start = AtStart::new(fetcher.client(), settings.schedules.clone())?;
@@ -89,9 +88,7 @@ impl Engine {
                 ended.and_then(|()| at_start.ended())
             })
         };
-        let thread = without_signals(|| thread.spawn(run)).map_err(|error| {
-            Error::new(ErrorKind::Internal, "the system gives no thread to the worker").caused_by(error)
-        })?;
+        let thread = start_worker_thread("duly-worker", run)?;
         Ok(Self {
             desk,
             settings,

@@ -207,14 +207,49 @@ impl WorkerEvent {
         }
     }
 
-    /// Is a job lost unless somebody cares for it?
-    pub fn is_error(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::HooksGivenUp { .. })
+    /// The queue that it is about, if it is about one.
+    pub fn queue(&self) -> Option<&str> {
+        match self {
+            Self::LeasesLost { queue, .. }
+            | Self::DataLost { queue }
+            | Self::OutcomesNotStored { queue, .. }
+            | Self::Trimmed { queue, .. }
+            | Self::GivenBack { queue, .. } => Some(queue),
+            _ => self.job().map(|job| &*job.queue),
+        }
     }
 
-    /// Should somebody look at it, or is it just good to know? The end of an outage is reported as loudly as its beginning.
-    pub fn is_warning(&self) -> bool {
-        !matches!(self, Self::GivenBack { .. } | Self::Stopping { .. })
+    /// How loudly it is to be reported.
+    pub fn level(&self) -> EventLevel {
+        match self {
+            Self::Failed { .. } | Self::HooksGivenUp { .. } => EventLevel::Error,
+            Self::GivenBack { .. } | Self::Stopping { .. } => EventLevel::Info,
+            // The end of an outage as loudly as its beginning.
+            _ => EventLevel::Warning,
+        }
+    }
+}
+
+/// How loudly an event is to be reported.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventLevel {
+    /// It is good to know.
+    Info,
+    /// Somebody should look at it.
+    Warning,
+    /// A job is lost unless somebody cares for it.
+    Error,
+}
+
+impl EventLevel {
+    /// Its word in every language: `info`, `warning` or `error`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
     }
 }
 
@@ -337,5 +372,25 @@ impl fmt::Display for Interruption {
             Self::LeaseLost => "lost its lease: it was cancelled, or another worker may run it",
             Self::Stopped => "is interrupted, because the grace of its worker is over",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_says_its_queue_and_how_loud_it_is() {
+        let queue = || "q".to_owned();
+        let job = AboutJob::unreadable("q", "a".to_owned());
+        for (event, level) in [
+            (WorkerEvent::GivenBack { queue: queue(), jobs: 1 }, "info"),
+            (WorkerEvent::OutcomesNotStored { queue: queue(), jobs: 1 }, "warning"),
+            (WorkerEvent::LeaseLost { job: job.clone() }, "warning"),
+            (WorkerEvent::Failed { job, failed: None }, "error"),
+        ] {
+            assert_eq!((event.queue(), event.level().as_str()), (Some("q"), level), "{event}");
+        }
+        assert_eq!(WorkerEvent::Recovered { after: Duration::ZERO }.queue(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::support::{Server, eventually};
-use duly::worker::{Failure, Job, Middleware, Worker, WorkerBuilder, WorkerEvent, WorkerReport};
+use duly::worker::{EventLevel, Failure, Job, Middleware, Worker, WorkerBuilder, WorkerEvent, WorkerReport};
 use duly::{Client, Envelope, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -240,7 +240,9 @@ async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
         .concurrency(2)
         .grace(Duration::from_secs(1))
         .on_event(move |event| {
-            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 1 s") && !event.is_warning() {
+            if event.to_string().starts_with("the worker stops: 2 jobs may run on for 1 s")
+                && event.level() == EventLevel::Info
+            {
                 reporting.notify_one();
             }
         })

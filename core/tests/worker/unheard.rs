@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
 use duly::worker::{
-    Context, Ended, Engine, Executor, FailedJob, Failure, Job, Middleware, NextRun, Run, Worker, WorkerEvent,
-    WorkerSettings,
+    Context, Ended, Engine, EventLevel, Executor, FailedJob, Failure, Job, Middleware, NextRun, Run, Worker,
+    WorkerEvent, WorkerSettings,
 };
 use duly::{AuditOptions, Envelope, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
@@ -183,7 +183,7 @@ async fn each_way_into_failed_is_heard_of_once() {
     {
         let is_it = |event: &WorkerEvent| {
             let about = matches!(event, WorkerEvent::Failed { job, .. } if job.id == *id);
-            about && event.is_error() && event.to_string().contains(why)
+            about && event.level() == EventLevel::Error && event.to_string().contains(why)
         };
         worker.until_event(why, is_it).await;
     }

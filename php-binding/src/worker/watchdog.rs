@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use duly::ErrorKind;
 use duly::blocking::process::{self, StopOnSignal};
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
@@ -64,11 +63,7 @@ impl Watchdog {
         // The thread may start late: what comes from now on counts.
         let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
         let on_signal = StopOnSignal::since(process::came());
-        let thread = std::thread::Builder::new().name("duly-watchdog".to_owned());
-        let thread =
-            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, &on_signal))).map_err(|error| {
-                duly::Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
-            })?;
+        let thread = process::start_watchdog(move || of_thread.run(&engine, &on_signal))?;
         *watchdog.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(watchdog)
     }

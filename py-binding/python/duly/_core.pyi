@@ -1760,6 +1760,10 @@ class Supervision:
         """Return the seconds until another attempt if the system gives no process."""
 
     @staticmethod
+    def patience() -> float:
+        """Return the seconds that a handler may go on after it was interrupted, before its process ends."""
+
+    @staticmethod
     def time_left(grace: float, asked: float, asked_again: float | None) -> float:
         """Return the seconds until processes are killed that were asked to end so long ago, and again so long ago."""
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duly._core import WorkerEngine, __version__, _console
+from duly._core import Supervision, WorkerEngine, __version__, _console
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
@@ -47,7 +47,7 @@ those with which processes ended after the signal.
 _HERE = str(Path(__file__).parent) + os.sep
 _IMPORT = str(Path(importlib.__file__).parent) + os.sep
 _LEVELS = ("debug", "info", "warning", "error")
-_PATIENCE_S = 5.0
+_PATIENCE_S = Supervision.patience()
 """A handler that goes on for so long after it was interrupted ends its process. Behind its worker, so do threads."""
 
 _LAST_WORDS_S = 1.0

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use duly::Error;
 use duly::blocking::Engine;
 use duly::blocking::process::{self, StopOnSignal};
-use duly::{Error, ErrorKind};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(100);
@@ -30,10 +30,7 @@ impl Watchdog {
             Arc::new(Self { on_signal: signals_seen.map(StopOnSignal::since), handing_over: Mutex::default() });
         if patience.is_some() || signals_seen.is_some() {
             let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
-            let thread = std::thread::Builder::new().name("duly-watchdog".to_owned());
-            process::without_signals(|| thread.spawn(move || of_thread.run(&engine, patience))).map_err(|error| {
-                Error::new(ErrorKind::Internal, format!("the system gives no thread to the worker: {error}"))
-            })?;
+            process::start_watchdog(move || of_thread.run(&engine, patience))?;
         }
         Ok(watchdog)
     }
