@@ -1,5 +1,5 @@
 # Each target is one script or program; they say more about themselves.
-.PHONY: help setup build check unit test soak demo bench guard clean
+.PHONY: help setup build check unit test soak demo bench guard house clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -33,6 +33,9 @@ bench: build ## the figures, with the budget beside each
 
 guard: setup ## count what the plain path costs, and compare it with bench/guard.json
 	@.venv/bin/python -m bench.guard
+
+house: ## what the house looks like: layers, circles, lines, scripts, the longest functions
+	@./tools/house.py
 
 clean: ## remove everything that was built, .venv included
 	rm -rf target build bench/out .venv .pytest_cache .mypy_cache .ruff_cache
