@@ -8,6 +8,7 @@ checkers do so for databases.)
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Operation:
     delay: float = 0.0  # of a push and a reschedule
     key: str | None = None  # of a push
     token: int = 0  # of a run, an ack, a failure
+    lease: float = 0.0  # of a run: nobody else may get the job for so long
     value: object = None  # of an ack and a result
     replaced: str | None = None  # by a push: the id of the job that was there
     kept: str | None = None  # by a push: the id of the job that stays
@@ -42,6 +44,7 @@ class _Life:
     pushes: list[Operation] = field(default_factory=list)
     runs: list[Operation] = field(default_factory=list)
     acks: list[Operation] = field(default_factory=list)
+    fails: list[Operation] = field(default_factory=list)
     cancels: list[Operation] = field(default_factory=list)
     reschedules: list[Operation] = field(default_factory=list)
     results: list[Operation] = field(default_factory=list)
@@ -82,7 +85,7 @@ def _lives(history: Iterable[Operation]) -> dict[str, _Life]:
             case "result":
                 life.results.append(done)
             case "fail":
-                pass  # the job goes on: only the run that follows matters
+                life.fails.append(done)
     return dict(lives)
 
 
@@ -94,6 +97,7 @@ def _wrong_with(life: _Life, drained: bool) -> Iterator[str]:
             yield "ran and was never pushed"
         return
     yield from _early(life, pushed)
+    yield from _at_once(life)
     for run in life.runs:
         for end in life.ends():
             if end.ok and end.before(run):
@@ -116,13 +120,23 @@ def _wrong_with(life: _Life, drained: bool) -> Iterator[str]:
 
 def _early(life: _Life, pushed: list[Operation]) -> Iterator[str]:
     for run in life.runs:
-        if all(run.end < push.start + push.delay for push in pushed) and not life.reschedules:
-            yield "ran before it was due"
-        for move in life.reschedules:
-            # With other moves beside or behind it, nobody knows which was last.
-            others = [other for other in life.reschedules if other is not move and not other.before(move)]
-            if move.ok and not others and move.before(run) and run.end < move.start + move.delay:
-                yield "ran before the time that it was moved to"
+        set_before = [one for one in (*pushed, *life.reschedules) if one.ok is not False and one.start <= run.end]
+        # Without what another move came behind. A call that got no answer may take effect whenever it likes.
+        moves = [move for move in life.reschedules if move.ok and move.before(run)]
+        last = [one for one in set_before if not (one.ok and any(one.before(move) for move in moves))]
+        if last and all(run.end < one.start + one.delay for one in last):
+            was_moved = any(one.what == "reschedule" for one in last)
+            yield f"ran before {'the time that it was moved to' if was_moved else 'it was due'}"
+
+
+def _at_once(life: _Life) -> Iterator[str]:
+    """List runs that began while another one had the lease, and had not given it back."""
+    runs = sorted(life.runs, key=lambda run: run.token)
+    for first, second in itertools.pairwise(runs):
+        given_back = [fail for fail in life.fails if fail.token == first.token and fail.ok is not False]
+        is_given_back = any(fail.start <= second.end for fail in given_back)
+        if second.token > first.token and second.end < first.start + first.lease and not is_given_back:
+            yield "ran again while another one had its lease"
 
 
 def _wrong_tokens(life: _Life, acked: list[Operation]) -> Iterator[str]:

@@ -3,7 +3,8 @@
     python python-tests/record_history.py [--seed N] [--seconds S] [--sabotage]
 
 Prints what `history.check` finds, and ends with "N passed, N failed": a round of ten seconds is one. `--sabotage` is
-the negative control: a stranger makes delayed jobs due at once, and each round must be found to be wrong.
+the negative control: a stranger makes delayed jobs due at once, removes ready ones or gives running ones to somebody
+else, in turn, and each round must be found to be wrong for that.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Recorder:
         self.operations.append(Operation(what, job, start, time.time(), ok, **more))  # type: ignore[arg-type]
 
 
-def record(server: Server, *, seed: int, seconds: float, sabotage: bool = False) -> list[Operation]:
+def record(server: Server, *, seed: int, seconds: float, sabotage: str | None = None) -> list[Operation]:
     """One round on a server of its own, with all jobs ended by the time it returns."""
     recorder, chance = Recorder(), random.Random(seed)
     ids = itertools.count()
@@ -48,8 +49,8 @@ def record(server: Server, *, seed: int, seconds: float, sabotage: bool = False)
         lambda chance, queue: _operate(recorder, chance, queue),
         lambda chance, _: _cut(server, chance),
     ]
-    if sabotage:
-        actors.append(lambda *_: _sabotage(server))
+    if sabotage is not None:
+        actors.append(lambda *_: _sabotage(server, sabotage))
 
     def act(actor: Callable[[random.Random, duly.Queue], None], own: random.Random) -> None:
         queue = duly.Client(server.url).queue("orders")
@@ -123,7 +124,7 @@ def _consume(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> No
     except duly.DulyTimeoutError:
         return
     for job in jobs:
-        recorder.note("run", job.id, start, token=job.token)
+        recorder.note("run", job.id, start, token=job.token, lease=LEASE_S)
     for job in jobs:
         what = chance.choices(["ack", "fail", "forget", "late"], [10, 3, 1, 1])[0]
         if what == "late":
@@ -153,12 +154,20 @@ def _operate(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> No
     what = chance.choice(["cancel", "reschedule", "result"])
     start = time.time()
     if what == "cancel":
-        recorder.note("cancel", job, start, ok=queue.cancel(job) is not None)
+        ok: bool | None = None
+        with suppress(duly.DulyTimeoutError):
+            ok = queue.cancel(job) is not None
+        recorder.note("cancel", job, start, ok=ok)
     elif what == "reschedule":
         delay = chance.uniform(0, 0.5)
-        with suppress(duly.NotFoundError):
+        try:
             queue.reschedule(job, delay=delay)
-            recorder.note("reschedule", job, start, delay=delay)
+            ok = True
+        except duly.DulyTimeoutError:
+            ok = None
+        except duly.NotFoundError:
+            ok = False
+        recorder.note("reschedule", job, start, ok=ok, delay=delay)
     else:
         with suppress(duly.DulyTimeoutError, duly.NoResultError, duly.JobFailedError):
             recorder.note("result", job, start, value=queue.wait_result(job, timeout=0.05))
@@ -170,11 +179,32 @@ def _cut(server: Server, chance: random.Random) -> None:
         server.cli("client", "kill", "type", "normal", "skipme", "yes")
 
 
-def _sabotage(server: Server) -> None:
+# What a stranger does behind the queue's back: what is found then, a key, and what is done to it.
+SABOTAGES = {
+    "early": (
+        "before it was due",
+        "delayed",
+        "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], -50, -1)) do redis.call('ZADD', KEYS[1], 'XX', 1, id) end",
+    ),
+    "lost": (
+        "was lost",
+        "ready:5",
+        "local id = redis.call('LINDEX', KEYS[1], -1) if id then redis.call('HDEL', ARGV[1] .. 'jobs', id) end",
+    ),
+    "twice": (
+        "ran again while another one had its lease",
+        "reserved",
+        "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], -3, -1)) do"
+        " redis.call('ZREM', KEYS[1], id) redis.call('LPUSH', ARGV[1] .. 'ready:5', id) end",
+    ),
+}
+
+
+def _sabotage(server: Server, kind: str) -> None:
     time.sleep(0.02)
-    text = "for _, m in ipairs(redis.call('ZRANGE', KEYS[1], -50, -1)) do redis.call('ZADD', KEYS[1], 'XX', 1, m) end"
+    _, key, text = SABOTAGES[kind]
     with suppress(AssertionError):  # it may be cut, too
-        server.cli("eval", text, "1", "duly:{orders}:delayed")
+        server.cli("eval", text, "1", f"duly:{{orders}}:{key}", "duly:{orders}:")
 
 
 def _drain(recorder: Recorder, queue: duly.Queue) -> None:
@@ -209,16 +239,17 @@ def main() -> int:
     for seed in itertools.count(arguments.seed):
         if passed + failed and time.monotonic() - began + ROUND_S > arguments.seconds:
             break
+        sabotage = [*SABOTAGES][(seed - arguments.seed) % len(SABOTAGES)] if arguments.sabotage else None
         server = Server("--appendonly", "yes", "--appendfsync", "no")
         try:
-            history = record(server, seed=seed, seconds=ROUND_S, sabotage=arguments.sabotage)
+            history = record(server, seed=seed, seconds=ROUND_S, sabotage=sabotage)
             wrong = check(history)
         finally:
             server.close()
-        _say(f"seed {seed}: {len(history)} operations, {len(wrong)} wrong")
+        _say(f"seed {seed}{f', {sabotage}' if sabotage else ''}: {len(history)} operations, {len(wrong)} wrong")
         for line in wrong[:10]:
             _say(f"    {line}")
-        good = bool(wrong) if arguments.sabotage else not wrong
+        good = any(SABOTAGES[sabotage][0] in line for line in wrong) if sabotage else not wrong
         passed, failed = passed + good, failed + (not good)
     _say(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
