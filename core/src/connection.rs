@@ -82,6 +82,7 @@ impl Connection {
             }),
             topology: Topology::new(target.layout),
             has_worked: AtomicBool::new(false),
+            has_waited: AtomicBool::new(false),
             lost_waits: AtomicU32::new(0),
             outages: Outages::default(),
         })))
@@ -144,6 +145,11 @@ impl Connection {
     /// May one wait be for lists of several queues? Not in a cluster, where they are in several slots.
     pub(crate) fn waits_together(&self) -> bool {
         self.0.topology.as_cluster().is_none()
+    }
+
+    /// Did a wait fail only because it is not possible just now? Then time alone ends it, and the next call says what is wrong.
+    pub(crate) fn waits_again(&self, error: &Error) -> bool {
+        self.0.waits_again(error)
     }
 
     /// Waits for a list whose element stays where it is, so that everybody who waits sees it.

@@ -85,7 +85,11 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
             ErrorKind::PermissionDenied,
             "the server is in protected mode: set a password there and use it in the URL",
         )),
-        "NOPERM" => Trouble::writes_refused(permission(server, detail).caused_by(source.clone())),
+        "NOPERM" => Trouble {
+            // Before any script has begun. What stops one in its middle, or is about this queue's keys, is not sent again.
+            next: if is_of_calls(detail) { Next::Wait } else { Next::GiveUp },
+            ..Trouble::writes_refused(permission(server, detail).caused_by(source.clone()))
+        },
         "OOM" => Trouble::refused(error(
             ErrorKind::StorageFull,
             "the server has no memory left (maxmemory): nothing was stored; raise maxmemory or let workers catch up",
@@ -232,6 +236,11 @@ fn permission(server: &Address, detail: &str) -> Error {
         None => "extend the user's ACL on the server".to_owned(),
     };
     Error::new(ErrorKind::PermissionDenied, format!("{server} does not permit it: {detail}; {next}"))
+}
+
+/// Is it about calls as such, which each new connection was permitted?
+fn is_of_calls(detail: &str) -> bool {
+    ["'evalsha' command", "'eval' command"].iter().any(|command| detail.contains(command))
 }
 
 /// True if the server refuses this very command to the user, and not the keys that it was given.

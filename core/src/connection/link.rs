@@ -170,7 +170,7 @@ impl Dialer {
             ended,
             aof_works: AtomicBool::new(false),
         };
-        self.introduce(&link, purpose, until).await?;
+        self.introduce(&link, purpose, until).await.map_err(Trouble::of_a_new_connection)?;
         Ok(link)
     }
 

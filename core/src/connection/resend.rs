@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) topology: Topology,
     /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
     pub(super) has_worked: AtomicBool,
+    /// Has a wait for a wake-up ever been permitted?
+    pub(super) has_waited: AtomicBool,
     /// How many waits for a wake-up lost their connection since one went well.
     pub(super) lost_waits: AtomicU32,
     pub(super) outages: Outages,

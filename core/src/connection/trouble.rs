@@ -69,6 +69,14 @@ impl Trouble {
         Self::wrong_server(error)
     }
 
+    /// What a new connection was refused for: a wrong setting to a client that has never worked, an outage to others.
+    pub(super) fn of_a_new_connection(self) -> Self {
+        match self.next {
+            Next::GiveUp => Self::wrong_server(*self.error),
+            _ => self,
+        }
+    }
+
     /// The connection was lost, or fell silent, after the call went out.
     pub(super) fn no_answer(error: Error) -> Self {
         Self { may_have_run: true, final_when_new: false, ..Self::no_connection(error) }

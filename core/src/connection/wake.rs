@@ -120,10 +120,23 @@ impl Shared {
             }
             Err(trouble) => Err(trouble),
         };
-        if let Err(trouble) = &result {
-            self.learn(trouble, &server);
+        match &result {
+            Ok(Woken::Perhaps) => {}
+            Ok(_) => self.has_waited.store(true, Ordering::Relaxed),
+            Err(trouble) => self.learn(trouble, &server),
         }
         result
+    }
+
+    /// May a wait that failed like this go well later? What ends that of a new client is an outage for one that has worked; who may
+    /// call may lack the permission to wait.
+    pub(super) fn waits_again(&self, error: &Error) -> bool {
+        let went_well = match error.kind() {
+            ErrorKind::AuthenticationFailed | ErrorKind::EvictionPolicy => &self.has_worked,
+            ErrorKind::PermissionDenied | ErrorKind::Unsupported => &self.has_waited,
+            _ => return error.is_transient(),
+        };
+        went_well.load(Ordering::Relaxed)
     }
 
     /// A line to wait on, and the element if one that was kept had it already.

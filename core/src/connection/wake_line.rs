@@ -135,7 +135,7 @@ impl WakeLine {
         let mut line = Self { address: address.clone(), stream, unread: Vec::new(), owed: None, client_id: None };
         match tokio::time::timeout_at(until, line.introduce(dialer)).await {
             Ok(Ok(())) => Ok(line),
-            Ok(Err(trouble)) => Err(Trouble { may_have_run: false, ..trouble }),
+            Ok(Err(trouble)) => Err(Trouble { may_have_run: false, ..trouble.of_a_new_connection() }),
             Err(_) => Err(stream::timed_out(address)),
         }
     }

@@ -82,7 +82,7 @@ impl Asked {
         let pause = until.saturating_duration_since(Instant::now()).min(free).min(LOOK_AGAIN);
         let (slot, wake) = (part.shared.keys.slot(), part.shared.keys.spell(Key::LockWake));
         match part.client.wait_for_wakes("lock", slot, &[wake.as_bytes()], pause, None).await {
-            Err(error) if error.is_transient() => tokio::time::sleep(pause).await,
+            Err(error) if part.client.waits_again(&error) => tokio::time::sleep(pause).await,
             woken => _ = woken?,
         }
         Ok(())

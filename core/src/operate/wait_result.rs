@@ -106,7 +106,7 @@ impl Part {
         let done = keys.spell_of_job(Key::Done, id);
         let wait = until.saturating_duration_since(Instant::now());
         match self.client.wait_for_element("wait_result", keys.slot(), done.as_bytes(), wait).await {
-            Err(error) if error.is_transient() => {
+            Err(error) if self.client.waits_again(&error) => {
                 tokio::time::sleep_until(until).await;
                 Ok(false)
             }

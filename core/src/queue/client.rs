@@ -234,6 +234,11 @@ impl Client {
         })
     }
 
+    /// See [`Connection::waits_again`].
+    pub(crate) fn waits_again(&self, error: &Error) -> bool {
+        self.shared.backend.get().is_some_and(|backend| backend.connection.waits_again(error))
+    }
+
     /// May one wait be for several queues? Only where that is known: a client that was never called says no.
     pub(crate) fn waits_together(&self) -> bool {
         self.shared.backend.get().is_some_and(|backend| backend.connection.waits_together())

@@ -295,7 +295,7 @@ pub(crate) async fn wait_for_wakes(
     match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, pause, enough).await {
         Ok(Woken::Yes(sign)) => Ok(Some(sign.index)),
         Ok(_) => Ok(None),
-        Err(error) if error.is_transient() => {
+        Err(error) if first.client.waits_again(&error) => {
             tokio::time::sleep_until(until).await;
             Ok(None)
         }

@@ -252,7 +252,8 @@ async fn who_reserves_while_permissions_are_withdrawn_takes_nothing_from_others_
         let server = Server::start();
         server.redis_cli(&["acl", "setuser", "worker", "on", ">s3cr3t", "~*", "&*", "+@all"]);
         let client =
-            || server.builder().username("worker").password("s3cr3t").build().unwrap().queue("orders").unwrap();
+            || server.builder().username("worker").password("s3cr3t").deadline(2 * LEASE).fail_fast(false).build();
+        let client = || client().unwrap().queue("orders").unwrap();
         let (theirs, mine) = (client(), client());
         let others = server.queue("orders");
         others.push_many([job("a", 0), job("b", 0)], |_| ()).await.unwrap();

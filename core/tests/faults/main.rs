@@ -6,6 +6,7 @@
 mod support;
 
 mod cancelled_reserve;
+mod changed_settings;
 mod crash;
 mod dials;
 mod flushed_server;

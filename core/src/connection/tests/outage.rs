@@ -148,13 +148,18 @@ async fn callers_on_one_broken_connection_dial_once() {
 #[tokio::test]
 async fn changed_password_is_ridden_out_once_it_had_worked() {
     let server = TestServer::start(&["--requirepass", "old"]);
-    let connection = connect(&format!("redis://:old@127.0.0.1:{}", server.port));
+    let proxy = LossyProxy::before(server.port).await;
+    let connection = connect(&format!("redis://:old@127.0.0.1:{}", proxy.port));
     run_set_once(&connection, "k", "v").await.unwrap();
     server.cli(&["-a", "old", "CONFIG", "SET", "requirepass", "new"]);
     server.cli(&["-a", "new", "CLIENT", "KILL", "TYPE", "normal"]);
-    let (port, waiting) = (server.port, connection.clone());
+    let waiting = connection.clone();
     let call = tokio::spawn(async move { run_set_once(&waiting, "k", "v").await });
-    super::fixture::cli(port, &["-a", "new", "CONFIG", "SET", "requirepass", "old"]);
+    // The third connection is made when the second was refused.
+    while proxy.accepted.load(Ordering::SeqCst) < 3 && !call.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.cli(&["-a", "new", "CONFIG", "SET", "requirepass", "old"]);
     assert_eq!(call.await.unwrap().unwrap(), bulk("v"));
 }
 
