@@ -8,7 +8,9 @@ use super::dials;
 use crate::support::meter::Meter;
 use crate::support::{self, Server};
 use duly::worker::{Ended, Engine, WorkerSettings};
-use duly::{Client, NewJob, QueueWeight, ReserveOptions, Selection};
+use duly::{
+    Client, LockOptions, NewJob, PullOptions, QueueWeight, ReserveOptions, Schedule, Selection, SubscribeOptions,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -247,11 +249,35 @@ enum Who {
     Producer,
     WaitsForAResult,
     WaitsForJobs,
+    WaitsForALock,
+    WaitsForMessages,
+    /// A worker of a paused queue with a schedule that is due again and again.
+    FiresSchedules,
 }
 
+/// All but the producer wait for an element of a list when the server says no.
+const WHO: [Who; 7] = [
+    Who::Worker,
+    Who::Producer,
+    Who::WaitsForAResult,
+    Who::WaitsForJobs,
+    Who::WaitsForALock,
+    Who::WaitsForMessages,
+    Who::FiresSchedules,
+];
+
 impl Who {
+    fn is_worker(self) -> bool {
+        matches!(self, Self::Worker | Self::FiresSchedules)
+    }
+
+    /// How often it may connect, and call: whoever fires schedules does so beside all that a worker does.
+    fn most(self) -> usize {
+        if self == Self::FiresSchedules { 2 * MOST } else { MOST }
+    }
+
     /// Asks the server for something, and is asking when it says no.
-    async fn asks(self, gate: &Gate, queue: &str) -> JoinHandle<Result<(), duly::Error>> {
+    async fn asks(self, gate: &Gate, others: &Client, queue: &str) -> JoinHandle<Result<(), duly::Error>> {
         let client = gate.client();
         let own = client.queue(queue).unwrap();
         let job = || NewJob::new(&1).unwrap().result_ttl(LONG);
@@ -275,6 +301,32 @@ impl Who {
                 let queues = [own, client.queue("others")?].map(|queue| QueueWeight::new(queue, 1));
                 client.reserve_from(&queues, Selection::Strict, &ReserveOptions::new().wait(LONG)).await.map(drop)
             }),
+            Who::WaitsForALock => {
+                let held = others.lock(queue, &LockOptions::new().ttl(2 * LONG)).await.unwrap();
+                let lock = queue.to_owned();
+                tokio::spawn(async move {
+                    let waited = client.lock(&lock, &LockOptions::new().wait(LONG)).await.map(drop);
+                    drop(held);
+                    waited
+                })
+            }
+            Who::WaitsForMessages => {
+                let topic = client.topic(queue).unwrap();
+                topic.subscribe("m", &SubscribeOptions::new()).await.unwrap();
+                tokio::spawn(async move { topic.pull("m", &PullOptions::new().wait(LONG)).await.map(drop) })
+            }
+            Who::FiresSchedules => {
+                own.cancel(&id).await.unwrap();
+                own.pause().await.unwrap();
+                let often = Schedule::every(Duration::from_millis(300), job()).unwrap();
+                own.schedules().put("often", &often).await.unwrap();
+                let engine = engine(&client, queue);
+                support::eventually("it fires", || async {
+                    own.schedules().get("often").await.unwrap().is_some_and(|view| view.fired > 0)
+                })
+                .await;
+                tokio::spawn(async move { engine.ended().await.map(drop) })
+            }
         }
     }
 }
@@ -282,14 +334,15 @@ impl Who {
 /// Some of each kind have worked with the server, and go on asking when it says no.
 async fn ask_on(server: &Server, kinds: &[No], says_no: impl FnOnce()) {
     let mut asking = Vec::new();
+    let others = server.client();
     for &no in kinds {
-        for who in [Who::Worker, Who::Producer, Who::WaitsForAResult, Who::WaitsForJobs] {
+        for who in WHO {
             let gate = Gate::before(server.port(), no).await;
-            let asks = who.asks(&gate, &format!("orders{}", asking.len())).await;
+            let asks = who.asks(&gate, &others, &format!("orders{}", asking.len())).await;
             asking.push((no, who, gate, asks));
         }
     }
-    Meter::of(server).until("all that wait do", |meter| meter.blocked() == 3 * kinds.len()).await;
+    Meter::of(server).until("all that wait do", |meter| meter.blocked() == (WHO.len() - 1) * kinds.len()).await;
     let before: Vec<_> = asking.iter().map(|(_, _, gate, _)| gate.count()).collect();
     says_no();
     for (_, _, gate, _) in &asking {
@@ -304,10 +357,10 @@ async fn ask_on(server: &Server, kinds: &[No], says_no: impl FnOnce()) {
         let (connects, calls) = (count.0 - before.0, count.1 - before.1);
         let said = format!("{who:?}, {no:?}: {connects} connects, {calls} calls");
         println!("{said}");
-        if who == Who::Worker || !no.is_final() && (who, no) != (Who::Producer, No::HangsUpOnWaits) {
+        if who.is_worker() || !no.is_final() && (who, no) != (Who::Producer, No::HangsUpOnWaits) {
             assert!(!asks.is_finished(), "{said}: it gave up");
         }
-        if connects > MOST || calls > MOST {
+        if connects > who.most() || calls > who.most() {
             too_many.push(said);
         }
     }
