@@ -129,7 +129,7 @@ final class SchedulesTest extends ServerTestCase
     public function testWhatMakesNoSenseIsRefused(\Closure $wrong): void
     {
         $this->expectException(InvalidArgumentException::class);
-        $this->queue->schedules->put('a', $wrong(new NewJob()));
+        $wrong(new NewJob());
     }
 
     /** @return iterable<string, array{\Closure}> */
@@ -142,6 +142,8 @@ final class SchedulesTest extends ServerTestCase
         yield 'a zone of an interval' => [fn (NewJob $job) => new Schedule($job, every: 1, tz: 'UTC')];
         yield 'an interval' => [fn (NewJob $job) => new Schedule($job, every: 0)];
         yield 'a count' => [fn (NewJob $job) => new Schedule($job, every: 1, count: -1)];
+        yield 'no count' => [fn (NewJob $job) => new Schedule($job, every: 1, count: 0)];
+        yield 'a jitter' => [fn (NewJob $job) => new Schedule($job, every: 1, jitter: 86_401)];
         yield 'an overlap' => [fn (NewJob $job) => new Schedule($job, every: 1, overlap: 'maybe')];
         yield 'catching up' => [fn (NewJob $job) => new Schedule($job, every: 1, catchUp: 'all')];
         yield 'a job with an id' => [fn () => new Schedule(new NewJob(id: 'a'), every: 1)];

@@ -155,6 +155,7 @@ def test_a_schedule_takes_and_gives_the_types_of_python() -> None:
         {"cron": 1},
         {"every": 1, "catch_up": 1.5},
         {"every": 1, "count": 0},
+        {"every": 1, "jitter": 86_401},
     ]
     for arguments in wrong:
         with pytest.raises((duly.InvalidArgumentError, TypeError)):

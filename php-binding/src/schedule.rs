@@ -76,7 +76,7 @@ impl Schedule {
             if let Some(overlap) = utf8("overlap", overlap)? {
                 schedule = schedule.overlap(overlap.parse()?);
             }
-            Ok(schedule)
+            Ok(schedule.checked()?)
         };
         Ok(Self { schedule: made()? })
     }

@@ -114,7 +114,7 @@ impl Schedule {
             if let Some(overlap) = overlap {
                 schedule = schedule.overlap(overlap.parse()?);
             }
-            Ok(schedule)
+            Ok(schedule.checked()?)
         };
         Ok(Self { schedule: made()? })
     }

@@ -244,6 +244,11 @@ impl Schedule {
         self.start.is_none_or(|start| start <= slot) && self.until.is_none_or(|until| slot <= until)
     }
 
+    /// Refuses at once what the setters have noted for the put. Errors: `InvalidArgument`.
+    pub fn checked(self) -> Result<Self, Error> {
+        self.fault.clone().map_or(Ok(self), Err)
+    }
+
     /// Refuses what must not be put under this name. Errors: `InvalidArgument`, `TooLarge`.
     pub(super) fn check(&self, name: &str, max_data_bytes: usize) -> Result<(), Error> {
         name::check_schedule(name)?;
