@@ -35,6 +35,15 @@ final class LockTest extends ServerTestCase
         self::assertFalse($this->isTaken(), 'an object that is gone gives it up');
     }
 
+    public function testOneOfAClosedClientIsReleased(): void
+    {
+        $closing = new \Duly\Client($this->server->url(), $this->prefix);
+        $lock = $closing->lock('a');
+        $closing->close();
+        self::assertSame([true, true, false], [$lock->isHeld(), $lock->release(), $lock->release()]);
+        self::assertTrue($this->client->lock('a')->release());
+    }
+
     public function testAClosureRunsWithIt(): void
     {
         $result = $this->client->withLock('a', function (Lock $lock): string {

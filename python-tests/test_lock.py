@@ -41,6 +41,21 @@ def test_one_that_was_released_in_its_block_is_no_error_at_the_end(client: duly.
         assert not lock.release()
 
 
+def test_one_of_a_closed_client_is_released(client: duly.Client, server: Server, prefix: str) -> None:
+    with duly.Client(server.url, prefix=prefix) as closing:
+        lock = closing.lock("a")
+    assert (lock.held, lock.release(), lock.held, lock.release()) == (True, True, False, False)
+    client.lock("a").release()
+
+    async def main() -> None:
+        async with duly.aio.Client(server.url, prefix=prefix) as closing:
+            lock = await closing.lock("a")
+        assert await lock.release()
+
+    asyncio.run(main())
+    client.lock("a").release()
+
+
 def test_a_second_block_needs_a_second_lock(client: duly.Client) -> None:
     lock = client.lock("a")
     with lock:

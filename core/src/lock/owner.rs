@@ -6,7 +6,7 @@ use crate::process::host;
 use crate::process::runtime::background;
 use crate::queue::{Client, Part};
 use crate::script::{Declared, LockFlag, Unlock};
-use crate::value::error::Error;
+use crate::value::error::{Error, ErrorKind};
 
 /// How long giving up is tried in the background: until the time to live is over, but no shorter and no longer than this.
 const SHORTEST_FAREWELL: Duration = Duration::from_secs(30);
@@ -37,7 +37,16 @@ impl Owner {
 
     /// Gives whether it was held.
     pub(super) async fn give_up(&self) -> Result<bool, Error> {
-        let LockFlag(was_held) = self.part.run(Unlock { owner: self.id.clone() }.with([])).await?;
+        let unlock = Unlock { owner: self.id.clone() };
+        if !self.part.client.is_closed() {
+            let LockFlag(was_held) = self.part.run(unlock.with([])).await?;
+            return Ok(was_held);
+        }
+        // A lock is held for longer than its client may be open, and others wait for it.
+        let beside = self.beside.clone();
+        let given_up = background()?.spawn(async move { beside.run(unlock.with([])).await });
+        let LockFlag(was_held) =
+            given_up.await.map_err(|_| Error::new(ErrorKind::Internal, "the background is gone"))??;
         Ok(was_held)
     }
 

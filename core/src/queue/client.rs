@@ -175,6 +175,10 @@ impl Client {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.shared.is_closed.load(Ordering::Relaxed)
+    }
+
     async fn backend(&self, operation: &'static str) -> Result<&Backend, Error> {
         if self.shared.is_closed.load(Ordering::Relaxed) {
             return Err(client_closed().during(operation));
