@@ -81,6 +81,11 @@ final class Options
     /** @return list<string>|array<string, int> */
     private function queues(): array
     {
+        foreach (array_count_values(array_column($this->queues, 0)) as $name => $times) {
+            if ($times > 1) {
+                throw new \UnexpectedValueException("the queue '{$name}' is given twice: once is enough");
+            }
+        }
         $weights = array_column($this->queues, 1, 0);
         $given = count(array_filter($weights, 'is_int'));
         if ($given !== 0 && $given !== count($weights)) {
