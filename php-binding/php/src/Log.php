@@ -62,7 +62,8 @@ final class Log
 
     private static function toStderr(string $line, string $level): void
     {
-        // Where there is no standard error, as in a web server, PHP's own log has the time.
-        self::write(defined('STDERR') ? date(DATE_ATOM) . ' duly[' . getmypid() . "] {$level}: {$line}" : $line);
+        // Where there is no standard error, as in a web server, PHP's own log has the time. Not by `date`: where PHP
+        // takes the time zones from the system it opens a file, and crashes without a free descriptor, also in UTC.
+        self::write(defined('STDERR') ? gmdate(DATE_ATOM) . ' duly[' . getmypid() . "] {$level}: {$line}" : $line);
     }
 }
