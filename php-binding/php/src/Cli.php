@@ -106,7 +106,7 @@ final class Cli
             $worker = $this->load($file, $settings);
         } catch (\Throwable $error) {
             $report(Supervisor::REFUSED);
-            return $this->refuse("{$file} gives no worker: " . $error::class . ": {$error->getMessage()}");
+            return $this->refuse("{$file} gives no worker: " . get_debug_type($error) . ": {$error->getMessage()}");
         }
         // A worker that is ready handles signals.
         Signals::hold();
@@ -117,7 +117,7 @@ final class Cli
             // Any other exception is of a logger, which may do better in a fresh process; its message may hold data.
             $isOurs = $error instanceof ExceptionInterface;
             $why = $isOurs ? ": {$error->getMessage()}" : " at {$error->getFile()}:{$error->getLine()}";
-            $this->say('the worker ends: ' . $error::class . $why);
+            $this->say('the worker ends: ' . get_debug_type($error) . $why);
             if ($isOurs) {
                 $report(Supervisor::FATAL);
             }

@@ -68,7 +68,7 @@ final class Failures
     {
         $thrown = "{$error->getFile()}:{$error->getLine()}";
         $own = self::ownLine($error) ?? $thrown;
-        return $error::class . " at {$own}" . ($own === $thrown ? '' : " (thrown at {$thrown})");
+        return get_debug_type($error) . " at {$own}" . ($own === $thrown ? '' : " (thrown at {$thrown})");
     }
 
     /**
