@@ -89,6 +89,69 @@ final class WorkerLogTest extends ServerTestCase
         self::assertStringContainsString("at 'secret'", (string) $this->queue->find($ids[3])?->error);
     }
 
+    public function testAReportThatThrowsHidesNoFailure(): void
+    {
+        $logger = new RecordingLogger();
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $report = static fn () => throw new \UnexpectedValueException('secret');
+        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger, report: $report);
+        $worker->on('n', static fn () => throw new \DomainException('secret'))->run();
+        $job = "job 'a' (n, attempt 1) of queue 'q'";
+        [$ofReport, $ofHandler] = array_column($logger->records, 1);
+        self::assertStringStartsWith("report for {$job} threw UnexpectedValueException at ", $ofReport);
+        self::assertStringStartsWith("{$job} failed for good: DomainException at ", $ofHandler);
+        self::assertInstanceOf(\DomainException::class, $logger->records[1][2]['exception']);
+        self::assertStringNotContainsString('secret', $ofReport . $ofHandler);
+    }
+
+    public function testAFailureWhoseOnFailureHookOutlivesTheTimeoutIsLogged(): void
+    {
+        $logger = new RecordingLogger();
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0, timeout: 0.2);
+        $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
+        $worker->on('n', static fn () => throw new \DomainException('secret'));
+        $worker->onFailure(fn () => Server::until(fn () => $this->queue->find('a')?->state === 'failed', 'it goes on'));
+        $worker->run();
+        $said = implode("\n", array_column($logger->records, 1));
+        $line = "job 'a' (n, attempt 1) of queue 'q' was interrupted behind its failure: DomainException at ";
+        self::assertStringContainsString($line, $said);
+        self::assertStringNotContainsString('secret', $said);
+    }
+
+    public function testAnAnonymousClassIsNamedWithoutTheBytesBehindItsName(): void
+    {
+        $lines = [];
+        $log = static function (string $line) use (&$lines): void {
+            $lines[] = $line;
+        };
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $worker = new Worker($this->client, ['q'], maxJobs: 1, log: $log);
+        $worker->on('n', static fn () => throw new class ('no') extends \DomainException {
+        });
+        $worker->onFailed(static fn () => throw new class ('no') extends \Exception {
+        })->run();
+        self::assertStringContainsString('threw Exception@anonymous at ' . __FILE__, $lines[0]);
+        self::assertStringContainsString('failed for good: DomainException@anonymous at ' . __FILE__, $lines[1]);
+        $stored = (string) $this->queue->find('a')?->error;
+        self::assertStringStartsWith('DomainException@anonymous: no at ' . __FILE__, $stored);
+        self::assertStringNotContainsString("\0", $stored . implode('', $lines));
+    }
+
+    public function testALineIsLoggedWhenNoFileCanBeOpened(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $program = $this->program('
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 1);
+            $worker->on("n", function () {
+                posix_setrlimit(POSIX_RLIMIT_NOFILE, 3, 3);
+                throw new DomainException();
+            })->run();
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        $line = '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00 duly\[\d+\] error: job \'a\' .* failed for good: Domain/m';
+        self::assertMatchesRegularExpression($line, $program->said());
+    }
+
     public function testALoggerGetsTheContextAndNeverTheData(): void
     {
         $logger = new RecordingLogger();
@@ -214,8 +277,9 @@ final class WorkerLogTest extends ServerTestCase
         $worker->on('n', static fn () => throw new \DomainException('mine'))->run();
         self::assertSame([['a', 'mine'], ['b', 'mine']], $reported);
         self::assertSame(['failed', 'delayed'], [$this->queue->find('a')?->state, $this->queue->find('b')?->state]);
-        self::assertCount(1, $logger->records);
+        self::assertCount(2, $logger->records);
         self::assertStringStartsWith("report for job 'b' (n, attempt 1) of queue 'q' threw", $logger->records[0][1]);
+        self::assertStringStartsWith("job 'b' (n, attempt 1) of queue 'q' failed; it runs", $logger->records[1][1]);
     }
 
     public function testTheStoredErrorHasThePlacesOfAllCauses(): void

@@ -316,7 +316,10 @@ final class Runs
         try {
             $wait = $engine->fail(...$failure);
         } catch (LeaseLostException) {
-            return; // it was interrupted meanwhile, and is settled: the engine's event says so
+            // It was interrupted meanwhile, and is settled: the engine's event says so, but not what the handler threw.
+            $text = Failures::job($job) . ' was interrupted behind its failure: ' . Failures::reason($thrown);
+            $this->log('warning', $text, $job, $thrown);
+            return;
         }
         $this->decided = ['wait' => $wait];
         $isLast = $wait === null;
@@ -328,8 +331,8 @@ final class Runs
             return;
         }
         $this->isReported = true;
-        if ($this->report !== null) {
-            $this->callHooks('report', [fn (Job $job) => ($this->report)($thrown, $job)], $job);
+        $report = $this->report === null ? [] : [fn (Job $job) => ($this->report)($thrown, $job)];
+        if ($this->callHooks('report', $report, $job) && $report !== []) {
             return;
         }
         $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
@@ -337,22 +340,29 @@ final class Runs
         $this->log($isLast ? 'error' : 'warning', Failures::job($job) . " {$what}: {$why}", $job, $thrown);
     }
 
-    /** @param list<callable> $hooks */
-    private function callHooks(string $kind, array $hooks, Job $job, mixed ...$arguments): void
+    /**
+     * Gives whether none of them threw.
+     *
+     * @param list<callable> $hooks
+     */
+    private function callHooks(string $kind, array $hooks, Job $job, mixed ...$arguments): bool
     {
+        $areWell = true;
         foreach ($hooks as $hook) {
             try {
                 $this->phase = $kind;
                 $given = [$job, ...$arguments];
                 Misuse::refuseUnrun($kind === 'report' ? $kind : "the {$kind} hook", $hook(...$given));
             } catch (\Throwable $error) {
+                $areWell = false;
                 $this->logHook($kind, $job, $error);
                 $this->letGo($error, $job, 'an exception');
             }
             if ($this->isForked()) {
-                return;
+                return true;
             }
         }
+        return $areWell;
     }
 
     private function logHook(string $kind, Job $job, \Throwable $error): void

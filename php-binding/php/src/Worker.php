@@ -91,7 +91,8 @@ final class Worker
      * @param bool $logDone whether the PSR-3 logger also gets a debug line for each job that is done. Default:
      *     false
      * @param ?callable(\Throwable, Job): mixed $report gets each exception of a handler, as the exception handler of a
-     *     framework does; the log then has no line about that failure. Default: none, failures are logged
+     *     framework does; the log then has no line about that failure, unless it throws. Default: none, failures are
+     *     logged
      */
     public function __construct(
         private Client $client,
