@@ -70,6 +70,28 @@ final class WorkerEndsTest extends ServerTestCase
         self::assertSame("[0,0,\"500M\"]\n", $program->said());
     }
 
+    public function testOutputBuffersAreThoseOfOneRun(): void
+    {
+        foreach (['opens', 'says', 'throws', 'says'] as $name) {
+            $this->queue->push(1, name: $name, maxRetries: 0);
+        }
+        $program = $this->worker('
+            ob_start(null, 0, PHP_OUTPUT_HANDLER_FLUSHABLE);
+            $worker->on("opens", function () { ob_start(); ob_start(); echo "kept;"; });
+            $worker->on("throws", function () {
+                ob_start(fn () => throw new LogicException("secret"));
+                ob_start(fn (string $text) => "<{$text}>");
+                echo "lost;";
+            });
+            $worker->on("says", function () { say("level " . ob_get_level() . " with " . ob_get_contents()); });
+            $worker->run();
+        ', 'maxJobs: 4');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertSame(2, substr_count($program->said(), 'level 1 with kept;'), $program->said());
+        self::assertStringContainsString('what the last job left behind threw LogicException at ', $program->said());
+        self::assertStringNotContainsString('secret', $program->said());
+    }
+
     public function testTheProgramsOwnAlarmIsLeftAlone(): void
     {
         $this->queue->push(1, name: 'n');

@@ -16,10 +16,13 @@ final class Leftovers
     private ?string $memoryLimit = null;
     /** Whether alarms are only those of handlers: the program has none, and no handler for them. */
     private bool $clearsAlarms = false;
+    /** How many output buffers the program has. */
+    private int $buffers;
 
     /** Notes what holds before the first run. */
     public function __construct(private Log $log)
     {
+        $this->buffers = ob_get_level();
         if (function_exists('ini_get') && function_exists('ini_set')) {
             $this->timeLimit = (string) ini_get('max_execution_time');
             $this->memoryLimit = (string) ini_get('memory_limit');
@@ -35,6 +38,14 @@ final class Leftovers
     /** Puts that back. */
     public function clear(): void
     {
+        // Each writes what it holds, as at the end of a program.
+        for ($left = ob_get_level() - $this->buffers; $left > 0; $left--) {
+            try {
+                @ob_end_flush();
+            } catch (\Throwable $error) {
+                $this->log($error);
+            }
+        }
         // A limit of the program is one for each run.
         if ($this->timeLimit !== null && ($this->timeLimit !== '0' || ini_get('max_execution_time') !== '0')) {
             ini_set('max_execution_time', $this->timeLimit);
@@ -47,7 +58,7 @@ final class Leftovers
                 @ini_set('memory_limit', $this->memoryLimit);
             } catch (\Throwable $error) {
                 // A destructor, or an error handler that throws also at what is silenced.
-                ($this->log)('error', 'what the last job left behind threw ' . Failures::location($error));
+                $this->log($error);
             }
         }
         if ($this->clearsAlarms) {
@@ -56,5 +67,10 @@ final class Leftovers
                 pcntl_signal(SIGALRM, SIG_DFL);
             }
         }
+    }
+
+    private function log(\Throwable $error): void
+    {
+        ($this->log)('error', 'what the last job left behind threw ' . Failures::location($error));
     }
 }

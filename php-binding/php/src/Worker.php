@@ -53,8 +53,8 @@ if (extension_loaded('duly')) {
  *
  * When a run is over, the worker resets what its handler did to the worker's signals (handlers of its own, blocked
  * signals), to alarms (`pcntl_alarm`, unless the program has an alarm or a handler for SIGALRM when `run` begins), to
- * PHP's time limit (`set_time_limit`) and to `memory_limit`: it is not for the next job. Everything else of the process
- * stays as a handler leaves it, such as error handlers, output buffers, the time zone and the working directory.
+ * PHP's time limit (`set_time_limit`), to `memory_limit` and to output buffers: it is not for the next job. Everything
+ * else of the process stays as a handler leaves it, such as error handlers, the time zone and the working directory.
  */
 final class Worker
 {
