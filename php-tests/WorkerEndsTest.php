@@ -51,6 +51,21 @@ final class WorkerEndsTest extends ServerTestCase
         }
     }
 
+    public function testATimeLimitOfARunIsNotThatOfTheHooksBehindIt(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $program = $this->worker('
+            $worker->on("n", function () { set_time_limit(1); while (true); });
+            $worker->onFailed(function () {
+                // As long by the clock of the processor, which the limit is counted by.
+                while (getrusage()["ru_utime.tv_sec"] < 4);
+                say("the hook has ended");
+            })->run();
+        ');
+        self::assertSame(255, $program->end(60), $program->said());
+        self::assertStringContainsString('the hook has ended', $program->said());
+    }
+
     public function testAlarmsAndTheMemoryLimitAreThoseOfOneRun(): void
     {
         $this->queue->push(1, name: 'sets');

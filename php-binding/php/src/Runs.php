@@ -429,6 +429,8 @@ final class Runs
             return;
         }
         $error = error_get_last();
+        // That of the run, if the run has set one.
+        ini_set('max_execution_time', '0');
         $culprit = match ($this->phase) {
             self::HANDLER => 'its handler',
             'report', 'log' => $this->phase,
