@@ -220,6 +220,34 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame(1, substr_count($program->said(), 'heard of'));
     }
 
+    public function testAnExceptionThatCannotBeReadIsAFailureAsOthersAre(): void
+    {
+        $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+        $this->queue->push(1, id: 'b', name: 'array', maxRetries: 0);
+        $program = $this->program('
+            class Unreadable extends Exception {
+                public function __construct(mixed $message) { $this->message = $message; }
+                public function __toString(): string { throw new Error("no text"); }
+            }
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 2, log: "say");
+            $worker->on("n", fn () => throw new Unreadable(new Unreadable("")));
+            $worker->on("array", function () {
+                set_error_handler(fn (int $is, string $said) => throw new ErrorException($said, 0, $is));
+                throw new Unreadable(["many", "errors"]);
+            });
+            $worker->onFailed(fn (Duly\Job $job) => say("onFailed {$job->id}"))->run();
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        foreach (['a' => 'n', 'b' => 'array'] as $id => $name) {
+            $said = "job '{$id}' ({$name}, attempt 1) of queue 'q' failed for good: Unreadable at ";
+            self::assertStringContainsString($said, $program->said());
+            self::assertStringContainsString("onFailed {$id}\n", $program->said());
+            $found = $this->queue->find($id);
+            self::assertSame(['failed', 1], [$found?->state, $found?->attempts]);
+            self::assertStringStartsWith('Unreadable at /', (string) $found?->error);
+        }
+    }
+
     public function testAJobThatWasRequeuedAndFailsOnceMoreIsHeardOfOnceMore(): void
     {
         $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 0);

@@ -299,22 +299,38 @@ final class Runs
                 return; // a process that the hook has forked leaves the job to its parent
             }
         }
-        try {
-            $this->settle($engine, $job, $thrown, $changed);
-        } catch (\Error | \InvalidArgumentException | \LengthException $error) {
-            $named = Failures::job($job);
-            $what = $changed === $failure ? "the handler threw for {$named}" : "onFailure gave for {$named}";
-            $this->log('error', "{$what} what fail does not take: " . Failures::location($error), $job, $error);
-            $this->letGo($error, $job, 'an exception');
-            $this->settle($engine, $job, $thrown, ['error' => $thrown]);
+        $this->settle($engine, $job, $thrown, $changed);
+    }
+
+    /**
+     * Notes a failure; what is refused of it makes it a plain one, of an exception that cannot be read at last without
+     * its message. Gives the wait for the next run.
+     *
+     * @param array<string, mixed> $failure the arguments of `Job::fail`
+     */
+    private function note(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): ?float
+    {
+        foreach ([$failure, ['error' => $thrown]] as $given) {
+            try {
+                return $engine->fail(...$given);
+            } catch (LeaseLostException $lost) {
+                throw $lost;
+            } catch (\Throwable $error) {
+                // A message may be an object or an array, of which PHP warns, and an error handler throws that.
+                $isHandlers = $given === ($this->failure[1] ?? $given) || $given === ['error' => $thrown];
+                $what = ($isHandlers ? 'the handler threw for ' : 'onFailure gave for ') . Failures::job($job);
+                $this->log('error', "{$what} what fail does not take: " . Failures::location($error), $job, $error);
+                $this->letGo($error, $job, 'an exception');
+            }
         }
+        return $engine->fail(Failures::location($thrown));
     }
 
     /** @param array<string, mixed> $failure the arguments of `Job::fail` */
     private function settle(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): void
     {
         try {
-            $wait = $engine->fail(...$failure);
+            $wait = $this->note($engine, $job, $thrown, $failure);
         } catch (LeaseLostException) {
             // It was interrupted meanwhile, and is settled: the engine's event says so, but not what the handler threw.
             $text = Failures::job($job) . ' was interrupted behind its failure: ' . Failures::reason($thrown);
@@ -499,12 +515,9 @@ final class Runs
             $text .= Failures::utf8(" at {$thrown->getFile()}:{$thrown->getLine()}");
         }
         [$reason, $failure] = $this->failure ?? [$thrown, ['error' => $text]];
-        try {
-            $wait = $this->decided === null ? $engine->fail(...$failure) : $this->decided['wait'];
-        } catch (\Error | \InvalidArgumentException | \LengthException) {
-            // A `Retry` whose time is none.
-            $wait = $engine->fail($reason);
-        }
+        $wait = $this->decided === null
+            ? $this->note($engine, $job, $reason, $failure)
+            : $this->decided['wait'];
         $engine->done();
         $isLast = $wait === null;
         $what = $isLast ? 'failed for good' : "failed; it runs again in {$wait} s";
