@@ -1828,8 +1828,11 @@ namespace Duly {
         {
         }
 
-        /** Confirms that the hooks of this failed job, which `events` returned, were called. */
-        public function heard(Job $job): void
+        /**
+         * Confirms that the hooks of this failed job, which `events` returned, were called. Returns false if another
+         * worker calls them, too, because the engine had ended before.
+         */
+        public function heard(Job $job): bool
         {
         }
 

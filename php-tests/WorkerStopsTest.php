@@ -37,15 +37,126 @@ final class WorkerStopsTest extends ServerTestCase
                 . "exit code 124\n";
             self::assertStringEndsWith($said, $program->said(), $name);
             self::assertSame(1, substr_count($program->said(), 'does not end'));
-            // No other worker calls the hook before the claim ends; then one does.
             $claimed = "{$this->prefix}{$name}:{q}:unheard";
-            self::assertGreaterThan(1000 * time(), (int) $this->server->command('ZSCORE', $claimed, 'a'), $name);
-            $this->server->command('ZADD', $claimed, '1', 'a');
+            self::assertSame('0', $this->server->command('ZSCORE', $claimed, 'a'), "{$name}: another worker calls it");
         }
         $next = $this->worker('loop', '$worker->onFailed(fn (Duly\Job $job) => say("heard of {$job->id}"))->run();');
         $next->hear('heard of a');
         $next->signal(SIGTERM);
         self::assertSame(0, $next->end());
+    }
+
+    public function testAHookThatStopsCutIsCalledHoweverOften(): void
+    {
+        $this->failByHand('often');
+        for ($cut = 0; $cut < 4; $cut++) {
+            $program = $this->worker('often', '
+                $worker->onFailed(function () use ($client) {
+                    say("begin");
+                    while ($client->queue("gate")->counts()->ready === 0) {
+                        usleep(1000);
+                    }
+                })->run();
+            ', 'grace: 0');
+            $program->hear('begin');
+            $program->signal(SIGTERM);
+            $claimed = "{$this->prefix}often:{q}:unheard";
+            Server::until(fn () => $this->server->command('ZSCORE', $claimed, 'a') === '0', 'it is not given back');
+            $gate = (new Client($this->server->url(), "{$this->prefix}often:"))->queue('gate');
+            $gate->push(1);
+            self::assertSame(0, $program->end(), $program->said());
+            $said = "the onFailed hook for job 'a' (n, attempt 1) of queue 'q' went on behind the grace: another "
+                . 'worker calls it, too';
+            self::assertStringContainsString($said, $program->said());
+            $gate->purge('ready');
+        }
+        $next = $this->worker('often', '$worker->onFailed(fn (Duly\Job $job) => say("heard of {$job->id}"))->run();');
+        $next->hear('heard of a');
+        $next->signal(SIGTERM);
+        self::assertSame(0, $next->end());
+    }
+
+    /**
+     * Its own one, in the run that has failed.
+     *
+     * @dataProvider endsOfAHook
+     */
+    public function testAFailureWhoseHookOutlivesItsRunIsOne(
+        string $hook,
+        string $settings,
+        ?float $timeout,
+        int $code,
+    ): void {
+        $client = new Client($this->server->url(), "{$this->prefix}own:");
+        $queue = $client->queue('q');
+        $queue->push(1, id: 'a', name: 'f', maxRetries: 0, timeout: $timeout);
+        $program = $this->worker('own', '
+            $worker->on("f", fn () => throw new DomainException("first"));
+            $worker->onFailed(function () use ($client) { ' . $hook . ' })->run();
+        ', $settings);
+        $program->hear('begin');
+        $timeout === null && $program->signal(SIGTERM);
+        Server::until(fn () => $queue->find('a')?->state === 'failed', 'it has not failed');
+        $client->queue('gate')->push(1);
+        if ($code !== 124) {
+            $program->hear("job 'a' (f, attempt 1) of queue 'q' failed for good: DomainException at ");
+        }
+        $hears = $program;
+        if ($timeout === null || $code === 124) {
+            self::assertSame($code, $program->end(), $program->said());
+            self::assertSame(1, substr_count($program->said(), 'begin'));
+            // Nobody knows whether the hook has done what it was to do.
+            $hears = $this->worker('own', '$worker->onFailed(fn () => say("begin again"))->run();');
+        }
+        $hears->hear('begin again');
+        $hears->hear('job a (f, attempt 1) of queue q failed for good');
+        $hears->signal(SIGTERM);
+        self::assertSame(0, $hears->end());
+        if ($code === 124) {
+            $said = 'duly: job a (f, attempt 1) of queue q; its on_failed hook does not end: this process does';
+            self::assertStringContainsString($said, $program->said());
+        }
+        $found = $queue->find('a');
+        self::assertSame(['failed', 1], [$found?->state, $found?->attempts]);
+        self::assertStringStartsWith('DomainException: first', (string) $found?->error);
+    }
+
+    /** @return array<string, array{string, string, ?float, int}> */
+    public static function endsOfAHook(): array
+    {
+        $waits = 'static $calls = 0; say($calls++ === 0 ? "begin" : "begin again");
+            while ($client->queue("gate")->counts()->ready === 0) { usleep(1000); }';
+        return [
+            'it ends behind the grace' => [$waits, 'grace: 0', null, 142],
+            'it ends behind the timeout' => [$waits, 'grace: 600', 0.5, 0],
+            'it does not end behind the grace' => [self::READS, 'grace: 0', null, 124],
+            'it does not end behind the timeout' => [self::READS, 'grace: 600', 0.5, 124],
+        ];
+    }
+
+    public function testWhatIsDoneIsAckedThoughItsAfterHookOutlivesTheRun(): void
+    {
+        $client = new Client($this->server->url(), "{$this->prefix}done:");
+        foreach (['grace: 0' => null, 'grace: 600' => 0.5] as $settings => $timeout) {
+            $client->queue('q')->push(1, id: 'a', name: 'f', maxRetries: 0, resultTtl: 60, timeout: $timeout);
+            $program = $this->worker('done', '
+                $worker->on("f", fn () => "result")->onFailed(fn () => say("onFailed"));
+                $worker->after(function () use ($client) {
+                    say("begin");
+                    while ($client->queue("gate")->counts()->ready === 0) { usleep(1000); }
+                })->run();
+            ', $settings);
+            $program->hear('begin');
+            $timeout === null && $program->signal(SIGTERM);
+            self::assertSame('result', $client->queue('q')->waitResult('a', timeout: 20));
+            $client->queue('gate')->push(1);
+            $program->hear('but its handler had settled the job');
+            $timeout === null || $program->signal(SIGTERM);
+            self::assertSame($timeout === null ? 142 : 0, $program->end(), $program->said());
+            self::assertStringNotContainsString('onFailed', $program->said());
+            self::assertNull($client->queue('q')->find('a'));
+            $client->queue('gate')->purge('ready');
+        }
     }
 
     public function testAHookForAJobOfAnotherWorkerMayEndWithinTheGrace(): void

@@ -125,3 +125,24 @@ def test_a_hook_that_stops_cut_is_called_however_often(client: duly.Client, capl
     last.on("dead", print)
     with running(last):
         until(lambda: recorder.calls, "the hook was given up")
+
+
+def test_what_a_run_came_to_stays_though_its_hooks_outlive_the_grace(client: duly.Client) -> None:
+    class SlowAfter(Slow):
+        def after(self, job: duly.Job) -> None:
+            self.on_failed(job, "")
+
+    queue = client.queue("orders")
+    for name in ["fails", "works"]:
+        queue.push(None, id=name, name=name, max_retries=0)
+        slow = SlowAfter()
+        worker = duly.Worker(client, ["orders"], middleware=[slow], grace=0)
+        worker.on("fails", lambda _job: 1 / 0)
+        worker.on("works", lambda _job: None)
+        with running(worker):
+            assert slow.begun.acquire(timeout=60)
+        slow.may_end.set()
+    failed = queue.find("fails")
+    assert failed is not None
+    assert (failed.state, failed.attempts, queue.find("works")) == ("failed", 1, None)
+    assert queue.counts().totals["acked"] == 1

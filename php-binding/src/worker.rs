@@ -234,6 +234,15 @@ impl WorkerEngine {
         Ok(true)
     }
 
+    /// The run has worked, and hooks are called: its job is done, however long they take.
+    pub fn worked(&self) {
+        if let Some(inner) = self.called()
+            && let Some(run) = inner.current.borrow().as_ref()
+        {
+            inner.executor.decide(run);
+        }
+    }
+
     /// The run has ended: sends what was noted, or that it is done; nothing when it has ended before.
     pub fn done(&self) -> PhpResult<()> {
         if let Some(inner) = self.called() {
@@ -319,13 +328,12 @@ impl WorkerEngine {
         inner.watchdog.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
     }
 
-    /// The hooks of this failed job, which `events` gave, were called.
-    pub fn heard(&self, job: &Job) {
-        let Some(inner) = self.called() else { return };
+    /// The hooks of this failed job, which `events` gave, were called. False if another worker calls them, too: the engine had ended.
+    pub fn heard(&self, job: &Job) -> bool {
+        let Some(inner) = self.called() else { return true };
         let mut failed = inner.failed.borrow_mut();
-        if let Some(index) = failed.iter().position(|failed| is_of(failed, job)) {
-            inner.engine.heard(&failed.swap_remove(index));
-        }
+        let index = failed.iter().position(|failed| is_of(failed, job));
+        index.is_none_or(|index| inner.engine.heard(&failed.swap_remove(index)))
     }
 
     /// To be asked just before the hooks of a failed job that `events` gave: false if another worker calls them.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Interrupt, Job, Queue};
 use crate::format::envelope::Envelope;
+use crate::queue::{Decided, Settlement};
 use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
@@ -118,8 +119,8 @@ impl Engine {
     }
 
     /// See [`worker::Engine::heard`].
-    pub fn heard(&self, failed: &FailedJob) {
-        self.engine.heard(failed);
+    pub fn heard(&self, failed: &FailedJob) -> bool {
+        self.engine.heard(failed)
     }
 
     /// See [`worker::Engine::leave_unread`].
@@ -146,6 +147,11 @@ impl Engine {
     /// See [`worker::Engine::overdue`].
     pub fn overdue(&self) -> Vec<worker::AboutJob> {
         self.engine.overdue()
+    }
+
+    /// See [`worker::Engine::running`].
+    pub fn running(&self) -> Vec<worker::AboutJob> {
+        self.engine.running()
     }
 
     /// See [`worker::Engine::in_hooks`].
@@ -199,12 +205,25 @@ impl Executor {
     /// that cannot be stored.
     pub fn note(&self, run: &Run, outcome: Outcome, error: String, changed: Option<Envelope>) -> Result<Next, Error> {
         let was_interrupted = self.was_interrupted(run).is_some();
-        run.outcome.note(run.job.reserved(), was_interrupted, outcome, error, changed)
+        let next = run.outcome.note(run.job.reserved(), was_interrupted, outcome, error, changed)?;
+        self.decide(run);
+        Ok(next)
     }
 
     /// Notes that the job is done, and what it gives. Errors: as of [`Executor::note`].
     pub fn note_done(&self, run: &Run, result: Option<Data>) -> Result<(), Error> {
-        run.outcome.note_done(run.job.reserved(), self.was_interrupted(run).is_some(), result)
+        run.outcome.note_done(run.job.reserved(), self.was_interrupted(run).is_some(), result)?;
+        self.decide(run);
+        Ok(())
+    }
+
+    /// Handler or hooks go on, but what becomes of the job is known: what was noted, or else that it is done. That counts also if the run
+    /// is interrupted now.
+    pub fn decide(&self, run: &Run) {
+        let job = run.job.reserved();
+        if let Some(decided) = run.outcome.decided(job).or_else(|| Decided::of(&Settlement::done(job)).ok()) {
+            self.executor.decide(&run.of_engine, decided);
+        }
     }
 
     /// Notes what the handler gave, if nothing was noted before.

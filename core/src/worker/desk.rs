@@ -49,7 +49,7 @@ use self::unheard::Claimed;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
-use crate::queue::Job;
+use crate::queue::{Decided, Job};
 
 pub(super) struct Desk {
     state: Mutex<State>,
@@ -190,8 +190,12 @@ struct Running {
     number: u64,
     started: Instant,
     executor: Arc<ExecutorShared>,
+    /// What its handler or its failure comes to, while hooks are called before that is sent.
+    decided: Option<Box<Decided>>,
     /// Since when its outcome is settled already; what the handler says no longer counts.
     interrupted: Option<Instant>,
+    /// That outcome is what was decided.
+    is_kept: bool,
 }
 
 impl Desk {

@@ -172,7 +172,13 @@ impl Engine {
         self.desk.overdue()
     }
 
-    /// The jobs whose hooks are called just now: see [`Self::may_call_hooks`].
+    /// The jobs of all runs that have not ended.
+    pub fn running(&self) -> Vec<AboutJob> {
+        self.desk.all_running()
+    }
+
+    /// The jobs whose hooks are called just now: see [`Self::may_call_hooks`]. Also those of runs that were interrupted behind their
+    /// failure.
     pub fn in_hooks(&self) -> Vec<AboutJob> {
         self.desk.in_hooks()
     }
@@ -194,9 +200,10 @@ impl Engine {
         self.desk.begins_hooks(failed)
     }
 
-    /// The hooks have run for a job that [`WorkerEvent::Failed`] reported: nobody else hears of it any more.
-    pub fn heard(&self, failed: &FailedJob) {
-        self.desk.heard(failed);
+    /// The hooks have run for a job that [`WorkerEvent::Failed`] reported: nobody else hears of it any more. False if another worker
+    /// does, because the engine had ended before.
+    pub fn heard(&self, failed: &FailedJob) -> bool {
+        self.desk.heard(failed)
     }
 
     /// Nobody will read this event, which was taken: if it reported a failed job, another worker is to call the hooks.

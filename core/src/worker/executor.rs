@@ -9,6 +9,8 @@ use tokio::sync::Notify;
 use super::desk::{Desk, Run, Taken};
 use super::event::Interruption;
 use crate::format::envelope::Envelope;
+use crate::process::id::id;
+use crate::queue::Decided;
 use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
@@ -22,6 +24,7 @@ pub struct Executor {
 /// What the engine knows of an executor.
 pub(super) struct ExecutorShared {
     pub(super) tag: u64,
+    pid: u32,
     /// The number of the interrupted run, whether it was the job's last, and why, packed; 0 for none.
     interrupted: AtomicU64,
     interruption: Notify,
@@ -73,7 +76,7 @@ impl Ended {
 
 impl ExecutorShared {
     pub(super) fn new(tag: u64) -> Self {
-        Self { tag, interrupted: AtomicU64::new(0), interruption: Notify::new() }
+        Self { tag, pid: id(), interrupted: AtomicU64::new(0), interruption: Notify::new() }
     }
 
     pub(super) fn interrupt(&self, run: u64, why: Interruption) {
@@ -129,6 +132,15 @@ impl Executor {
     /// [`WorkerEvent::Failed`](super::WorkerEvent::Failed) is then an event of some worker of the queue.
     pub fn finish_unheard(&self, run: &Run, ended: Ended) -> Result<Option<Next>, Error> {
         self.desk.finish(run, ended, false)
+    }
+
+    /// Notes what the run comes to while its hooks are still to be called, without I/O: if it is interrupted meanwhile, this is sent, as
+    /// by [`Self::finish_unheard`]. [`Self::finish`] is to be called all the same.
+    pub(crate) fn decide(&self, run: &Run, decided: Decided) {
+        // In a forked child the desk's lock may be held for ever.
+        if self.shared.pid == id() {
+            self.desk.decide(run, decided);
+        }
     }
 
     /// By which events name it.

@@ -17,7 +17,7 @@ use super::executor::{Ended, Executor};
 use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
 use super::{WorkerBuilder, WorkerReport, WorkerSettings, span};
-use crate::queue::{Client, Job};
+use crate::queue::{Client, Decided, Job, Settlement};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::retry::Next;
 
@@ -199,12 +199,18 @@ impl Shared {
         }
         match handled {
             Ok(result) => {
+                let done = Settlement { result: result.clone(), ..Settlement::done(&run.job) };
+                if !self.middleware.is_empty()
+                    && let Ok(decided) = Decided::of(&done)
+                {
+                    executor.decide(run, decided);
+                }
                 self.after(&run.job);
                 Ended::done(result)
             }
             Err(failure) => {
                 span::failed(span, &failure);
-                self.failed(&run.job, failure)
+                self.failed(executor, run, failure)
             }
         }
     }
@@ -232,18 +238,24 @@ impl Shared {
         Ended::SettledByHandler
     }
 
-    fn failed(&self, job: &Job, mut failure: Failure) -> Ended {
+    fn failed(&self, executor: &Executor, run: &Run, mut failure: Failure) -> Ended {
+        let job = &*run.job;
         let mut rewritten = None;
         if !self.middleware.is_empty() && failure.is_failure() {
             let mut changed = job.envelope.clone();
             self.hooks("on_failure", |middleware| middleware.on_failure(job, &mut failure, &mut changed));
             let is_changed = changed != job.envelope;
-            let next = job.what_becomes(failure.outcome, is_changed.then_some(&changed));
-            // A change that is refused makes it a plain failure, of which the engine reports if it is the last.
-            if next.is_ok_and(Next::is_last) {
-                self.hooks("on_failed", |middleware| middleware.on_failed(job, &failure.error));
-            }
             rewritten = is_changed.then(|| Box::new(changed));
+            let (outcome, error, rewritten) = (failure.outcome, &failure.error, rewritten.as_deref().cloned());
+            // A change that is refused makes it a plain failure, of which the engine reports if it is the last.
+            if let Ok(decided) = Decided::of(&Settlement { job, outcome, error, rewritten, result: None }) {
+                let is_last = decided.next.is_last();
+                // The grace may end before the hooks.
+                executor.decide(run, decided);
+                if is_last {
+                    self.hooks("on_failed", |middleware| middleware.on_failed(job, &failure.error));
+                }
+            }
         }
         Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten, result: None }
     }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::executor::Ended;
 use crate::format::envelope::Envelope;
-use crate::queue::Job;
+use crate::queue::{Decided, Job, Settlement};
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::retry::{Next, Outcome};
@@ -63,6 +63,14 @@ impl RunOutcome {
         self.note(job, was_interrupted, Outcome::Done, String::new(), None)?;
         self.lock().ended = Some(Ended::done(result));
         Ok(())
+    }
+
+    /// What was noted, for the case that the run is interrupted before its end.
+    pub(crate) fn decided(&self, job: &Job) -> Option<Decided> {
+        let noted = self.lock();
+        let Some(Ended::Outcome { outcome, error, rewritten, result }) = &noted.ended else { return None };
+        let (rewritten, result) = (rewritten.as_deref().cloned(), result.clone());
+        Decided::of(&Settlement { job, outcome: *outcome, error, rewritten, result }).ok()
     }
 
     /// Notes what the handler gave, if nothing was said before.

@@ -188,6 +188,7 @@ final class Runs
         $this->isDone = true;
         $this->letGoOfRun($result, $data, $given, $job);
         if ($this->after !== [] && (!$job->settled || $job->acked) && $engine->interruption() === null) {
+            $engine->worked();
             $this->callHooks('after', $this->after, $job);
         }
         if ($this->logDone) {
@@ -428,7 +429,10 @@ final class Runs
                 $error = new JobFailedException((string) ($event['error'] ?? ''));
                 $this->callHooks('onFailed', $this->onFailed, $job, $error);
                 $this->failedElsewhere = null;
-                $engine->heard($job);
+                if (!$engine->heard($job)) {
+                    $text = ' went on behind the grace: another worker calls it, too';
+                    $this->log('warning', 'the onFailed hook for ' . Failures::job($job) . $text, $job);
+                }
                 if ($this->isForked()) {
                     return;
                 }

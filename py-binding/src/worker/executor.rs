@@ -85,21 +85,15 @@ impl Executor {
         }
     }
 
-    /// Keep the handler's result, if the producer wants it and the handler has not settled the job.
+    /// Keep the handler's result, if the producer wants it and the handler has not settled the job. Hooks may follow: it is done.
     fn keep(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<()> {
-        let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
-        let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
-        let reserved = run.job().reserved();
-        if reserved.keeps_result() && run.said().is_none() {
-            run.keep(convert::result(reserved, result).or_raise()?);
-        }
-        Ok(())
+        self.kept(py, result, InRun::decide)
     }
 
     /// End the run as done with this result, or as the handler settled it; return the next job as `next` does.
     fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<Option<Py<Job>>> {
         if !self.is_parents() {
-            self.keep(py, result)?;
+            self.kept(py, result, |_| ())?;
             self.finish(py, false, || Ended::DONE).or_raise()?;
         }
         self.next(py)
@@ -171,6 +165,17 @@ impl Executor {
 impl Executor {
     pub(super) fn new(executor: blocking::Executor, queues: Queues) -> Self {
         Self { to_engine: Arc::new(executor), queues, pid: process::id(), current: Mutex::default() }
+    }
+
+    fn kept(&self, py: Python<'_>, result: &Bound<'_, PyAny>, then: impl FnOnce(&InRun)) -> PyResult<()> {
+        let job = self.lock().job.as_ref().map(|job| job.clone_ref(py));
+        let Some(run) = job.as_ref().and_then(|job| in_run(job.bind(py))) else { return Ok(()) };
+        let reserved = run.job().reserved();
+        if reserved.keeps_result() && run.said().is_none() {
+            run.keep(convert::result(reserved, result).or_raise()?);
+        }
+        then(run);
+        Ok(())
     }
 
     fn is_parents(&self) -> bool {

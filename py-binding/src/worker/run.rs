@@ -46,6 +46,11 @@ impl InRun {
         self.executor.keep(&self.run, result);
     }
 
+    /// Hooks follow: see [`blocking::Executor::decide`].
+    pub(super) fn decide(&self) {
+        self.executor.decide(&self.run);
+    }
+
     pub(super) fn end(&self, heard: bool, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
         self.executor.end(&self.run, heard, otherwise)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outcomes::{Batch, Noted, failure, give_back};
-use super::{Desk, Leased, Phase, State};
+use super::{Desk, Leased, Phase, Running, State};
 use crate::connection::at_the_slowest;
 use crate::script::Verb;
 use crate::value::retry::Next;
@@ -151,10 +151,12 @@ impl Desk {
 
     /// The jobs of runs that go on though they were interrupted.
     pub(in crate::worker) fn overdue(&self) -> Vec<AboutJob> {
-        let state = self.lock();
-        let leased = state.jobs.leased.iter().flatten();
-        let overdue = leased.filter(|leased| leased.run.as_ref().is_some_and(|run| run.interrupted.is_some()));
-        overdue.map(|leased| AboutJob::of(&leased.job)).collect()
+        self.lock().jobs_of_runs(|run| run.interrupted.is_some() && !run.is_kept)
+    }
+
+    /// The jobs of all runs.
+    pub(in crate::worker) fn all_running(&self) -> Vec<AboutJob> {
+        self.lock().jobs_of_runs(|_| true)
     }
 
     /// Ready when the fetch loop has said all that it had to say.
@@ -194,6 +196,11 @@ impl Desk {
 }
 
 impl State {
+    pub(super) fn jobs_of_runs(&self, which: impl Fn(&Running) -> bool) -> Vec<AboutJob> {
+        let of_it = |leased: &&Leased| leased.run.as_ref().is_some_and(&which);
+        self.jobs.leased.iter().flatten().filter(of_it).map(|leased| AboutJob::of(&leased.job)).collect()
+    }
+
     /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
     fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
         while let Some(&Reverse((at, index, number))) = self.runs.timeouts.peek() {
@@ -255,8 +262,13 @@ impl State {
         run.interrupted = Some(Instant::now());
         self.runs.cut_short |= why == Interruption::Stopped;
         let (executor, number) = (Arc::clone(&run.executor), run.number);
-        let was_settled = job.is_settled();
+        let decided = run.decided.take().filter(|_| why != Interruption::LeaseLost && !job.is_settled());
+        run.is_kept = decided.is_some();
+        let was_settled = run.is_kept || job.is_settled();
         let mut is_last = false;
+        if let Some(decided) = decided {
+            self.note_decided(lane, &job, *decided);
+        }
         match why {
             _ if was_settled => {}
             Interruption::TimedOut => {

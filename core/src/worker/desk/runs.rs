@@ -122,6 +122,16 @@ impl Desk {
         }
     }
 
+    /// Notes what a run comes to whose hooks are still to be called: if it is interrupted meanwhile, that counts, and another worker
+    /// calls the hooks, too.
+    pub(in crate::worker) fn decide(&self, run: &Run, decided: Decided) {
+        let mut state = self.lock();
+        let leased = state.jobs.leased.get_mut(run.index).and_then(Option::as_mut);
+        if let Some(running) = leased.and_then(|leased| leased.run.as_mut()).filter(|one| one.number == run.number) {
+            running.decided = Some(Box::new(decided));
+        }
+    }
+
     /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
     /// is noted as a plain failure, and given as the error.
     pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended, is_heard: bool) -> Result<Option<Next>, Error> {
@@ -195,7 +205,8 @@ impl State {
         self.runs.last_number += 1;
         let number = self.runs.last_number;
         let Some(leased) = self.jobs.leased[index].as_mut() else { return Taken::None };
-        leased.run = Some(Running { number, started, executor: Arc::clone(executor), interrupted: None });
+        let executor = Arc::clone(executor);
+        leased.run = Some(Running { number, started, executor, decided: None, interrupted: None, is_kept: false });
         let job = Arc::clone(&leased.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.runs.timeouts.push(Reverse((until, index, number)));

@@ -43,7 +43,7 @@ impl Desk {
         let mut state = self.lock();
         let is_done = |one: &Claimed| {
             let is_said = |sent: &Claim| sent.standing != Standing::Claimed && *sent == one.claim;
-            one.lane == lane && sent.iter().any(is_said)
+            one.lane == lane && !one.goes_on() && sent.iter().any(is_said)
         };
         state.claimed.retain(|one| !is_done(one));
         for one in state.claimed.iter_mut().filter(|one| one.lane == lane) {
@@ -105,20 +105,31 @@ impl Desk {
         true
     }
 
-    /// The jobs whose hooks the owner calls just now.
+    /// The jobs whose hooks the owner calls just now, as far as that is known.
     pub(in crate::worker) fn in_hooks(&self) -> Vec<AboutJob> {
         let state = self.lock();
-        let begun = state.claimed.iter().filter(|one| one.is_begun());
-        begun.filter_map(|one| one.begun.clone()).collect()
+        let begun = state.claimed.iter().filter(|one| one.is_begun() || one.goes_on());
+        let mut jobs: Vec<_> = begun.filter_map(|one| one.begun.clone()).collect();
+        // In a run that has failed, and was interrupted behind that.
+        jobs.append(&mut state.jobs_of_runs(|run| run.is_kept));
+        jobs
     }
 
-    /// The owner has called its hooks.
-    pub(in crate::worker) fn heard(&self, failed: &FailedJob) {
+    /// The owner has called its hooks. False if another worker calls them, too.
+    pub(in crate::worker) fn heard(&self, failed: &FailedJob) -> bool {
         let mut state = self.lock();
-        if let Some(one) = state.claim_of(failed, true) {
+        let id = failed.job.id().as_bytes();
+        if let Some(at) =
+            state.claimed.iter().position(|one| one.goes_on() && one.is_of(failed.lane, id, Standing::GivenBack))
+        {
+            state.claimed[at].begun = None;
+            return false;
+        }
+        let one = state.claim_of(failed, true);
+        let counts = one.is_some();
+        if let Some(one) = one {
             one.claim.standing = Standing::Heard;
         }
-        let id = failed.job.id().as_bytes();
         if state.claimed_of(failed.lane).any(|one| one.claim.id == id && one.claim.standing != Standing::Heard) {
             state.forget_heard(failed.lane, id);
         }
@@ -131,6 +142,7 @@ impl Desk {
         }
         self.claim_settled.notify_waiters();
         self.note_news(failed.lane);
+        counts
     }
 
     /// See [`State::unclaim`], of an event that was read.
@@ -151,11 +163,10 @@ impl Desk {
     }
 
     /// The worker ends: another one is to call the hooks that its owner has not called to their end. It says so, that the job does
-    /// not count as one whose hooks end their workers; but where hooks are called between runs, one that goes on may end this one.
+    /// not count as one whose hooks end their workers.
     pub(in crate::worker) fn give_claims_back(&self, lane: usize) {
         let mut state = self.lock();
-        let may_end_it = state.between_runs.is_some();
-        let is_left = |one: &&mut Claimed| one.lane == lane && (one.is_due() || !may_end_it && one.is_begun());
+        let is_left = |one: &&mut Claimed| one.lane == lane && one.claim.standing == Standing::Claimed;
         for one in state.claimed.iter_mut().filter(is_left) {
             one.give_back();
         }
@@ -247,6 +258,11 @@ impl Claimed {
     /// Its hooks are called just now.
     pub(super) fn is_begun(&self) -> bool {
         self.claim.standing == Standing::Claimed && self.begun.is_some()
+    }
+
+    /// Its hooks are called yet, though another worker is to do it by now: the grace has ended before them.
+    fn goes_on(&self) -> bool {
+        self.claim.standing == Standing::GivenBack && self.begun.is_some()
     }
 
     /// Its hooks are to be called.
