@@ -1909,6 +1909,21 @@ namespace Duly {
         {
         }
 
+        /** Notes that the run has worked and hooks are called: its job is done, however long they take. */
+        public function worked(): void
+        {
+        }
+
+        /** Notes that PHP ends, and that the worker says its last words, behind which it calls `mustEnd`. */
+        public function leaves(): void
+        {
+        }
+
+        /** Ends this process in five seconds, if shutdown functions or destructors of the program keep it. */
+        public static function mustEnd(): void
+        {
+        }
+
         /** Lets this process get SIGTERM when its parent has died; false if the system cannot do that. */
         public static function followParent(int $parent): bool
         {

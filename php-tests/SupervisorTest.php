@@ -200,6 +200,25 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame([2, 2], array_values(array_count_values($found[1])));
     }
 
+    public function testAChildWhoseShutdownFunctionDoesNotEndIsReplaced(): void
+    {
+        $program = $this->supervise('function (string $data) {
+            say("ran {$data};");
+            if ($data === "first") {
+                [$GLOBALS["mine"]] = $GLOBALS["pair"] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+                register_shutdown_function(fn () => fgets($GLOBALS["mine"]));
+            }
+        }', '--max-jobs=1');
+        $this->queue->push('first', name: 'n');
+        $program->hear('ran first;');
+        $this->queue->push('second', name: 'n');
+        $program->hear('ran second;');
+        $said = 'duly: a shutdown function or a destructor does not end: this process does, with exit code 124';
+        self::assertStringContainsString($said, $program->said());
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     public function testAPoisonJobEndsInFailedAndOthersRun(): void
     {
         $this->queue->push('poison', id: 'a', name: 'n', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));

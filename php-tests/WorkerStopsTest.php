@@ -228,6 +228,43 @@ final class WorkerStopsTest extends ServerTestCase
         }
     }
 
+    public function testAShutdownFunctionThatDoesNotEndEndsTheProcess(): void
+    {
+        $hang = 'function () { ' . self::READS . ' }';
+        $programs = [
+            'behind' => '$worker->on("n", function () use ($hang) {
+                register_shutdown_function($hang);
+                exit(5);
+            })->run();',
+            'before' => 'register_shutdown_function($hang); $worker->on("n", fn () => exit(5))->run();',
+            'grace' => 'register_shutdown_function($hang); $worker->on("n", function () use ($client) {
+                say("runs");
+                $client->queue("gate")->reserve(wait: 60);
+            })->run();',
+        ];
+        $started = [];
+        foreach ($programs as $name => $code) {
+            $own = new Client($this->server->url(), "{$this->prefix}{$name}:");
+            $own->queue('q')->push(1, id: 'a', name: 'n', maxRetries: 0);
+            $started[$name] = new Program($this->server, "{$this->prefix}{$name}:", '
+                $worker = new Duly\Worker($client, ["q"], lease: 600, grace: 0, log: "say");
+                $hang = ' . $hang . ';
+                ' . $code);
+        }
+        $started['grace']->hear('runs');
+        $started['grace']->signal(SIGTERM);
+        foreach ($started as $name => $program) {
+            self::assertSame(124, $program->end(), "{$name}: {$program->said()}");
+            $said = 'a shutdown function or a destructor does not end: this process does, with exit code 124';
+            self::assertStringContainsString($said, $program->said(), $name);
+            $job = (new Client($this->server->url(), "{$this->prefix}{$name}:"))->queue('q')->find('a');
+            $expected = ['behind' => 'failed', 'before' => 'reserved', 'grace' => 'ready'][$name];
+            self::assertSame($expected, $job?->state, $name);
+        }
+        $said = 'duly: job a (n, attempt 1) of queue q; a shutdown';
+        self::assertStringContainsString($said, $started['before']->said());
+    }
+
     /** The exception that it keeps has the engine in its trace. */
     public function testNobodyWatchesAProgramWhoseWorkerHasReturned(): void
     {

@@ -362,6 +362,18 @@ impl WorkerEngine {
         }
     }
 
+    /// PHP ends, and from now on the worker says its last words; behind them is `mustEnd`.
+    pub fn leaves(&self) {
+        if let Some(inner) = self.inner() {
+            inner.watchdog.leaves();
+        }
+    }
+
+    /// Ends this process five seconds from now, if shutdown functions or destructors of the program keep it.
+    pub fn must_end() {
+        watchdog::must_end();
+    }
+
     /// Will there be no more jobs? Always so in a process that was forked from the engine's.
     pub fn is_over(&self) -> bool {
         self.inner().is_none_or(|inner| inner.engine.is_stopping())

@@ -146,8 +146,7 @@ pub fn start_watchdog(watch: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 /// Ends a process with a handler, a hook or other code that cannot be interrupted: reports what is known, and gives back what was
 /// fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
-    let named = |jobs: Vec<AboutJob>| jobs.iter().map(AboutJob::to_string).collect::<Vec<_>>().join("; ");
-    let (handlers, hooks) = (named(engine.overdue()), named(engine.in_hooks()));
+    let (handlers, hooks) = (named(&engine.overdue()), named(&engine.in_hooks()));
     let what = match (&*handlers, &*hooks) {
         ("", "") => "code beside the handlers does not end, such as a logger".to_owned(),
         ("", jobs) => format!("{jobs}; its on_failed hook does not end"),
@@ -156,7 +155,23 @@ pub fn end_stuck(engine: &Engine) -> ! {
     engine.stop();
     engine.stop();
     let _ = engine.ended(FAREWELL, &mut Uninterrupted);
-    last_words(format!("duly: {what}: this process does, with exit code {STUCK}\n"));
+    leave(&what)
+}
+
+/// Ends a process that was to end by itself, but for code of the program that does not. What runs is left to the end of the leases:
+/// that counts it.
+pub fn end_left(engine: Option<&Engine>) -> ! {
+    let jobs = engine.map_or_else(String::new, |engine| named(&engine.running()));
+    let beginning = if jobs.is_empty() { jobs } else { jobs + "; " };
+    leave(&format!("{beginning}a shutdown function or a destructor does not end"))
+}
+
+fn named(jobs: &[AboutJob]) -> String {
+    jobs.iter().map(AboutJob::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn leave(why: &str) -> ! {
+    last_words(format!("duly: {why}: this process does, with exit code {STUCK}\n"));
     // SAFETY: runs nothing of the language, which is busy.
     unsafe { libc::_exit(STUCK) }
 }

@@ -448,6 +448,7 @@ final class Runs
         if ($engine === null || $this->isForked()) {
             return;
         }
+        $engine->leaves();
         $error = error_get_last();
         // That of the run, if the run has set one.
         ini_set('max_execution_time', '0');
@@ -468,6 +469,8 @@ final class Runs
             $why = "{$culprit} ended the process by exit";
         }
         $this->breakOff($engine, $thrown, $why);
+        // Other shutdown functions may follow.
+        WorkerEngine::mustEnd();
     }
 
     /** The worker ends by an exception that none of its runs has caught, such as that of a destructor. */

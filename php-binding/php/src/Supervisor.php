@@ -231,6 +231,8 @@ final class Supervisor
             fclose($child['line']);
         }
         WorkerEngine::followParent($parent);
+        // A worker that runs says its last words first.
+        register_shutdown_function(static fn () => Worker::isRunning() || WorkerEngine::mustEnd());
         pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
         exit(($this->child)(static function (string $words) use ($pair): void {
             fwrite($pair[1], "{$words}\n");

@@ -318,9 +318,20 @@ final class Worker
         }
         $code = $engine->exitCode($signals->came());
         if ($code !== 0) {
+            WorkerEngine::mustEnd();
             exit($code);
         }
         return $engine->report();
+    }
+
+    /**
+     * Whether a worker runs in this process.
+     *
+     * @internal for `duly-worker`
+     */
+    public static function isRunning(): bool
+    {
+        return self::$running !== null;
     }
 
     /** @param list<array{string, string, array<string, Schedule>}> $schedules */

@@ -3,7 +3,7 @@
 //! keeps PHP from the engine when the grace is over: hooks between two runs, loggers, destructors. It never calls PHP.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use duly::blocking::process::{self, StopOnSignal};
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
+use ext_php_rs::zend::ExecutorGlobals;
 
 use crate::error::Fault;
 
@@ -27,6 +28,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
+/// How long the shutdown functions and destructors of a program may take whose worker is gone.
+const LAST_STEPS: Duration = Duration::from_secs(5);
+
 /// What the thread shares with the worker.
 pub struct Watchdog {
     php: libc::pthread_t,
@@ -37,6 +41,10 @@ pub struct Watchdog {
     /// Counts the signs of life: PHP calls the engine, or waits in such a call.
     signs: AtomicU64,
     ended: AtomicBool,
+    /// The worker has begun its own last words: behind them `must_end` counts.
+    is_leaving: AtomicBool,
+    /// What PHP says of itself, in its memory.
+    flags: AtomicPtr<u8>,
     /// There will be no more events.
     has_heard_all: AtomicBool,
     has_events: AtomicBool,
@@ -55,6 +63,8 @@ impl Watchdog {
             running: AtomicU64::new(0),
             signs: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
+            flags: AtomicPtr::new((&raw const ExecutorGlobals::get().flags).cast_mut()),
             has_heard_all: AtomicBool::new(false),
             has_events: AtomicBool::new(false),
             events: Mutex::default(),
@@ -107,6 +117,19 @@ impl Watchdog {
     /// PHP calls the engine, or waits in such a call.
     pub fn sign_of_life(&self) {
         self.signs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// PHP ends, and the worker says its last words.
+    pub fn leaves(&self) {
+        self.is_leaving.store(true, Ordering::Release);
+    }
+
+    /// Does PHP end, and is busy with the program's own shutdown functions?
+    fn is_in_shutdown(&self) -> bool {
+        const EG_FLAGS_IN_SHUTDOWN: u8 = 1;
+        // SAFETY: the flags live as long as PHP's thread, which ends the watchdog before it ends; one byte is read whole.
+        let flags = unsafe { self.flags.load(Ordering::Relaxed).read_volatile() };
+        flags & EG_FLAGS_IN_SHUTDOWN != 0 && !self.is_leaving.load(Ordering::Acquire)
     }
 
     /// The worker is gone, and the program may go on as long as it likes.
@@ -208,6 +231,8 @@ impl Watchdog {
 struct Silence {
     since: Option<Instant>,
     signs: u64,
+    /// Since when PHP ends.
+    leaving: Option<Instant>,
 }
 
 /// What the thread does while it waits: stops the engine at each signal, and ends a process that has heard one and does not end.
@@ -223,12 +248,18 @@ impl Checks<'_> {
         self.on_signal.check(self.engine);
         let now = Instant::now();
         let is_over = self.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now);
-        if !is_over || self.watchdog.ended.load(Ordering::Acquire) {
+        if self.watchdog.ended.load(Ordering::Acquire) {
+            return;
+        }
+        if self.watchdog.is_in_shutdown() && now - *self.silence.leaving.get_or_insert(now) >= LAST_STEPS {
+            process::end_left(Some(self.engine));
+        }
+        if !is_over {
             return;
         }
         let signs = self.watchdog.signs.load(Ordering::Relaxed);
         let Some(since) = self.silence.since.filter(|_| signs == self.silence.signs) else {
-            *self.silence = Silence { since: Some(now), signs };
+            (self.silence.since, self.silence.signs) = (Some(now), signs);
             return;
         };
         if now - since >= self.watchdog.patience {
@@ -245,6 +276,16 @@ impl Interrupt for Checks<'_> {
         self.look();
         Ok(())
     }
+}
+
+/// This process is to end, whatever the program's shutdown functions and destructors do. Without a thread for that it may take longer.
+pub fn must_end() {
+    let end = || {
+        std::thread::sleep(LAST_STEPS);
+        process::end_left(None)
+    };
+    let thread = std::thread::Builder::new().name("duly-last-steps".to_owned());
+    let _ = process::without_signals(|| thread.spawn(end));
 }
 
 pub fn blocks_alarm() -> bool {
