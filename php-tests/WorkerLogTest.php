@@ -104,6 +104,21 @@ final class WorkerLogTest extends ServerTestCase
         self::assertStringNotContainsString('secret', $ofReport . $ofHandler);
     }
 
+    public function testAFailureWhoseHookSettlesTheJobIsLogged(): void
+    {
+        foreach (['onFailure', 'onFailed'] as $hook) {
+            $logger = new RecordingLogger();
+            $this->queue->push(1, id: 'a', name: 'n', maxRetries: 0);
+            $worker = new Worker($this->client, ['q'], maxJobs: 1, logger: $logger);
+            $worker->on('n', static fn () => throw new \DomainException('secret'));
+            $worker->{$hook}(static fn (Job $job) => $job->ack())->run();
+            $said = "job 'a' (n, attempt 1) of queue 'q' was settled by a hook behind its failure: DomainException at ";
+            self::assertStringStartsWith($said, $logger->records[0][1] ?? 'nothing');
+            self::assertCount(1, $logger->records);
+            self::assertNull($this->queue->find('a'));
+        }
+    }
+
     public function testAFailureWhoseOnFailureHookOutlivesTheTimeoutIsLogged(): void
     {
         $logger = new RecordingLogger();

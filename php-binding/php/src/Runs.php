@@ -296,8 +296,12 @@ final class Runs
                 $this->logHook('onFailure', $job, $error);
                 $this->letGo($error, $job, 'an exception');
             }
-            if ($job->settled || $this->isForked()) {
+            if ($this->isForked()) {
                 return; // a process that the hook has forked leaves the job to its parent
+            }
+            if ($job->settled) {
+                $this->logSettled($job, $thrown);
+                return;
             }
         }
         $this->settle($engine, $job, $thrown, $changed);
@@ -344,7 +348,11 @@ final class Runs
             $this->callHooks('onFailed', $this->onFailed, $job, $thrown);
         }
         $engine->done();
-        if ($job->settled || $this->isForked()) {
+        if ($this->isForked()) {
+            return;
+        }
+        if ($job->settled) {
+            $this->logSettled($job, $thrown);
             return;
         }
         $this->isReported = true;
@@ -380,6 +388,12 @@ final class Runs
             }
         }
         return $areWell;
+    }
+
+    private function logSettled(Job $job, \Throwable $thrown): void
+    {
+        $text = Failures::job($job) . ' was settled by a hook behind its failure: ' . Failures::reason($thrown);
+        $this->log('warning', $text, $job, $thrown);
     }
 
     private function logHook(string $kind, Job $job, \Throwable $error): void
