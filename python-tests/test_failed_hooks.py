@@ -146,3 +146,19 @@ def test_what_a_run_came_to_stays_though_its_hooks_outlive_the_grace(client: dul
     assert failed is not None
     assert (failed.state, failed.attempts, queue.find("works")) == ("failed", 1, None)
     assert queue.counts().totals["acked"] == 1
+
+
+def test_a_failure_whose_on_failure_hook_outlives_the_timeout_is_logged(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    class SlowOnFailure(duly.Middleware):
+        def on_failure(self, job: duly.Job, _failure: duly.Failure) -> None:
+            until(lambda: (found := queue.find(job.id)) is not None and found.state == "failed", "it goes on")
+
+    queue = client.queue("orders")
+    failed = queue.push(None, name="fails", max_retries=0, timeout=0.2)
+    worker = duly.Worker(client, ["orders"], middleware=[SlowOnFailure()])
+    worker.on("fails", lambda _job: 1 / 0)
+    said = f"job {failed} (fails, attempt 1) of queue orders was interrupted behind its failure: ZeroDivisionError"
+    with running(worker):
+        until(lambda: said in caplog.text, "its failure is not logged")

@@ -1787,7 +1787,10 @@ class Executor:
         """Wait for the next job and return it; None if there will be no more. A run that was not ended has failed."""
 
     def keep(self, result: _Json) -> None:
-        """Keep the handler's result, if the producer wants it and the handler has not settled the job."""
+        """Keep the handler's result, if the producer wants it and the handler has not settled the job.
+
+        Hooks may follow: what becomes of the job is known.
+        """
 
     def done(self, result: _Json) -> Job | None:
         """End the run as done with this result, or as the handler settled it; return the next job as `next` does."""

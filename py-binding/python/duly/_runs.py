@@ -168,7 +168,9 @@ class Runs:
                 self.failed_for_good(job, str(failure.error))
                 self._heard.add(id(job))
         except LeaseLostError:
-            pass  # it was interrupted meanwhile, and is settled
+            # It was interrupted meanwhile, and is settled: the engine's event says so, but not what was raised.
+            what = "job %s (%s, attempt %d) of queue %s was interrupted behind its failure: %s"
+            self._log_error(what, job, raised)
         return self._why(raised)
 
     def interrupted(self, job: Job, raised: BaseException, by: type[BaseException] = JobInterrupted) -> str:

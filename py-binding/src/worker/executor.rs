@@ -85,7 +85,9 @@ impl Executor {
         }
     }
 
-    /// Keep the handler's result, if the producer wants it and the handler has not settled the job. Hooks may follow: it is done.
+    /// Keep the handler's result, if the producer wants it and the handler has not settled the job.
+    ///
+    /// Hooks may follow: what becomes of the job is known.
     fn keep(&self, py: Python<'_>, result: &Bound<'_, PyAny>) -> PyResult<()> {
         self.kept(py, result, InRun::decide)
     }
