@@ -107,6 +107,21 @@ final class WorkerEndsTest extends ServerTestCase
         self::assertStringNotContainsString('secret', $program->said());
     }
 
+    public function testAnOutputBufferThatCannotBeClosedIsSaidOnce(): void
+    {
+        foreach (['opens', 'n', 'n', 'n'] as $name) {
+            $this->queue->push(1, name: $name);
+        }
+        $program = $this->worker('
+            set_error_handler(fn (int $is, string $said) => throw new ErrorException($said, 0, $is));
+            $worker->on("opens", function () { ob_start(null, 0, 0); });
+            $worker->on("n", fn () => null)->run();
+        ', 'maxJobs: 4');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertSame(1, substr_count($program->said(), 'what the last job left behind threw ErrorException at '));
+        self::assertSame(4, $this->queue->counts()->totals['acked']);
+    }
+
     public function testTheProgramsOwnAlarmIsLeftAlone(): void
     {
         $this->queue->push(1, name: 'n');
