@@ -96,7 +96,7 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
         )),
         "MISCONF" => Trouble::writes_refused(error(
             ErrorKind::StorageFull,
-            "the server cannot write to its disk and refuses writes: nothing was stored; look at its disk and log",
+            "the server cannot write to its disk and refuses writes: nothing was stored; check its disk and log",
         )),
         "WRONGTYPE" => {
             Trouble::refused(error(ErrorKind::Corrupt, "a key of this queue holds something that duly did not write"))

@@ -1,4 +1,4 @@
-//! What a worker reports of itself, once per change.
+//! Events that a worker reports, once per change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) fn timeout_error(timeout: Millis) -> String {
 pub enum WorkerEvent {
     /// The server does not answer as it should; the worker keeps trying. Reported once per outage.
     Trouble {
-        /// What is wrong.
+        /// The last error.
         error: Error,
     },
     /// The server answers again.
@@ -256,7 +256,7 @@ impl EventLevel {
 impl fmt::Display for WorkerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trouble { error } => write!(f, "the server does not answer, the worker keeps trying: {error}"),
+            Self::Trouble { error } => write!(f, "the server cannot be used: {error}; the worker keeps trying"),
             Self::Recovered { after } => write!(f, "the server answers again, after {:.1} s", after.as_secs_f64()),
             Self::SchedulesWait { error } => {
                 write!(f, "the schedules cannot be stored now, the worker goes on and keeps trying: {error}")
@@ -292,12 +292,12 @@ impl fmt::Display for WorkerEvent {
             Self::HooksGivenUp { job } => write!(
                 f,
                 "{job} is in failed and no hook is called for it any more: three workers that were to call one ended without a \
-                 word; look for an on_failed that ends its process"
+                 word; check whether an on_failed hook ends its process"
             ),
             Self::Trimmed { queue, jobs } => {
                 write!(
                     f,
-                    "{jobs} failed jobs of queue {queue} were deleted: too many or too old; to keep more, raise the limits of failed jobs"
+                    "{jobs} failed jobs of queue {queue} were deleted: too many or too old; to keep more, raise the limits of keep_failed"
                 )
             }
             Self::Interrupted { job, why, was_settled, is_last, .. } => {

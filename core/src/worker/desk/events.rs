@@ -180,7 +180,7 @@ mod tests {
         first.failed(&error);
         first.failed(&error);
         second.failed(&error);
-        assert_eq!(reported(&desk), ["the server does not answer"]);
+        assert_eq!(reported(&desk), ["the server cannot be used"]);
         drop(first);
         assert_eq!(reported(&desk), [""; 0], "the second has no answer yet");
         drop(second);
@@ -189,7 +189,7 @@ mod tests {
         late.failed(&error);
         assert_eq!(reported(&desk), [""; 0]);
         late.failed(&error);
-        assert_eq!(reported(&desk), ["the server does not answer"], "the next one");
+        assert_eq!(reported(&desk), ["the server cannot be used"], "the next one");
         drop(late);
         assert_eq!(reported(&desk), ["the server answers again"]);
     }
