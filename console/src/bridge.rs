@@ -13,7 +13,7 @@ use crate::{DONE, FAILED, INTERRUPTED, Output, Target};
 /// How often a line says how far it is.
 const SAY_AGAIN: Duration = Duration::from_secs(2);
 
-/// Take over the jobs of another queue: nothing is lost and nothing doubled, wherever it is interrupted
+/// Take over the jobs of another queue: wherever it is interrupted, no job is lost and none is doubled
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begin with `dry-run`. Then stop the old consumers, run `follow` beside the old producers, and change these to duly one by one. When none \
@@ -25,12 +25,12 @@ examples:
   duly bridge follow  --back --from thinkphp --to orders --source redis://old:6379/0
   duly bridge drain   --from list --ready tasks --to orders --name order.close")]
 pub(crate) struct Bridge {
-    /// What to do
+    /// How to take over the jobs
     mode: Mode,
-    /// What the other queue is
+    /// The kind of the other queue
     #[arg(long)]
     from: Kind,
-    /// Where the other queue is [default: the server of duly]
+    /// URL of the other queue's server [default: duly's server]
     #[arg(long)]
     source: Option<String>,
     #[command(flatten)]
@@ -63,31 +63,31 @@ struct Old {
     /// The old list of failed jobs (thinkphp)
     #[arg(long)]
     failed: Option<String>,
-    /// What the old keys begin with (laravel, workerman, celery)
+    /// The beginning of the old keys (laravel, workerman, celery)
     #[arg(long)]
     key_prefix: Option<String>,
-    /// The handler's name of jobs that say none (all but celery)
+    /// The name of jobs that have none, which selects their handler (all but celery)
     #[arg(long)]
     name: Option<String>,
-    /// In what the scores of a sorted set count [default: s]
+    /// The unit of the scores in a sorted set [default: s]
     #[arg(long)]
     unit: Option<Unit>,
-    /// New entries of the list come in at the beginning (LPUSH), and not at the end
+    /// New entries are added at the beginning of the list (LPUSH), and not at the end
     #[arg(long)]
     newest_first: bool,
-    /// After how many seconds what a worker of celery has is given to another one [default: 3600]
+    /// Seconds after which celery gives the job of a worker to another one [default: 3600]
     #[arg(long)]
     visibility_timeout: Option<u64>,
-    /// How many buckets gmq has of each kind [default: 3]
+    /// Number of buckets of each kind in gmq [default: 3]
     #[arg(long)]
     buckets: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Mode {
-    /// Count and read all of it, and move nothing
+    /// Count and read all jobs, and move nothing
     DryRun,
-    /// Take over all that is there
+    /// Take over all jobs that are there
     Drain,
     /// The same, and go on until Ctrl-C
     Follow,

@@ -5,7 +5,7 @@ use duly::Error;
 
 use crate::{DONE, Output, Target};
 
-/// Say how many jobs of each queue are in which state
+/// Show how many jobs of each queue are in each state
 #[derive(Debug, Args)]
 pub(crate) struct Counts {
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub const USAGE: u8 = 2;
 /// Ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Looks at queues, and takes over the jobs of others.
+/// Shows how many jobs queues have, and takes over the jobs of other queues.
 #[derive(Debug, Parser)]
 #[command(name = "duly", version, about, max_term_width = 120)]
 struct Arguments {
@@ -40,10 +40,10 @@ enum Command {
 /// Which server of duly.
 #[derive(Debug, Args)]
 struct Target {
-    /// Where the server of duly is
+    /// URL of duly's server
     #[arg(long, env = "DULY_URL", hide_env_values = true, default_value = "redis://127.0.0.1:6379")]
     url: String,
-    /// What keys of duly begin with
+    /// The beginning of all keys of duly
     #[arg(long, default_value = duly::DEFAULT_PREFIX)]
     prefix: String,
 }
@@ -58,7 +58,7 @@ impl Target {
     }
 }
 
-/// What a command writes to.
+/// The outputs of a command.
 struct Output<'a> {
     out: &'a mut dyn Write,
     /// Progress and errors.
