@@ -37,7 +37,7 @@ use crate::value::name;
 use crate::value::retry::{Next, Outcome};
 use crate::value::time::{Millis, When};
 
-/// What a waiting call asks ten times a second; an error ends the wait and is what the call returns.
+/// A waiting call asks this ten times a second; an error ends the wait, and the call returns it.
 pub trait Interrupt {
     /// The error type of the caller's language; duly's own errors become it.
     type Error: From<Error>;

@@ -1,4 +1,4 @@
-//! What is stored and sent: the envelope, and the record that Redis keeps. Pure functions of bytes.
+//! The stored and sent form of a job: the envelope, and the record that Redis keeps. Pure functions of bytes.
 
 pub(crate) mod envelope;
 pub(crate) mod record;

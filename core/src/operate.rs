@@ -1,4 +1,4 @@
-//! What operators and producers do to jobs that are in a queue.
+//! The verbs of operators and producers for jobs that are in a queue.
 
 mod audit;
 mod inspect;
@@ -38,7 +38,7 @@ pub struct Cancelled {
     pub was: State,
 }
 
-/// What `requeue` did with a failed job.
+/// The answer of `requeue` for one failed job.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requeued {

@@ -84,7 +84,7 @@ pub struct WorkerSettings {
     /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then. The last ones may
     /// take as long as they need: the grace begins when the worker is asked to stop.
     pub max_jobs: Option<u64>,
-    /// What [`Queue::workers`](crate::Queue::workers) calls it: 1 to 128 bytes without control characters (default: no name).
+    /// The worker's name in [`Queue::workers`](crate::Queue::workers): 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,
     /// Its owner calls the hooks of [`WorkerEvent::Failed`] in the thread that runs its jobs, one at a time, and so between two of
     /// them (default: no). Then it claims failed jobs only while it runs none, and [`NextRun::None`] may mean that there are events
@@ -150,7 +150,7 @@ impl WorkerSettings {
     }
 }
 
-/// What a worker did.
+/// The work of a worker, in numbers.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerReport {

@@ -1,4 +1,4 @@
-//! What a skin's worker needs of its process: signals as they come, and its end.
+//! The process of a skin's worker: signals as they come, and its end.
 //!
 //! Python and PHP see a signal only when they run their own code again, which during a call of C code or a query is its end.
 //! What they have set for a signal is called as before.
@@ -195,7 +195,7 @@ pub fn span(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 
-/// What a supervisor does about a worker process that has ended.
+/// Decides what a supervisor does about a worker process that has ended.
 pub fn after_exit(exit: &Exit, is_stopping: bool) -> AfterExit {
     supervise::after_exit(exit, is_stopping, host::random_fraction())
 }

@@ -50,7 +50,7 @@ pub struct Run {
     outcome: RunOutcome,
 }
 
-/// What a thread gets that waits for a run.
+/// The answer to a thread that waits for a run.
 pub enum NextRun {
     /// A job to run.
     Run(Run),
@@ -169,7 +169,7 @@ impl Engine {
         self.engine.is_over()
     }
 
-    /// What it did so far.
+    /// Its work so far.
     pub fn report(&self) -> WorkerReport {
         self.engine.report()
     }
@@ -231,7 +231,7 @@ impl Executor {
         run.outcome.keep(result);
     }
 
-    /// What was noted, unless that came to nothing because the run was interrupted.
+    /// The outcome that was noted, unless that came to nothing because the run was interrupted.
     pub fn said(&self, run: &Run) -> Option<Outcome> {
         run.outcome.said(|| self.was_interrupted(run).is_some())
     }
@@ -259,7 +259,7 @@ impl Executor {
 }
 
 impl Run {
-    /// What a log says of the job.
+    /// The job as a log names it.
     pub fn about(&self) -> worker::AboutJob {
         worker::AboutJob::of(self.job.reserved())
     }

@@ -25,7 +25,7 @@ pub struct OldQueue {
     pub(super) queues: Vec<String>,
 }
 
-/// What lies in a key.
+/// The state of the jobs in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldState {
     /// Jobs that are ready.

@@ -1,4 +1,4 @@
-//! What other queues keep of a job, and what duly makes of it.
+//! The packages of other queues, and the jobs that duly makes of them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! What a bridge has counted.
+//! The counts of a bridge.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::old_queue::{Lane, OldState};
 use super::package::{Fate, Moved};
 use crate::script::Target;
 
-/// What a bridge has taken over, or would.
+/// The counts of a bridge: jobs that it has taken over, or would.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default)]
 pub struct BridgeReport {
@@ -17,7 +17,7 @@ pub struct BridgeReport {
     pub queues: BTreeMap<String, [u64; 3]>,
     /// How many of the failed ones could not be read; they are kept as they are, with the reason.
     pub unreadable: u64,
-    /// What keeps it from going on, while it waits for that.
+    /// The error that the bridge waits out at the moment.
     pub trouble: Option<String>,
     /// Was nothing moved?
     pub is_dry: bool,
@@ -31,7 +31,7 @@ pub struct BridgeReport {
 pub struct LaneReport {
     /// The key.
     pub key: String,
-    /// What lies there.
+    /// The state of its jobs.
     pub state: OldState,
     /// How many jobs it had at the start, in flight from an earlier bridge among them.
     pub before: u64,

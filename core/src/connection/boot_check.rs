@@ -1,4 +1,4 @@
-//! What a new connection checks about its server before the first job is trusted to it.
+//! The checks of a new connection, before the first job is trusted to its server.
 
 use redis::Value;
 

@@ -1,4 +1,4 @@
-//! What a push waits for behind its call, and for how long.
+//! The confirmations that a push waits for behind its call, and for how long.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ use crate::value::error::{Error, ErrorKind};
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
-/// What is to be sent; kept as a description, so that it can be sent again.
+/// A request to be sent; kept as a description, so that it can be sent again.
 #[derive(Clone, Copy)]
 pub(super) enum Request<'a> {
     Script {
@@ -109,7 +109,7 @@ pub(super) struct Dialer {
 /// An error names the size of a call that is as large as this: a slow line may be why it got no answer.
 const LARGE_CALL: usize = 64 * 1024;
 
-/// What a link is for; only one for verbs must be a primary with the right settings.
+/// The purpose of a link; only one for verbs must be a primary with the right settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Verbs,

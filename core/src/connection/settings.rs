@@ -1,4 +1,4 @@
-//! What the user can set about connections.
+//! The user's settings of connections.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 /// Who sets a deadline as short as this answers requests that somebody waits for: then calls fail fast behind an outage.
 const SHORT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What the user can set about connections. What is set here wins over the URL.
+/// The user's settings of connections. They win over the URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Kept as a secret as a whole: it may hold a password.
@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) allow_eviction: bool,
     /// On which key a new connection tries whether its user may do all that scripts do.
     pub(crate) permissions_key: String,
-    /// What `CLIENT LIST` shows.
+    /// The name that `CLIENT LIST` shows.
     pub(crate) client_name: String,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Away {
     ForWrites,
 }
 
-/// What to do before the same call is sent again.
+/// The step before the same call is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing: the answer would be the same.

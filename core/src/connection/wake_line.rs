@@ -25,7 +25,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A reply to BLPOP is the key and a token; more than this is not one.
 const LONGEST_REPLY: usize = 64 * 1024;
 
-/// What the scripts put into the list when a schedule fires sooner than any before it.
+/// The element that the scripts put into the list when a schedule fires sooner than any before it.
 const OF_SCHEDULE: &[u8] = b"schedules";
 
 /// What is waited for, and what becomes of the element.

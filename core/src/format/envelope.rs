@@ -39,7 +39,7 @@ pub struct Envelope {
     pub attempts: u32,
     /// How many retries are allowed (`max_retries` in every API): 5 by default.
     pub max_attempts: u32,
-    /// What the user pushed, byte for byte.
+    /// The user's data, byte for byte.
     pub data: Data,
     /// The text of the last failure, at most [`MAX_ERROR_BYTES`]; empty if there was none.
     pub error: String,

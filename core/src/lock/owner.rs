@@ -1,4 +1,4 @@
-//! Who holds a lock, or wants to.
+//! The owner of a lock: the call that holds it, or wants to.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ const MAX_EXAMINED_BYTES: usize = 4 * 1024 * 1024;
 /// `examine.lua` takes this many ids.
 const MAX_EXAMINED: usize = 250;
 
-/// What an audit does.
+/// Options of an audit.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AuditOptions {
@@ -46,7 +46,7 @@ impl AuditOptions {
     }
 }
 
-/// What must hold in a queue at every moment.
+/// A rule that holds in a queue at every moment.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Invariant {
@@ -60,7 +60,7 @@ pub enum Invariant {
     Stale,
     /// A key points to the one live job that carries it.
     Key,
-    /// What is kept of jobs that came back belongs to a job and can be read.
+    /// Each entry in `returned` belongs to a job and can be read.
     Returned,
     /// The levels in use are written down.
     Levels,
@@ -98,18 +98,18 @@ pub struct Finding {
     pub invariant: Invariant,
     /// The job; empty when it is about the queue as a whole.
     pub id: String,
-    /// What is wrong.
+    /// The defect in words.
     pub detail: String,
     /// Was it mended? Never without [`AuditOptions::repair`]; with it, false means that the job changed meanwhile, or that
     /// there is nothing to be done about it without knowing more.
     pub repaired: bool,
 }
 
-/// What an audit found.
+/// The result of an audit.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// What is broken.
+    /// The rules that are broken.
     pub findings: Vec<Finding>,
     /// Records that were looked at.
     pub jobs: u64,

@@ -1,4 +1,4 @@
-//! Who works on a queue: what each worker says of itself every few seconds, and never anything of a job's data.
+//! The workers of a queue: each one reports every few seconds, and never anything of a job's data.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the host gives: its clock, and chance. Nothing about a queue is decided by either.
+//! The host's clock and randomness. Nothing about a queue is decided by either.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

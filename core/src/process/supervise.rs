@@ -41,7 +41,7 @@ pub struct Exit {
     pub young_deaths: u32,
 }
 
-/// What comes after it.
+/// The supervisor's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterExit {
     /// Nothing: all others stop, too, and the supervisor ends with this code, or a larger one of theirs.

@@ -21,7 +21,7 @@ use crate::value::error::{Error, ErrorKind};
 use crate::value::id::IdGenerator;
 use crate::value::name;
 
-/// What a key begins with unless the builder says otherwise.
+/// The beginning of all keys unless the builder sets another one.
 pub const DEFAULT_PREFIX: &str = "duly:";
 /// A worker says that the server does not answer when a call has been tried for this long.
 const WORKER_DEADLINE: Duration = Duration::from_secs(2);
@@ -470,7 +470,8 @@ impl ClientBuilder {
         self
     }
 
-    /// What hears of a [`ClientEvent`], instead of the log (`tracing`). It is called on whatever thread the call runs on, and must not wait.
+    /// Sets the function that gets each [`ClientEvent`], instead of the log (`tracing`). It is called on the thread that runs the
+    /// call, and must not wait.
     #[must_use]
     pub fn on_event(mut self, hears: impl Fn(&ClientEvent) + Send + Sync + 'static) -> Self {
         self.listener = Listener::new(hears);

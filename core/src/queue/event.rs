@@ -1,4 +1,4 @@
-//! What a client notices that no call's answer says.
+//! Events that a client notices and that no call's answer reports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl fmt::Display for ClientEvent {
 
 type Hears = dyn Fn(&ClientEvent) + Send + Sync;
 
-/// Who hears of events: the log, if nobody else.
+/// The listener for events; the log, if there is none.
 #[derive(Clone, Default)]
 pub(crate) struct Listener(Option<Arc<Hears>>);
 

@@ -131,7 +131,7 @@ impl Job {
         outcome.next(policy, envelope.attempts, envelope.max_attempts, seed(self))
     }
 
-    /// What would become of it after this outcome, changed by a failure hook or not. Nothing is sent.
+    /// The next state of the job after this outcome, changed by a failure hook or not. Nothing is sent.
     ///
     /// Errors: `InvalidArgument` and `TooLarge` for a change that cannot be stored.
     pub fn what_becomes(&self, outcome: Outcome, changed: Option<&Envelope>) -> Result<Next, Error> {

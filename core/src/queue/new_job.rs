@@ -19,7 +19,7 @@ use crate::value::retry::RetryPolicy;
 use crate::value::seconds::Seconds;
 use crate::value::time::{Millis, When};
 
-/// What a push does when another job has the same id or key.
+/// The answer of a push when another job has the same id or key.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnDuplicate {
@@ -244,7 +244,7 @@ impl NewJob {
         self
     }
 
-    /// What to do when another job has the same id or key.
+    /// Sets what happens when another job has the same id or key.
     #[must_use]
     pub fn on_duplicate(mut self, on_duplicate: OnDuplicate) -> Self {
         self.on_duplicate = on_duplicate;

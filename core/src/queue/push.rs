@@ -13,7 +13,7 @@ const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// A record above this is large: a hundred of them are more than one reserve may read. `LARGE` of the scripts.
 const LARGE_RECORD: usize = 41_943;
 
-/// What became of a pushed job.
+/// The answer of a push for one job.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pushed {

@@ -13,7 +13,7 @@ use crate::value::error::Error;
 /// The largest weight of a queue.
 pub const MAX_WEIGHT: u32 = 1000;
 
-/// What to reserve.
+/// Options of a reserve.
 #[derive(Debug, Clone)]
 pub struct ReserveOptions {
     max: usize,

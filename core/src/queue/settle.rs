@@ -17,7 +17,7 @@ const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) const NOT_KEPT: &str = "its result, or the data that a failure hook changed, was not kept: the server has no memory left, \
                                    raise its maxmemory";
 
-/// What one caller settles.
+/// The outcome of one job, as a caller settles it.
 pub(crate) struct OneOutcome {
     operation: &'static str,
     outcome: Outcomes,
@@ -28,13 +28,13 @@ pub(crate) struct OneOutcome {
 pub struct Settlement<'a> {
     /// The reserved job.
     pub job: &'a Job,
-    /// What became of it.
+    /// How its run ended.
     pub outcome: Outcome,
     /// The error text, empty when there is none.
     pub error: &'a str,
     /// The envelope as a failure hook changed it.
     pub rewritten: Option<Envelope>,
-    /// What a job that is done gives; `null` if it is to be kept and nothing is said.
+    /// The result of a job that is done; `null` if one is to be kept and none is given.
     pub result: Option<Data>,
 }
 

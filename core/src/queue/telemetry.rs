@@ -32,7 +32,7 @@ pub(crate) fn add_trace(headers: &mut BTreeMap<String, String>) {
     }
 }
 
-/// What a run continues; none if the headers have no trace that can be read.
+/// The trace that a run continues; none if the headers have no trace that can be read.
 pub(crate) fn parent(headers: &BTreeMap<String, String>) -> Option<Context> {
     let (trace, span, flags) = parse(headers.get(TRACEPARENT)?)?;
     let state = headers.get(TRACESTATE).and_then(|state| TraceState::from_str(state).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a user says of a schedule.
+//! The definition of a schedule, as a user gives it.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const DEFAULT_GRACE: Millis = Millis::from_secs(60);
 /// A longer one would be a schedule of its own.
 const LONGEST_JITTER: Duration = Duration::from_secs(24 * 3600);
 
-/// What happens at a slot while the job of an earlier one is still in the queue: delayed, ready or reserved.
+/// Decides what happens at a slot while the job of an earlier one is still in the queue: delayed, ready or reserved.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Overlap {
@@ -79,11 +79,11 @@ pub struct Schedule {
     pub count: Option<u64>,
     /// Up to how long behind its slot it fires.
     pub jitter: Millis,
-    /// What becomes of missed slots.
+    /// Which missed slots fire later.
     pub catch_up: CatchUp,
     /// How old a slot may be under [`CatchUp::Skip`].
     pub grace: Millis,
-    /// What happens while an earlier job is still in the queue.
+    /// The rule while an earlier job is still in the queue.
     pub overlap: Overlap,
     /// Of each job; without an id, a time and a due time.
     template: Envelope,
@@ -178,7 +178,7 @@ impl Schedule {
         self
     }
 
-    /// What becomes of slots that were missed because no worker was there (default: the newest fires).
+    /// Sets which slots fire later if no worker was there (default: the newest).
     #[must_use]
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         if let Err(error) = catch_up.to_string().parse::<CatchUp>() {
@@ -198,7 +198,7 @@ impl Schedule {
         self
     }
 
-    /// What happens while the job of an earlier slot is still in the queue (default: both run). `Skip` and `Replace` give the jobs
+    /// Sets what happens while the job of an earlier slot is still in the queue (default: both run). `Skip` and `Replace` give the jobs
     /// their schedule's name as key, unless they have one.
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
@@ -221,7 +221,7 @@ impl Schedule {
         self.recurrence.interval().map(|(every, anchor)| (every.to_duration(), anchor))
     }
 
-    /// What each job has in common.
+    /// The template of its jobs.
     pub fn template(&self) -> &Envelope {
         &self.template
     }

@@ -1,4 +1,4 @@
-//! What a worker does when a schedule is due.
+//! Fires the schedules that are due.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is stored beside a schedule's definition, and what its readers see.
+//! The state of a schedule, as it is stored beside its definition and as its readers see it.
 
 use super::definition::Schedule;
 use crate::value::error::Error;
@@ -60,13 +60,13 @@ pub struct Fire {
     pub slot: Millis,
     /// When it fired, by the server's clock.
     pub at: Millis,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: FireOutcome,
     /// The id of its job, `<name>@<slot>`.
     pub job_id: String,
 }
 
-/// What became of a slot.
+/// The outcome of a slot.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FireOutcome {
@@ -111,9 +111,9 @@ pub(super) fn fires(name: &str, text: &str) -> Vec<Fire> {
 pub struct ScheduleView {
     /// Its name.
     pub name: String,
-    /// What it does; an error if this version cannot read it, which then leaves it alone.
+    /// The definition; an error if this version cannot read it, which then leaves it alone.
     pub schedule: Result<Schedule, Error>,
-    /// Whose it is, if [`sync`](super::Schedules::sync) put it.
+    /// Its owner, if [`sync`](super::Schedules::sync) put it.
     pub owner: Option<String>,
     /// Is it paused?
     pub is_paused: bool,

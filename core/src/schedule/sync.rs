@@ -13,7 +13,7 @@ use crate::value::time::Millis;
 /// How often a sync begins anew when others change the same schedules.
 const TRIES: usize = 20;
 
-/// What [`Schedules::sync`] did.
+/// The changes that [`Schedules::sync`] made.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SyncReport {

@@ -1,4 +1,4 @@
-//! What users do to schedules.
+//! The verbs of users for schedules.
 
 use super::definition::{Overlap, Schedule};
 use super::state::{ScheduleView, State, fires};
@@ -14,7 +14,7 @@ pub(super) const BATCH: usize = 100;
 /// How often a change is tried that others get ahead of.
 const TRIES: usize = 50;
 
-/// What became of a schedule that was put.
+/// The answer of `put` for one schedule.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutSchedule {

@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-/// What class of thing went wrong. Every language maps each kind to one exception class of the same name.
+/// The kind of an error. Every language maps each kind to one exception class of the same name.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -222,7 +222,7 @@ impl Error {
         self
     }
 
-    /// What class of thing went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,4 +1,4 @@
-//! What names, ids, keys and headers may look like. Every check of a user's text is here and nowhere else.
+//! The rules for names, ids, keys and headers. Every check of a user's text is here and nowhere else.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use crate::value::time::{MAX_DELAY, Millis};
 /// When something recurs. Two of them are equal if they are written in the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Recurrence {
-    /// What a cron pattern says in a time zone.
+    /// A cron pattern in a time zone.
     Cron(Box<Pattern>),
     /// Every so many milliseconds, counted from the anchor in both directions.
     Every { every: Millis, anchor: Millis },
@@ -67,7 +67,7 @@ impl Recurrence {
     }
 }
 
-/// What becomes of slots that were missed, because no worker was there.
+/// Decides which slots fire later if no worker was there.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CatchUp {

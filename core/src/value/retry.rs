@@ -1,4 +1,4 @@
-//! What happens to a job after a run: done, again after a while, or failed. Pure: nothing here reads a clock or Redis.
+//! The decision about a job after a run: done, again after a while, or failed. Pure: nothing here reads a clock or Redis.
 
 use serde::{Deserialize, Serialize};
 
@@ -175,7 +175,7 @@ fn drawn(longest: Millis, seed: u64) -> Millis {
     Millis::new(((u128::from(z) * (u128::from(longest.get()) + 1)) >> 64) as u64)
 }
 
-/// What the policy says about a failed run.
+/// The policy's decision about a failed run.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
@@ -185,7 +185,7 @@ pub enum Decision {
     Failed,
 }
 
-/// What to do after a failed run. `failures` counts this one too; `max_retries` retries are allowed, so a job runs at
+/// Decides about a job after a failed run. `failures` counts this one too; `max_retries` retries are allowed, so a job runs at
 /// most `max_retries + 1` times. Pure: the same arguments give the same answer.
 pub fn decide(policy: &RetryPolicy, failures: u32, max_retries: u32, seed: u64) -> Decision {
     if failures > max_retries { Decision::Failed } else { Decision::RetryAfter(policy.delay(failures, seed)) }
@@ -213,7 +213,7 @@ pub enum Outcome {
     FailNow,
 }
 
-/// What becomes of the job.
+/// The next state of the job.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -253,7 +253,7 @@ impl Outcome {
         }
     }
 
-    /// What becomes of a job that had `attempts` failures before this run. Pure: the same arguments give the same
+    /// Decides about a job that had `attempts` failures before this run. Pure: the same arguments give the same
     /// answer.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! What the fetch loop and the executors share: jobs that wait for a handler, jobs that run, and outcomes to be sent.
+//! The desk, which the fetch loop and the executors share: jobs that wait for a handler, jobs that run, and outcomes to be sent.
 //!
 //! One lock, held for some dozen nanoseconds at a time; nothing waits under it.
 //!

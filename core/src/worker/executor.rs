@@ -30,7 +30,7 @@ pub(super) struct ExecutorShared {
     interruption: Notify,
 }
 
-/// What a thread gets that waits for a run.
+/// The answer to a thread that waits for a run.
 #[derive(Debug)]
 pub enum NextRun {
     /// A job to run.
@@ -48,13 +48,13 @@ pub enum Ended {
     SettledByHandler,
     /// This is to be settled.
     Outcome {
-        /// What became of it.
+        /// How the run ended.
         outcome: Outcome,
         /// The error text, empty when there is none.
         error: String,
         /// The envelope as a failure hook changed it.
         rewritten: Option<Box<Envelope>>,
-        /// What a job that is done gives; see [`Job::result`](crate::Job::result).
+        /// The result of a job that is done; see [`Job::result`](crate::Job::result).
         result: Option<Data>,
     },
 }

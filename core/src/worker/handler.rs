@@ -1,4 +1,4 @@
-//! What handlers of Rust programs get and give.
+//! Arguments and results of handlers of Rust programs.
 
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
@@ -20,7 +20,7 @@ use crate::value::time::Millis;
 /// A job with its data decoded; everything else of the reserved [`duly::Job`](crate::Job) is behind it.
 #[derive(Debug, Clone)]
 pub struct Job<T> {
-    /// What the producer pushed.
+    /// The data that the producer pushed.
     pub data: T,
     reserved: Arc<crate::queue::Job>,
 }
@@ -56,7 +56,7 @@ impl<T> Job<T> {
     }
 }
 
-/// What a handler may ask about its run.
+/// The run, as its handler may ask about it.
 #[derive(Debug, Clone)]
 pub struct Context {
     worker_lease: Duration,
@@ -79,7 +79,7 @@ impl Context {
 /// It does not implement `Display` itself, which is what lets every displayable error become one (as in `anyhow`).
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What is to become of the job.
+    /// The outcome of the run.
     pub outcome: Outcome,
     /// The error text.
     pub error: String,

@@ -78,7 +78,7 @@ impl RunOutcome {
         self.lock().ended.get_or_insert_with(|| Ended::done(result));
     }
 
-    /// What was said, unless that came to nothing because the run was interrupted.
+    /// The outcome that was noted, unless that came to nothing because the run was interrupted.
     pub(crate) fn said(&self, was_interrupted: impl FnOnce() -> bool) -> Option<Outcome> {
         self.lock().said.filter(|_| !was_interrupted())
     }

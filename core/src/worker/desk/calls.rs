@@ -1,4 +1,4 @@
-//! What the fetch loop asks of the desk: when to call, how many jobs to ask for, and to take what came.
+//! The fetch loop's questions to the desk: when to call, how many jobs to ask for, and to take what came.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

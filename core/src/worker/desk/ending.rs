@@ -1,4 +1,4 @@
-//! What must end: runs whose timeout is over, jobs that were hoarded, and the worker.
+//! Endings: runs whose timeout is over, jobs that were hoarded, and the worker.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! What the desk keeps of each queue. One whose node says nothing holds up no other.
+//! The desk's state of each queue. One whose node says nothing holds up no other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What executors ask of the desk: the next run, and to note what became of it.
+//! The executors' questions to the desk: the next run, and to note how it ended.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub struct Run {
     started: Instant,
 }
 
-/// What an executor that asks gets.
+/// The answer to an executor that asks for a run.
 pub(in crate::worker) enum Taken {
     Run(Run),
     /// There is none just now.

@@ -1,4 +1,4 @@
-//! What the fetch loop knows of one queue, and when it looks there again.
+//! The fetch loop's state of one queue, and when it checks that again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
