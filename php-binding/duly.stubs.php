@@ -1314,7 +1314,7 @@ namespace Duly {
         }
     }
 
-    /** What was published. */
+    /** The answer of a publish. */
     final class Published
     {
         /** @var list<string> the id of each message, in order */
@@ -1638,7 +1638,7 @@ namespace Duly {
     }
 
     /**
-     * What a supervisor of worker processes decides.
+     * The decisions of a supervisor of worker processes.
      *
      * @internal of `Duly\Supervisor`, and may change with every version
      */

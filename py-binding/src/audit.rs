@@ -31,7 +31,7 @@ impl Finding {
     }
 }
 
-/// What an audit found, and how much it checked.
+/// The result of an audit, and how much it checked.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct AuditReport {
     findings: Py<PyList>,

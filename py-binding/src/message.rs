@@ -28,13 +28,13 @@ macro_rules! message {
                 self.message.topic()
             }
 
-            /// What was published, decoded.
+            /// The published data, decoded.
             #[getter]
             fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
                 convert::to_python(py, &self.message.data)
             }
 
-            /// What was published, byte for byte.
+            /// The published data, byte for byte.
             #[getter]
             fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
                 PyBytes::new(py, self.message.data.as_bytes())

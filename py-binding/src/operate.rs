@@ -22,7 +22,7 @@ impl Cancelled {
     }
 }
 
-/// What `requeue` did with a failed job.
+/// The answer of `requeue` for one failed job.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Requeued {
     id: String,

@@ -277,7 +277,7 @@ impl ScheduleView {
     }
 }
 
-/// What `sync` did: the names of schedules.
+/// The changes that `sync` made: the names of schedules.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct SyncReport {
     created: Vec<String>,

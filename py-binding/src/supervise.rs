@@ -3,7 +3,7 @@
 use duly::blocking::process::{self, AfterExit, Exit, span};
 use pyo3::prelude::*;
 
-/// What a supervisor of worker processes decides.
+/// The decisions of a supervisor of worker processes.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct Supervision {}
 

@@ -272,7 +272,7 @@ macro_rules! verbs {
 verbs! { Topic, Message }
 verbs! { AsyncTopic, AsyncMessage }
 
-/// What was published.
+/// The answer of a publish.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Published {
     ids: Vec<String>,
@@ -298,7 +298,7 @@ impl Published {
     }
 }
 
-/// What a topic has, by the server's clock. Times are in seconds.
+/// The state of a topic, by the server's clock. Times are in seconds.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct TopicInfo {
     published: u64,

@@ -194,7 +194,7 @@ fn settings(
     Ok(settings)
 }
 
-/// What a worker did, as `Worker.run` returns it.
+/// The work of a worker in numbers, as `Worker.run` returns it.
 #[pyclass(frozen, get_all, eq, module = "duly")]
 #[derive(PartialEq)]
 pub(crate) struct WorkerReport {

@@ -66,7 +66,7 @@ class ReserveCall(Call["AsyncJob | list[AsyncJob] | None"]):
 
 
 class LockCall(Call["AsyncLock"]):
-    """What `duly.aio.Client.lock` gives: await it, or use it in `async with`, which releases the lock at its end."""
+    """The answer of `duly.aio.Client.lock`: await it, or use it in `async with`, which releases the lock at its end."""
 
     async def __aenter__(self) -> AsyncLock:
         """Wait for the lock.

@@ -749,7 +749,7 @@ class ScheduleView:
     def name(self) -> str: ...
     @property
     def schedule(self) -> Schedule | None:
-        """What it does; None if this version cannot read it."""
+        """The definition; None if this version cannot read it."""
 
     @property
     def owner(self) -> str | None:
@@ -783,7 +783,7 @@ class ScheduleView:
 
 @final
 class SyncReport:
-    """What `sync` did: the names of schedules."""
+    """The changes that `sync` made: the names of schedules."""
 
     @property
     def created(self) -> list[str]: ...
@@ -1226,11 +1226,11 @@ class Message:
 
     @property
     def data(self) -> Any:
-        """What was published, decoded."""
+        """The published data, decoded."""
 
     @property
     def raw(self) -> bytes:
-        """What was published, byte for byte."""
+        """The published data, byte for byte."""
 
     @property
     def published_at(self) -> float:
@@ -1363,11 +1363,11 @@ class AsyncMessage:
 
     @property
     def data(self) -> Any:
-        """What was published, decoded."""
+        """The published data, decoded."""
 
     @property
     def raw(self) -> bytes:
-        """What was published, byte for byte."""
+        """The published data, byte for byte."""
 
     @property
     def published_at(self) -> float:
@@ -1382,7 +1382,7 @@ class AsyncMessage:
 
 @final
 class Published:
-    """What was published."""
+    """The answer of a publish."""
 
     @property
     def ids(self) -> list[str]:
@@ -1398,7 +1398,7 @@ class Published:
 
 @final
 class TopicInfo:
-    """What a topic has, by the server's clock. Times are in seconds."""
+    """The state of a topic, by the server's clock. Times are in seconds."""
 
     @property
     def published(self) -> int:
@@ -1552,7 +1552,7 @@ class Cancelled:
 
 @final
 class Requeued:
-    """What `requeue` did with a failed job."""
+    """The answer of `requeue` for one failed job."""
 
     @property
     def id(self) -> str: ...
@@ -1578,7 +1578,7 @@ class Finding:
 
     @property
     def detail(self) -> str:
-        """What is wrong."""
+        """The defect in words."""
 
     @property
     def repaired(self) -> bool:
@@ -1586,7 +1586,7 @@ class Finding:
 
 @final
 class AuditReport:
-    """What an audit found, and how much it checked."""
+    """The result of an audit, and how much it checked."""
 
     @property
     def findings(self) -> list[Finding]: ...
@@ -1644,7 +1644,7 @@ class RetryPolicy:
 
 @final
 class WorkerReport:
-    """What a worker did, as `Worker.run` returns it."""
+    """The work of a worker in numbers, as `Worker.run` returns it."""
 
     @property
     def acked(self) -> int:
@@ -1742,7 +1742,7 @@ class WorkerEngine:
 
 @final
 class Supervision:
-    """What a supervisor of worker processes decides."""
+    """The decisions of a supervisor of worker processes."""
 
     @staticmethod
     def after_exit(

@@ -28,7 +28,7 @@ class Failure:
     """A run that failed, before the failure is stored. An `on_failure` hook may change every attribute but `raised`."""
 
     raised: BaseException
-    """What the handler raised."""
+    """The exception that the handler raised."""
     error: str
     """The text that is kept with the job."""
     retry_after: float | timedelta | None

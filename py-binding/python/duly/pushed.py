@@ -1,4 +1,4 @@
-"""What a push of a task returns: the job's id, which knows its queue."""
+"""The answer of a push of a task: the job's id, which knows its queue."""
 
 from __future__ import annotations
 
