@@ -10,7 +10,7 @@
 //! | | exclusively | the guardian, while it ends the server: who attaches meanwhile waits |
 //! | `server.lock` | exclusively | the server itself (inherited through exec), and its rewrite children |
 //!
-//! Who finds no server starts one under a guardian process, which waits for the last user to leave and then ends it.
+//! A process that finds no server starts one under a guardian process, which waits for the last user to leave and then ends it.
 //! A forked child inherits its parent's lock of `users.lock` and keeps the server running until it ends as well.
 
 mod folder;

@@ -1,7 +1,7 @@
 //! The process of a skin's worker: signals as they come, and its end.
 //!
 //! Python and PHP see a signal only when they run their own code again, which during a call of C code or a query is its end.
-//! What they have set for a signal is called as before.
+//! The handlers that they have set for a signal are called as before.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};

@@ -1,5 +1,5 @@
-//! What a client knows of outages, for the sake of leases: those that end while the server is away are, most of them, of workers
-//! that live and could not say so. For some seconds after an outage a `reserve` spares them: whoever lives settles or renews.
+//! A client's notes of outages, for the sake of leases: those that end while the server is away are, most of them, of workers that
+//! live and could not renew them. For some seconds after an outage a `reserve` spares them, and workers that live settle or renew.
 //!
 //! By slot, because in a cluster one server may be away while the others are not, and another one may come in its place. What is noted at
 //! one slot holds for all that are the same server's then.

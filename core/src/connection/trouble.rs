@@ -1,4 +1,4 @@
-//! What one failed attempt means: the error to report if it was the last one, and what to do before the next.
+//! The meaning of one failed attempt: the error to report if it was the last one, and what to do before the next.
 
 use super::address::Address;
 use crate::value::error::{Error, ErrorKind};

@@ -10,7 +10,7 @@ use crate::value::name::{DEFAULT_PRIORITY, MAX_PRIORITY};
 use crate::value::retry::DEFAULT_MAX_RETRIES;
 use crate::value::time::Millis;
 
-/// What is kept beside the record of a job that came back (failed, was released, or lost its worker), so that the
+/// The part that is kept beside the record of a job that came back (failed, was released, or lost its worker), so that the
 /// record need not be rewritten. In Redis: `<attempts>;<returns>;<error text>`; a zero before a number is a mark of the scripts.
 ///
 /// ```
@@ -30,7 +30,7 @@ pub struct CameBack {
 }
 
 impl CameBack {
-    /// What must be stored beside a job that is pushed with failures already counted (an import); None for a new job.
+    /// The part to store beside a job that is pushed with failures already counted (an import); None for a new job.
     pub fn of(envelope: &Envelope) -> Option<Self> {
         (envelope.attempts > 0 || !envelope.error.is_empty()).then(|| Self {
             attempts: envelope.attempts,

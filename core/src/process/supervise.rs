@@ -1,4 +1,4 @@
-//! What a supervisor of worker processes decides: whether and when a process that has ended is replaced, when one that does not
+//! The decisions of a supervisor of worker processes: whether and when a process that has ended is replaced, when one that does not
 //! end is killed, and with which code the supervisor and a worker end. Pure; each language starts the processes and waits.
 
 use std::time::Duration;

@@ -423,7 +423,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What the deadline is where neither [`ClientBuilder::deadline`] nor the environment says so, instead of 15 s: for a
+    /// Sets the deadline for when neither [`ClientBuilder::deadline`] nor the environment sets one, instead of 15 s: for a
     /// language that knows whether it serves web requests.
     #[must_use]
     pub fn default_deadline(mut self, deadline: Duration) -> Self {

@@ -1,4 +1,4 @@
-//! What one slot has of a queue: how a call is made of it, and what its client knows of it.
+//! The part of a queue that is in one slot: how a call is made of it, and what its client knows of it.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, PoisonError};

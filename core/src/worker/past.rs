@@ -1,4 +1,4 @@
-//! What went well with a queue before. A wrong setting at the start of a worker is an outage for one that has worked: a password
+//! The calls that went well with a queue before. A wrong setting at the start of a worker is an outage for one that has worked: a password
 //! that is being changed, a certificate that was not renewed in time, a permission that was taken away by mistake. It is reported,
 //! and tried again.
 

@@ -1,4 +1,4 @@
-//! What is to become of the job of a run. It is noted while handler and hooks run, and sent when they have ended: so the lease is
+//! The outcome of a run. It is noted while handler and hooks run, and sent when they have ended: so the lease is
 //! renewed meanwhile, there is one outcome, and the hooks know whether a failure is the last one before it is sent.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

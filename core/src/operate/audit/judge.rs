@@ -1,4 +1,4 @@
-//! What is wrong with one job, from all that is kept about it. Pure: the same look gives the same judgement.
+//! The defects of one job, found in all that is kept about it. Pure: the same look gives the same judgement.
 
 use super::Invariant;
 use crate::format::record::CameBack;

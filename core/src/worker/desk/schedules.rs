@@ -1,4 +1,4 @@
-//! What the loop that fires schedules is to know.
+//! The state that the loop that fires schedules needs.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
