@@ -1,7 +1,7 @@
 //! A worker acks, fails, renews, stops with grace, and leaves to others what it does not finish.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::support::{Server, eventually};
@@ -222,6 +222,48 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     });
     let report = run_until(worker, &queue, is_empty).await;
     assert_eq!((report.acked, report.failed, report.lost), (1, 0, 0));
+}
+
+/// Holds up a thread in the hooks behind a run.
+struct Holds {
+    begun: Arc<Notify>,
+    may_end: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Middleware for Holds {
+    fn after(&self, _: &duly::Job) {
+        self.begun.notify_one();
+        tokio::task::block_in_place(|| self.may_end.lock().unwrap().recv().unwrap());
+    }
+
+    fn on_failed(&self, job: &duly::Job, _: &str) {
+        self.after(job);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_has_come_to_stays_though_its_hooks_outlive_the_grace() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    for name in ["works", "fails"] {
+        queue.push(job(name).max_retries(0)).await.unwrap();
+        let begun = Arc::new(Notify::new());
+        let (end, may_end) = mpsc::channel();
+        let worker = worker(&client)
+            .grace(Duration::ZERO)
+            .middleware(Holds { begun: Arc::clone(&begun), may_end: Mutex::new(may_end) })
+            .any_handler(|job: Job<Value>, _| async move {
+                if job.envelope.name.as_deref() == Some("works") { Ok(()) } else { Err("no luck") }
+            })
+            .build()
+            .unwrap();
+        let worker = tokio::spawn(async move { worker.run_until(begun.notified()).await });
+        eventually("what it has come to is stored", || async { is_empty(&queue.counts().await.unwrap()) }).await;
+        end.send(()).unwrap();
+        worker.await.unwrap().unwrap();
+        let counts = queue.counts().await.unwrap();
+        assert_eq!((counts.ready, counts.failed), (0, u64::from(name == "fails")), "{name}");
+    }
 }
 
 #[tokio::test]
