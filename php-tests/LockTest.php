@@ -163,7 +163,9 @@ final class LockTest extends ServerTestCase
             })->run();
         ');
         $program->hear("runs again in 0.05 s: waits for the lock 'stock' since ");
-        self::assertStringContainsString("waits for the lock 'stock' since ", (string) $this->queue->find($id)?->error);
+        // The line may be written before the outcome is stored.
+        $error = fn (): string => (string) $this->queue->find($id)?->error;
+        Server::until(fn () => str_contains($error(), "waits for the lock 'stock' since "), 'the reason is not stored');
         $lock->release();
         self::assertSame(0, $program->end());
         self::assertStringContainsString('has waited', $program->said());
