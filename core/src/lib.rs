@@ -89,7 +89,7 @@ mod model;
 mod operate;
 mod process;
 #[cfg(test)]
-#[path = "../model/properties/properties.rs"]
+#[path = "../model/properties.rs"]
 mod properties;
 mod queue;
 mod schedule;

@@ -261,7 +261,7 @@ fn no_reply_makes_a_reader_panic() {
         "push_unique",
         "settle",
         "leases",
-        "limit",
+        "set_limits",
         "beat",
         "hear",
         "adopt",
@@ -319,7 +319,7 @@ fn no_reply_makes_a_reader_panic() {
         reads::<ReclaimReply>(&reply, "reclaim", seen)?;
         reads::<RescheduleReply>(&reply, "reschedule", seen)?;
         reads::<Vec<RequeueReply>>(&reply, "requeue", seen)?;
-        reads::<LimitReply>(&reply, "limit", seen)?;
+        reads::<LimitReply>(&reply, "set_limits", seen)?;
         reads::<Vec<String>>(&reply, "notes", seen)?;
         reads::<Vec<AliveReply>>(&reply, "workers", seen)?;
         reads::<BeatReply>(&reply, "beat", seen)?;

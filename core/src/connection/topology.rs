@@ -1,4 +1,4 @@
-//! Which server has the queue: always the same one, the one the sentinels name, or the owner of its slot.
+//! Which of several servers is asked about a queue: always the same one, the one that the sentinels name, or the owner of its slot.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

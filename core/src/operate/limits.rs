@@ -275,7 +275,7 @@ impl Queue {
 
 impl Part {
     async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
-        match self.run(SetLimits {}.with(limits.items()).during("set_limits")).await? {
+        match self.run(SetLimits {}.with(limits.items())).await? {
             LimitReply::Set => Ok(()),
             LimitReply::Busy => Err(self.during("set_limits")(Error::invalid(
                 "limits of too many names were taken away while their jobs run: set these again when those have ended",

@@ -15,7 +15,7 @@ use crate::queue::reserve::{ReserveOptions, Selection};
 use crate::queue::reserve_call::{MAX_RESERVE_BYTES, ReserveCall};
 use crate::queue::unclaimed::Unclaimed;
 use crate::queue::waiting::Waiting;
-use crate::script::{Key, ReserveStatus};
+use crate::script::Key;
 use crate::value::error::{Error, ErrorKind};
 
 /// How long a caller waits until what it took from others is passed on; the calls go on behind that.
@@ -140,7 +140,7 @@ impl Turn<'_> {
         let max_bytes = call.max_bytes;
         let (reply, granted) = self.part.reserve_alone(call).await?;
         self.woken = false;
-        self.pause = self.waiting.pause(reply.next_in, reply.promised, reply.status == ReserveStatus::Paused);
+        self.pause = self.waiting.pause(&reply);
         let has_entries = !granted.jobs.is_empty();
         if has_entries {
             // The script has taken back what was promised.

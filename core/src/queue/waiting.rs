@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::process::host;
+use crate::script::{ReserveReply, ReserveStatus};
 use crate::value::time::LONGEST_WAIT;
 
 /// Every waiter looks again after this long at the latest, whatever the reply said, and up to `SPREAD` earlier, so that
@@ -91,14 +92,14 @@ impl Waiting {
 
     /// How long to wait before looking again; nothing when the wait is over. The last look is made without promising
     /// anything, so that a promise still open goes to another waiter.
-    pub(crate) fn pause(&mut self, next_in: Option<Duration>, promised: u64, paused: bool) -> Option<Duration> {
+    pub(crate) fn pause(&mut self, reply: &ReserveReply) -> Option<Duration> {
         if self.over {
             return None;
         }
         // One call does a bounded amount of work: this one did not reach what is ready, and left the promise as it was.
-        let is_unfinished = next_in == Some(Duration::ZERO) && promised == 0 && !paused;
+        let is_unfinished = reply.leaves_promise();
         if !is_unfinished {
-            self.promise = promised;
+            self.promise = reply.promised;
         }
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -109,7 +110,8 @@ impl Waiting {
             return Some(Duration::ZERO);
         }
         let look_again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));
-        Some(self.trust.next_look(next_in, promised > 0, paused, look_again).min(left))
+        let is_paused = reply.status == ReserveStatus::Paused;
+        Some(self.trust.next_look(reply.next_in, reply.promised > 0, is_paused, look_again).min(left))
     }
 }
 
@@ -119,16 +121,29 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_secs(3);
 
+    fn nothing(next_in: Option<Duration>, promised: u64) -> ReserveReply {
+        ReserveReply {
+            status: ReserveStatus::None,
+            settled: String::new(),
+            token: 0,
+            next_in,
+            promised,
+            limited: false,
+            jobs: Vec::new(),
+            awaited: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_look_that_did_not_reach_what_is_ready_changes_nothing_of_what_was_promised() {
         let mut waiting = Waiting::new(Instant::now(), LONGEST);
         let soon = Some(Duration::from_millis(300));
-        waiting.pause(soon, 7, false);
+        waiting.pause(&nothing(soon, 7));
         for _ in 0..10 {
-            assert_eq!(waiting.pause(Some(Duration::ZERO), 0, false), Some(Duration::ZERO));
+            assert_eq!(waiting.pause(&nothing(Some(Duration::ZERO), 0)), Some(Duration::ZERO));
             assert_eq!(waiting.promise(), 7);
         }
-        let pause = waiting.pause(soon, 0, false).unwrap();
+        let pause = waiting.pause(&nothing(soon, 0)).unwrap();
         assert!(waiting.promise() == 0 && pause < Duration::from_millis(400), "another one has promised: {pause:?}");
     }
 

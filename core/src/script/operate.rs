@@ -61,7 +61,7 @@ scripts! {
     reply: ();
 
     /// The limits of names, and of the queue, which has no name; `<concurrency>;<jobs>:<us>` each.
-    SetLimits = "limit",
+    SetLimits = "set_limits",
     kind: Numbered,
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
     items: (name: &'a str, limit: String),

@@ -79,6 +79,11 @@ impl ReserveReply {
     pub(crate) fn is_unfinished(&self) -> bool {
         self.status == ReserveStatus::None && self.next_in == Some(Duration::ZERO)
     }
+
+    /// The same, and it left what its caller had promised as it was.
+    pub(crate) fn leaves_promise(&self) -> bool {
+        self.is_unfinished() && self.promised == 0
+    }
 }
 
 impl FromReply for ReserveReply {

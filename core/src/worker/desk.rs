@@ -10,21 +10,25 @@
 //! | `starts.rs` | jobs of which the server must know before they start |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
 //! | `lanes.rs` | what is kept of each queue; one that gets no answer holds up no other |
-//! | `ending.rs` | timeouts, jobs given back, the stop |
+//! | `timeouts.rs` | runs that must end before their handlers do |
+//! | `hoarded.rs` | jobs that were fetched ahead, and go back |
+//! | `stop.rs` | the stop, its grace and its farewell |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
 //! | `events.rs` | the events of it all |
 
 mod between_runs;
 mod calls;
-mod ending;
 mod events;
+mod hoarded;
 mod lanes;
 mod leases;
 mod outcomes;
 mod runs;
 mod schedules;
 mod starts;
+mod stop;
+mod timeouts;
 mod unheard;
 
 use std::cmp::Reverse;
@@ -41,10 +45,10 @@ pub use runs::Run;
 pub(super) use runs::Taken;
 
 use self::between_runs::BetweenRuns;
-use self::ending::Farewell;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
 use self::starts::{Start, Starts};
+use self::stop::Farewell;
 use self::unheard::Claimed;
 use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;

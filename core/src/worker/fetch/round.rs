@@ -173,7 +173,7 @@ impl Fetcher {
         }
         // Not if another call, sent at the same time, has made a promise of its own.
         if reply.promised > 0 || promise == lane.promise {
-            if reply.promised > 0 || !reply.is_unfinished() {
+            if !reply.leaves_promise() {
                 lane.promise = reply.promised;
             }
             if want > 0 {

@@ -3,7 +3,9 @@
 //! Each property is tried on 2,000 cases, the same ones each time. `PROPTEST_CASES` sets how many, `PROPTEST_RNG_SEED` which:
 //! `make soak` asks for a million new ones. A failing run prints its seed and the smallest value that still fails.
 
+#[path = "properties/reading.rs"]
 mod reading;
+#[path = "properties/replies.rs"]
 mod replies;
 
 use std::cell::{Cell, RefCell};

@@ -18,7 +18,7 @@ if limits or first_item < #ARGV then
   redis.call('HLEN', jobs)
   redis.call('ZCARD', reserved)
   redis.call('ZCARD', parked)
-  --- include: set_limits
+  --- include: merge_limits
   if not live then
     --- include: allow_growing
     return answer('busy')

@@ -1,0 +1,171 @@
+//! The stop: what runs may end within the grace, what waits goes back, and what is known is sent.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::outcomes::Batch;
+use super::{Desk, Phase, State};
+use crate::connection::at_the_slowest;
+use crate::value::time::LONGEST_WAIT;
+use crate::worker::event::{Interruption, WorkerEvent};
+
+/// Large results get so much longer than the farewell at most, as a slow line may need it.
+const MOST_FOR_RESULTS: Duration = Duration::from_secs(10);
+
+/// What was to be sent when the last run had ended, or the grace.
+#[derive(Default)]
+pub(super) struct Farewell {
+    since: Option<Instant>,
+    bytes: usize,
+}
+
+impl Farewell {
+    /// How much longer it takes from then on, as there are still so many bytes to be sent. What arrives meanwhile makes it no
+    /// shorter: the others wait behind it.
+    fn time_for(&mut self, bytes: usize, since: Instant, now: Instant) -> Duration {
+        if self.since != Some(since) || now < since {
+            *self = Self { since: Some(since), bytes };
+        }
+        self.bytes = self.bytes.max(bytes);
+        at_the_slowest(self.bytes).min(MOST_FOR_RESULTS)
+    }
+}
+
+impl Desk {
+    /// Starts nothing more, gives back what waits, and lets what runs end within the grace.
+    pub(in crate::worker) fn stop(&self, grace: Duration) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let until = now + grace;
+        match &mut state.phase {
+            Phase::Over | Phase::Ended => return,
+            Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
+            phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
+        }
+        if state.runs.running > 0 && !std::mem::replace(&mut state.events.stop_is_reported, true) {
+            let running = state.runs.running;
+            state.report(WorkerEvent::Stopping { running, grace }, self);
+        }
+        state.give_back_fetched();
+        if state.between_runs.is_some() || state.is_in_hook() {
+            self.give_back_due(&mut state);
+        }
+        drop(state);
+        self.wake_all();
+        self.for_fetcher.notify_one();
+        self.for_timer.notify_one();
+    }
+
+    /// Is over at once: what was not sent yet is left to the end of the leases.
+    pub(in crate::worker) fn abandon(&self) {
+        let mut state = self.lock();
+        if state.phase == Phase::Ended {
+            return;
+        }
+        state.interrupt_all(self);
+        if !state.phase.is_over() {
+            state.report_not_stored(self);
+        }
+        self.end(state, Phase::Over);
+        self.for_fetcher.notify_one();
+    }
+
+    /// The engine has ended, also by an error or a panic: nobody may wait for more.
+    pub(in crate::worker) fn has_ended(&self) {
+        let mut state = self.lock();
+        state.interrupt_all(self);
+        if !state.phase.is_over() {
+            state.report_not_stored(self);
+        }
+        self.end(state, Phase::Ended);
+    }
+
+    pub(super) fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+        state.phase = phase;
+        drop(state);
+        self.over.notify_waiters();
+        self.wake_all();
+    }
+
+    pub(in crate::worker) fn is_stopping(&self) -> bool {
+        self.lock().phase != Phase::Working
+    }
+
+    /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
+    /// tried for the farewell; if there are none either, nobody waits for a server that does not answer.
+    pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
+        let now = Instant::now();
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Working => false,
+            Phase::Stopping { since, until } => {
+                // Also by other calls that are under way.
+                let is_busy = state.is_busy();
+                let nothing_to_settle = !is_busy && batch.outcomes.len() == 0 && state.lanes.all_is_settled();
+                let last_run = state.runs.last_end.map_or(since, |end| end.max(since));
+                let from = if is_busy { until } else { last_run.min(until) };
+                let to_send = state.lanes.payload_bytes();
+                let farewell = farewell + state.farewell.time_for(to_send, from, now);
+                (nothing_to_settle && state.trouble.calls > 0) || now > from + farewell
+            }
+            Phase::Over | Phase::Ended => true,
+        }
+    }
+
+    /// Ready when the fetch loop has said all that it had to say.
+    pub(in crate::worker) async fn until_over(&self) {
+        self.until(|state| state.phase.is_over()).await;
+    }
+
+    /// Ready when the engine has.
+    pub(in crate::worker) async fn until_ended(&self) {
+        self.until(|state| state.phase == Phase::Ended).await;
+    }
+
+    async fn until(&self, is_it: impl Fn(&State) -> bool) {
+        loop {
+            let mut over = std::pin::pin!(self.over.notified());
+            over.as_mut().enable();
+            if is_it(&self.lock()) {
+                return;
+            }
+            over.await;
+        }
+    }
+
+    /// Has the engine ended? Waited for by a thread; false when the time is over before.
+    pub(in crate::worker) fn ended_within(&self, wait: Duration) -> bool {
+        let until = Instant::now() + wait.min(LONGEST_WAIT);
+        let mut state = self.lock();
+        while state.phase != Phase::Ended {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.for_event.threads.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl State {
+    pub(super) fn grace_ends(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Stopping { until, .. } if self.runs.running > 0 => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Does a handler run, or a hook that has the worker to itself? When it is to stop, that may go on for the grace.
+    pub(super) fn is_busy(&self) -> bool {
+        self.runs.running > 0 || self.is_in_hook()
+    }
+
+    pub(super) fn interrupt_all(&mut self, desk: &Desk) {
+        for index in 0..self.jobs.leased.len() {
+            if self.jobs.leased[index].as_ref().is_some_and(|leased| leased.run.is_some()) {
+                self.interrupt(index, Interruption::Stopped, desk);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs that must end before their handlers do: their timeouts, and how a run is interrupted.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::outcomes::{failure, give_back};
+use super::{Desk, Leased, Running, State};
+use crate::value::retry::Next;
+use crate::value::time::Millis;
+use crate::worker::event::{AboutJob, Interruption, WorkerEvent, timeout_error};
+
+impl Desk {
+    /// Ends what takes too long, and gives when something will next.
+    pub(in crate::worker) fn end_overdue(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let noted = state.lanes.outcomes;
+        state.end_timed_out(now, self);
+        if state.grace_ends().is_some_and(|until| until <= now) {
+            state.interrupt_all(self);
+        }
+        state.runs.timer_rings_at = state.next_end().filter(|at| *at > now);
+        let rings_at = state.runs.timer_rings_at;
+        let wake = state.lanes.outcomes > noted && state.wake_for_outcome();
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
+        rings_at
+    }
+
+    /// Ready when something must end before the timer rings.
+    pub(in crate::worker) async fn timer_is_late(&self) {
+        self.for_timer.notified().await;
+    }
+
+    /// For how long a run goes on that was interrupted; that of the first one.
+    pub(in crate::worker) fn overdue_for(&self) -> Duration {
+        let state = self.lock();
+        let runs = state.jobs.leased.iter().flatten().filter_map(|leased| leased.run.as_ref()?.interrupted);
+        runs.min().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The jobs of runs that go on though they were interrupted.
+    pub(in crate::worker) fn overdue(&self) -> Vec<AboutJob> {
+        self.lock().jobs_of_runs(|run| run.interrupted.is_some() && !run.is_kept)
+    }
+
+    /// The jobs of all runs.
+    pub(in crate::worker) fn all_running(&self) -> Vec<AboutJob> {
+        self.lock().jobs_of_runs(|_| true)
+    }
+}
+
+impl State {
+    pub(super) fn jobs_of_runs(&self, which: impl Fn(&Running) -> bool) -> Vec<AboutJob> {
+        let of_it = |leased: &&Leased| leased.run.as_ref().is_some_and(&which);
+        self.jobs.leased.iter().flatten().filter(of_it).map(|leased| AboutJob::of(&leased.job)).collect()
+    }
+
+    /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
+    fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
+        while let Some(&Reverse((at, index, number))) = self.runs.timeouts.peek() {
+            if is_running(&self.jobs.leased, index, number) {
+                if at > now {
+                    return;
+                }
+                self.interrupt(index, Interruption::TimedOut, desk);
+            }
+            self.runs.timeouts.pop();
+        }
+    }
+
+    /// When the first of the timeouts and the grace is over.
+    fn next_end(&self) -> Option<Instant> {
+        let timeout = self.runs.timeouts.peek().map(|Reverse((at, ..))| *at);
+        timeout.into_iter().chain(self.grace_ends()).min()
+    }
+
+    /// Must something end before the timer rings?
+    pub(super) fn timer_is_late(&self) -> bool {
+        self.next_end().is_some_and(|at| self.runs.timer_rings_at.is_none_or(|rings_at| at < rings_at))
+    }
+
+    /// Most runs end long before their timeout: what is left of them must not pile up.
+    pub(super) fn forget_old_timeouts(&mut self) {
+        if self.runs.timeouts.len() > 100 + 4 * self.jobs.leased.len() {
+            let leased = &self.jobs.leased;
+            self.runs.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, index: usize, why: Interruption, desk: &Desk) {
+        let Some(leased) = self.jobs.leased[index].as_mut() else { return };
+        let (job, lane) = (Arc::clone(&leased.job), leased.lane);
+        let Some(run) = &mut leased.run else {
+            // It waits for an executor: only a lost lease ends that.
+            self.jobs.fetched.retain(|&waiting| waiting != index);
+            self.jobs.take_out_waiting(index);
+            return;
+        };
+        if run.interrupted.is_some() {
+            return;
+        }
+        // One of the job's own verbs may have learned it sooner.
+        let why = if job.is_lost() { Interruption::LeaseLost } else { why };
+        run.interrupted = Some(Instant::now());
+        self.runs.cut_short |= why == Interruption::Stopped;
+        let (executor, number) = (Arc::clone(&run.executor), run.number);
+        let decided = run.decided.take().filter(|_| why != Interruption::LeaseLost && !job.is_settled());
+        run.is_kept = decided.is_some();
+        let was_settled = run.is_kept || job.is_settled();
+        let mut is_last = false;
+        if let Some(decided) = decided {
+            self.note_decided(lane, &job, *decided);
+        }
+        match why {
+            _ if was_settled => {}
+            Interruption::TimedOut => {
+                let error = timeout_error(job.envelope.timeout.unwrap_or(Millis::ZERO));
+                let next = self.note(lane, &job, &failure(&job, &error));
+                is_last = next.is_ok_and(Next::is_last);
+            }
+            Interruption::Stopped => {
+                let _ = self.note(lane, &job, &give_back(&job));
+            }
+            Interruption::LeaseLost => self.report.lost += 1,
+        }
+        executor.interrupt(number, why);
+        let (job, executor) = (AboutJob::of(&job), executor.tag);
+        self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
+    }
+}
+
+fn is_running(leased: &[Option<Leased>], index: usize, number: u64) -> bool {
+    leased[index].as_ref().and_then(|leased| leased.run.as_ref()).is_some_and(|run| run.number == number)
+}
