@@ -36,10 +36,12 @@ namespace Duly {
          *     command line and 2 in web requests
          * @param bool $allowEviction accept a server that may evict keys, and with them jobs. Default: false, which
          *     throws EvictionPolicyException
-         * @param ?int $maxDataBytes the largest data of a job, as bytes of JSON, 1 or more. Default: 1048576 (1 MiB)
+         * @param ?int $maxDataBytes the largest data of a job, as bytes of JSON, 1 to 2^53 - 1. Default: 1048576
+         *     (1 MiB)
          * @param ?string $durability when a push returns that does not set its own: `none` (the server has the job in
-         *     memory), `wait:<n>` (so many replicas have it) or `fsync` (the server's disk has it). The confirmation
-         *     may take up to `commandTimeout` and `deadline`; then NotDurableException. Default: `none`
+         *     memory), `wait:<n>` (so many replicas have it, 1 to 4,294,967,295) or `fsync` (the server's disk has it).
+         *     The confirmation may take up to `commandTimeout` and `deadline`; then NotDurableException. Default:
+         *     `none`
          * @param bool $manualClock for tests: the clock stands still until `Queue::setClock`. Default: false
          * @param ?bool $failFast after a call has waited for its whole deadline in vain, the next calls throw
          *     UnreachableException at once, and about one a second probes whether the server is back. Default: true if
@@ -67,7 +69,9 @@ namespace Duly {
         }
 
         /**
-         * Returns the queue of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+         * Returns a queue. Sends nothing.
+         *
+         * @param string $name 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -76,9 +80,12 @@ namespace Duly {
         }
 
         /**
-         * Returns a queue in 1 to 256 parts, which a cluster spreads over its nodes. Sends nothing.
+         * Returns a queue in parts, which a cluster spreads over its nodes. Sends nothing.
          *
          * If its jobs have keys, an id of your own is unique only within its part.
+         *
+         * @param string $name 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`
+         * @param int $count how many parts, 1 to 256; the same in all programs
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -129,7 +136,10 @@ namespace Duly {
          * yield, nor return a generator: its code would run without the lock.
          *
          * @template T
-         * @param callable(Lock): T $run
+         * @param string $name 1 to 128 of the characters A-Z a-z 0-9 . _ : -
+         * @param callable(Lock): T $run what runs while the lock is held
+         * @param int|float|null $ttl how many seconds others wait if the holder dies, 0.1 to 86,400. Default: 30
+         * @param int|float|null $wait how many seconds to wait for it, a year at most. Default: 0
          *
          * @return T what it returns
          *
@@ -147,7 +157,9 @@ namespace Duly {
         }
 
         /**
-         * Returns the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.
+         * Returns a topic. Sends nothing.
+         *
+         * @param string $name 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`
          *
          * @throws Exception\InvalidArgumentException
          */
@@ -258,13 +270,14 @@ namespace Duly {
          *
          * @param mixed $data what the handler gets, as `json_encode` writes it; at most the client's `maxDataBytes`
          *     (1 MiB). Refused are closures, resources, NaN, text that is not UTF-8, and objects without public
-         *     properties, unless they are a `stdClass` or JsonSerializable
+         *     properties, unless they are a `stdClass` or JsonSerializable. Default: null
          * @param ?string $name selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs
          *     without a name
          * @param int|float|null $delay how many seconds until the job is due, 0 to 100 years. Default: 0
          * @param int|float|\DateTimeInterface|null $at when the job is due, instead of `delay`; a number is unix
          *     seconds. A time in the past means now. Default: none
-         * @param ?string $id an id of your own, 1 to 128 bytes. Default: a new one of 16 characters
+         * @param ?string $id an id of your own, 1 to 128 bytes. If the jobs of a partitioned queue have keys, it is
+         *     unique only within its part. Default: a new one of 16 characters
          * @param ?string $key a business key such as `close:42`, 1 to 256 bytes, to find or cancel the job by. Only one
          *     job of the queue has it at a time, until that job is done, cancelled or failed for good. Default: none
          * @param ?int $priority 0 to 9, where 0 goes first. Default: 5
@@ -283,7 +296,7 @@ namespace Duly {
          *     is. Default: `refuse`
          * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`. Default: none
          * @param ?string $durability when the push returns: `none` (the server has the job in memory), `wait:<n>` (so
-         *     many replicas have it) or `fsync` (the server's disk has it). Default: the client's
+         *     many replicas have it, 1 to 4,294,967,295) or `fsync` (the server's disk has it). Default: the client's
          *
          * @return string the id; with `onDuplicate: 'keep'` that of the job that stays
          *
@@ -385,6 +398,9 @@ namespace Duly {
          * Removes a job by its id or its business key, in whatever state it is. A worker that is running it can no
          * longer ack it.
          *
+         * @param ?string $id the job's id; give this or `key`. Default: none
+         * @param ?string $key the job's key. Default: none
+         *
          * @return ?Cancelled null if there is no such job
          *
          * @throws Exception\ExceptionInterface
@@ -416,6 +432,8 @@ namespace Duly {
 
         /**
          * Runs these failed jobs again, with their failures forgotten.
+         *
+         * @param string ...$ids their ids
          *
          * @return list<Requeued>
          *
@@ -557,6 +575,9 @@ namespace Duly {
 
         /**
          * Returns where a job is and why it is not running, by its id or its business key.
+         *
+         * @param ?string $id the job's id; give this or `key`. Default: none
+         * @param ?string $key the job's key. Default: none
          *
          * @return ?Found null if there is no such job
          *
@@ -774,7 +795,9 @@ namespace Duly {
         }
 
         /**
-         * Sets the lease to end this many seconds from now, 0.001 to 86,400. Default: 10.
+         * Sets when the lease ends, counted from now.
+         *
+         * @param int|float|null $lease how many seconds from now, 0.001 to 86,400. Default: 10
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -1572,7 +1595,11 @@ namespace Duly {
         }
     }
 
-    /** How long to wait before each retry, in seconds, at most 100 years. The default is `linear(5)`. */
+    /**
+     * How long to wait before each retry, in seconds, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25.
+     *
+     * From the 11th failure on, a wait is at least one second, whatever the policy says.
+     */
     final class RetryPolicy
     {
         /**

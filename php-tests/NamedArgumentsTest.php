@@ -125,7 +125,11 @@ final class NamedArgumentsTest extends ServerTestCase
         $invalid = InvalidArgumentException::class;
         $this->thrownBy($invalid, fn () => new Client('ftp://host'));
         $this->thrownBy($invalid, fn () => new Client(durability: 'perhaps'));
-        $this->thrownBy($invalid, fn () => new Client(maxDataBytes: 0));
+        foreach ([0, -1, 2 ** 53, PHP_INT_MAX, PHP_INT_MIN] as $bytes) {
+            $error = $this->thrownBy($invalid, fn () => new Client(maxDataBytes: $bytes));
+            self::assertStringContainsString('is 1 to 9007199254740991', $error->getMessage());
+        }
+        self::assertInstanceOf(Client::class, new Client(maxDataBytes: 2 ** 53 - 1));
         $this->thrownBy($invalid, fn () => new Client(clientCertFile: '/x'));
         $this->thrownBy($invalid, fn () => new Client(deadline: '5'));
         $this->thrownBy($invalid, fn () => new Client(connectTimeout: 0));

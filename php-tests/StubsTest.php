@@ -75,6 +75,55 @@ final class StubsTest extends TestCase
         }
     }
 
+    public function testTheStubExplainsEveryOptionOfAPush(): void
+    {
+        $push = new \ReflectionMethod('Stub\Duly\Queue', 'push');
+        foreach ($push->getParameters() as $option) {
+            $said = self::explained($push, $option->getName());
+            self::assertStringContainsString('Default: ', $said, $option->getName());
+            if (in_array($option->getName(), ['delay', 'timeout', 'resultTtl'], true)) {
+                self::assertStringContainsString('seconds', $said);
+            }
+        }
+        self::assertStringContainsString('0 goes first', self::explained($push, 'priority'));
+    }
+
+    /** @dataProvider explainedMethods */
+    public function testTheStubExplainsEveryParameter(string $class, string $method): void
+    {
+        $stub = new \ReflectionMethod("Stub\\Duly\\{$class}", $method);
+        self::assertGreaterThan(0, $stub->getNumberOfParameters());
+        foreach ($stub->getParameters() as $parameter) {
+            self::assertNotSame('', self::explained($stub, $parameter->getName()));
+        }
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function explainedMethods(): iterable
+    {
+        $methods = [
+            'Client' => ['__construct', 'queue', 'partitions', 'topic', 'reserveFrom', 'lock', 'withLock'],
+            'Queue' => [
+                'reserve', 'reserveMany', 'cancel', 'reschedule', 'requeue', 'find', 'peek', 'keepFailed', 'setLimits',
+            ],
+            'Job' => ['fail', 'release', 'lock', 'progress', 'extend'],
+        ];
+        foreach ($methods as $class => $names) {
+            foreach ($names as $name) {
+                yield "{$class}::{$name}" => [$class, $name];
+            }
+        }
+    }
+
+    /** What is said behind `@param` of this parameter, in one line. */
+    private static function explained(\ReflectionMethod $method, string $parameter): string
+    {
+        $said = preg_replace('/\s*\n\s*\* ?/', "\n", (string) $method->getDocComment());
+        $pattern = '/^@param \S.*?\s(?:\.\.\.)?\$' . $parameter . '\b(.+?)(?=^@|^\/|\z)/ms';
+        self::assertSame(1, preg_match($pattern, (string) $said, $found), "{$method->name}: {$parameter}");
+        return trim(str_replace("\n", ' ', $found[1]));
+    }
+
     private function compare(\ReflectionMethod $real, \ReflectionMethod $stub): void
     {
         $where = "{$real->class}::{$real->name}";

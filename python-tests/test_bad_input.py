@@ -66,6 +66,8 @@ NUMBERS: dict[str, tuple[Call, str]] = {
     ),
     "rate of a name": (lambda _client, queue: queue.set_limits(names={"a": {"rate": 5}}), "rate is a pair"),
     "data bytes": (lambda client, _queue: type(client)(max_data_bytes=-1), "max_data_bytes must be a whole number"),
+    "no data bytes": (lambda client, _queue: type(client)(max_data_bytes=0), "from 1 to 9007199254740991"),
+    "too many data bytes": (lambda client, _queue: type(client)(max_data_bytes=2**53), "from 1 to 9007199254740991"),
     "delay": (lambda _client, queue: queue.push(1, delay=10**400), "delay is a number beyond every limit"),
     "lease": (lambda _client, queue: queue.reserve(lease=0), "a lease lasts 1 ms to 24 h, not 0 s"),
     "long lease": (lambda _client, queue: queue.reserve(lease=90000.5), "a lease lasts 1 ms to 24 h, not 90000.5 s"),

@@ -35,10 +35,10 @@ use crate::waiting::{Signals, wait};
 ///         Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
 ///     allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
 ///         EvictionPolicyError.
-///     max_data_bytes: the largest data of a job, as bytes of JSON, 0 to 2^53 - 1. Default: 1,048,576 (1 MiB).
-///     durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
-///         (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
-///         `command_timeout` and `deadline`; then NotDurableError. Default: "none".
+///     max_data_bytes: the largest data of a job, as bytes of JSON, 1 to 2^53 - 1. Default: 1,048,576 (1 MiB).
+///     durability: when a push returns that does not set its own: "none" (the server has the job in memory),
+///         "wait:<n>" (so many replicas have it, 1 to 4,294,967,295), "fsync" (the server's disk has it). The
+///         confirmation may take up to `command_timeout` and `deadline`; then NotDurableError. Default: "none".
 ///     fail_fast: after a call has waited for its whole deadline in vain, the next calls raise UnreachableError at
 ///         once, and about one a second probes whether the server is back. Default: True if the deadline is at most 5
 ///         s.

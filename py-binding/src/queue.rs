@@ -112,8 +112,8 @@ macro_rules! verbs {
             ///         0.001 s to 100 years. Default: it is not kept.
             ///     on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
             ///         that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
-            ///     durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
-            ///         it), "fsync" (the server's disk has it). Default: the client's.
+            ///     durability: when the push returns: "none" (the server has the job in memory), "wait:<n>" (so many
+            ///         replicas have it, 1 to 4,294,967,295), "fsync" (the server's disk has it). Default: the client's.
             ///     raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
             ///
             /// Raises:

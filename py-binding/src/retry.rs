@@ -7,6 +7,8 @@ use crate::convert;
 use crate::error::{Failure, OrRaise as _};
 
 /// How long to wait before each retry, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25 seconds.
+///
+/// From the 11th failure on, a wait is at least one second, whatever the policy says.
 #[pyclass(frozen, eq, module = "duly")]
 #[derive(PartialEq)]
 pub(crate) struct RetryPolicy(duly::RetryPolicy);

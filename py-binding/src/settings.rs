@@ -77,7 +77,7 @@ pub(crate) fn builder(
         builder = builder.allow_eviction(convert::flag("allow_eviction", &allowed)?);
     }
     if let Some(max) = given.get(intern!(py, "max_data_bytes"))? {
-        builder = builder.max_data_bytes(convert::whole("max_data_bytes", &max, 0..=convert::MAX_COUNT)?);
+        builder = builder.max_data_bytes(convert::whole("max_data_bytes", &max, 1..=convert::MAX_COUNT)?);
     }
     if let Some(durability) = given.get(intern!(py, "durability"))? {
         builder = builder.durability(convert::durability(&durability)?);

@@ -1,5 +1,6 @@
 //! The client: settings, one connection layer, one session.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -66,6 +67,9 @@ enum EmbeddedFolder {
     Default,
     Given(PathBuf),
 }
+
+/// What a program may set it to: every skin can say these numbers.
+const MAX_DATA_BYTES: RangeInclusive<usize> = 1..=(1 << 53) - 1;
 
 struct Backend {
     connection: Connection,
@@ -455,7 +459,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest data of a job, in bytes of JSON (default 1 MiB).
+    /// The largest data of a job, in bytes of JSON, 1 to 2^53 - 1 (default 1 MiB).
     #[must_use]
     pub fn max_data_bytes(mut self, max: usize) -> Self {
         self.max_data_bytes = max;
@@ -498,6 +502,10 @@ impl ClientBuilder {
     /// Errors: `InvalidArgument`.
     pub fn build(self) -> Result<Client, Error> {
         name::check_prefix(&self.prefix)?;
+        if !MAX_DATA_BYTES.contains(&self.max_data_bytes) {
+            let message = format!("max_data_bytes is 1 to {}, not {}", MAX_DATA_BYTES.end(), self.max_data_bytes);
+            return Err(Error::invalid(message));
+        }
         let from_environment =
             || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
         let mut settings = self.settings;

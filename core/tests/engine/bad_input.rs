@@ -417,3 +417,13 @@ async fn a_record_in_a_newer_format_goes_to_failed_and_says_so() {
     );
     assert!(!failed[0].envelope.error.contains("s3cr3t"));
 }
+
+#[test]
+fn the_largest_data_is_one_byte_to_what_every_language_can_say() {
+    for (bytes, is_right) in [(0, false), (1, true), ((1 << 53) - 1, true), (1 << 53, false)] {
+        let built = duly::Client::builder().max_data_bytes(bytes).build();
+        assert_eq!(built.is_ok(), is_right, "{bytes}");
+        let kind = built.err().map(|error| error.kind());
+        assert!(kind.is_none_or(|kind| kind == duly::ErrorKind::InvalidArgument), "{bytes}");
+    }
+}

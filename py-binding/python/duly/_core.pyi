@@ -49,10 +49,10 @@ class Client:
             Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
         allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
             EvictionPolicyError.
-        max_data_bytes: the largest data of a job, as bytes of JSON, 0 to 2^53 - 1. Default: 1,048,576 (1 MiB).
-        durability: when a push returns that does not set its own: "none" (the server has the job in memory), "wait:2"
-            (two replicas have it), "fsync" (the server's disk has it). The confirmation may take up to
-            `command_timeout` and `deadline`; then NotDurableError. Default: "none".
+        max_data_bytes: the largest data of a job, as bytes of JSON, 1 to 2^53 - 1. Default: 1,048,576 (1 MiB).
+        durability: when a push returns that does not set its own: "none" (the server has the job in memory),
+            "wait:<n>" (so many replicas have it, 1 to 4,294,967,295), "fsync" (the server's disk has it). The
+            confirmation may take up to `command_timeout` and `deadline`; then NotDurableError. Default: "none".
         fail_fast: after a call has waited for its whole deadline in vain, the next calls raise UnreachableError at
             once, and about one a second probes whether the server is back. Default: True if the deadline is at most 5
             s.
@@ -207,8 +207,8 @@ class Queue:
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
                 that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
-            durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
-                it), "fsync" (the server's disk has it). Default: the client's.
+            durability: when the push returns: "none" (the server has the job in memory), "wait:<n>" (so many
+                replicas have it, 1 to 4,294,967,295), "fsync" (the server's disk has it). Default: the client's.
             raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
 
         Raises:
@@ -1612,7 +1612,10 @@ class AuditReport:
 
 @final
 class RetryPolicy:
-    """How long to wait before each retry, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25 seconds."""
+    """How long to wait before each retry, at most 100 years. The default is `linear(5)`: 5, 10, 15, 20, 25 seconds.
+
+    From the 11th failure on, a wait is at least one second, whatever the policy says.
+    """
 
     @staticmethod
     def linear(step: _Span) -> RetryPolicy:
@@ -1995,8 +1998,8 @@ class AsyncQueue:
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
                 that job and returns its id, "replace" cancels it in whatever state it is. Default: "refuse".
-            durability: when the push returns: "none" (the server has the job in memory), "wait:2" (two replicas have
-                it), "fsync" (the server's disk has it). Default: the client's.
+            durability: when the push returns: "none" (the server has the job in memory), "wait:<n>" (so many
+                replicas have it, 1 to 4,294,967,295), "fsync" (the server's disk has it). Default: the client's.
             raw: the data as bytes of JSON, kept byte for byte, instead of `data`. Default: none.
 
         Raises:
