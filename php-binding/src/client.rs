@@ -31,6 +31,11 @@ const MOST_KEPT: usize = 16;
 type Shared = Arc<blocking::Client>;
 /// Of arguments with passwords only what cannot be turned back is kept; the two halves make a mix-up as good as impossible.
 type Key = (u64, u64);
+/// Does not compile for a key that owns a text, such as a password.
+const _: fn() = || {
+    fn owns_no_text<T: Copy + 'static>() {}
+    owns_no_text::<Key>();
+};
 static HASHERS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
 
 /// The way to the queues of one server.
@@ -165,8 +170,8 @@ impl Arguments<'_> {
             _ => return Err(Fault::invalid("clientCertFile and clientKeyFile go together: give both or none")),
         }
         if let Some(max) = self.maxDataBytes {
-            let positive = usize::try_from(max).ok().filter(|&max| max > 0);
-            builder = builder.max_data_bytes(positive.ok_or_else(|| Fault::invalid("maxDataBytes must be positive"))?);
+            // What is out of range, and negative, the core refuses.
+            builder = builder.max_data_bytes(usize::try_from(max).unwrap_or_default());
         }
         if let Some(word) = self.durability {
             builder = builder.durability(word.parse()?);
