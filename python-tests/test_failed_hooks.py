@@ -83,6 +83,25 @@ def fail_elsewhere(queue: duly.Queue) -> str:
     return failed
 
 
+def test_what_waits_for_a_slow_hook_is_heard_and_logged_by_another_worker(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue, slow, recorder = client.queue("orders"), Slow(), Recorder()
+    failed = {fail_elsewhere(queue) for _ in range(3)}
+    first = duly.Worker(client, ["orders"], middleware=[slow], lease=1)
+    first.on("dead", print)
+    other = duly.Worker(client, ["orders"], middleware=[recorder], lease=1)
+    other.on("dead", print)
+    with running(first):
+        assert slow.begun.acquire(timeout=60)
+        with running(other):
+            until(lambda: len(recorder.calls) == 2, "they wait for the hook")
+            slow.may_end.set()
+            until(lambda: slow.ended, "it did not end")
+    lines = [record.__dict__["id"] for record in caplog.records if "failed for good" in record.getMessage()]
+    assert sorted(lines) == sorted(failed)
+
+
 def test_a_hook_that_has_begun_has_the_grace_when_its_worker_stops(
     client: duly.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

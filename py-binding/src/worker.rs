@@ -228,6 +228,9 @@ pub(crate) struct WorkerEvent {
     is_warning: bool,
     #[pyo3(get)]
     is_error: bool,
+    /// Are hooks to be called for its job, unless another worker does that?
+    #[pyo3(get)]
+    is_claimed: bool,
     #[pyo3(get)]
     queue: Option<String>,
     /// Of the job that it is about.
@@ -255,6 +258,7 @@ impl WorkerEvent {
             is_warning: event.level() != EventLevel::Info,
             is_error: event.level() == EventLevel::Error,
             queue: event.queue().map(str::to_owned),
+            is_claimed: matches!(event, Event::Failed { failed: Some(_), .. }),
             id: job.map(|job| job.id.clone()),
             name: job.and_then(|job| job.name.clone()),
             attempt: job.map(|job| job.attempt),

@@ -86,6 +86,7 @@ impl Presence {
                     Err(_) => desk.not_heard(lane),
                 }
             }
+            is_news |= desk.look_at_hooks(lane);
             if is_news {
                 // To its end: what the server gives to this worker, no other one gets.
                 let too_late = async {
@@ -97,8 +98,9 @@ impl Presence {
                     () = too_late => break,
                 }
             }
+            let looks_at = desk.looks_at_hooks_at(lane).map_or(next, |at| next.min(at.into()));
             is_news = tokio::select! {
-                () = tokio::time::sleep_until(next) => false,
+                () = tokio::time::sleep_until(looks_at) => false,
                 () = desk.has_news(lane) => true,
                 () = &mut over => break,
             };

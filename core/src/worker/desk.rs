@@ -14,6 +14,7 @@
 //! | `hoarded.rs` | jobs that were fetched ahead, and go back |
 //! | `stop.rs` | the stop, its grace and its farewell |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
+//! | `slow_hooks.rs` | how many of these are claimed, and how long they may wait for their hooks |
 //! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
 //! | `events.rs` | the events of it all |
 
@@ -26,6 +27,7 @@ mod leases;
 mod outcomes;
 mod runs;
 mod schedules;
+mod slow_hooks;
 mod starts;
 mod stop;
 mod timeouts;
@@ -47,6 +49,7 @@ pub(super) use runs::Taken;
 use self::between_runs::BetweenRuns;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
+use self::slow_hooks::Hooks;
 use self::starts::{Start, Starts};
 use self::stop::Farewell;
 use self::unheard::Claimed;
@@ -109,6 +112,7 @@ struct State {
     events: Events,
     /// Jobs that failed unheard, and that this worker is to report.
     claimed: Vec<Claimed>,
+    hooks: Hooks,
     /// If its owner calls the hooks of failed jobs between its runs.
     between_runs: Option<BetweenRuns>,
     farewell: Farewell,
@@ -216,6 +220,7 @@ impl Desk {
                 prefetch: Prefetch::default(),
                 events: Events::default(),
                 claimed: Vec::new(),
+                hooks: Hooks::new(settings.queues.len()),
                 between_runs: settings.hooks_between_runs.then(|| BetweenRuns::new(settings.queues.len())),
                 farewell: Farewell::default(),
                 trouble: Trouble::default(),

@@ -107,6 +107,13 @@ pub enum WorkerEvent {
         /// Which job.
         job: AboutJob,
     },
+    /// A hook that was called for a job that failed elsewhere takes long, and this worker calls no other meanwhile. Reported once for each.
+    SlowHook {
+        /// Which job.
+        job: AboutJob,
+        /// How long the hook has run at least.
+        after: Duration,
+    },
     /// Jobs in `failed` were forgotten, because they were too many or too old. One worker of the queue reports it.
     Trimmed {
         /// The queue's name.
@@ -201,6 +208,7 @@ impl WorkerEvent {
             | Self::NotKept { job }
             | Self::OutcomeNotStored { job }
             | Self::HooksGivenUp { job }
+            | Self::SlowHook { job, .. }
             | Self::Interrupted { job, .. }
             | Self::Failed { job, .. } => Some(job),
             _ => None,
@@ -293,6 +301,12 @@ impl fmt::Display for WorkerEvent {
                 f,
                 "{job} is in failed and no hook is called for it any more: three workers that were to call one ended without a \
                  word; check whether an on_failed hook ends its process"
+            ),
+            Self::SlowHook { job, after } => write!(
+                f,
+                "the on_failed hook for {job} has run for {:.0} s, and this worker calls no other until it ends: give what it waits for \
+                 a timeout, or let it push a job that does the work",
+                after.as_secs_f64()
             ),
             Self::Trimmed { queue, jobs } => {
                 write!(

@@ -15,7 +15,7 @@ use crate::queue::Job;
 ///
 /// `on_failed` is called for every job that enters `failed`, for any reason: at least once, and usually once. For a job
 /// whose worker died, that timed out, or that was failed by the verb `fail`, any worker of the queue calls it within
-/// seconds, concurrently with its runs: give all workers of a queue the same hooks. The job is then as in its last run, but
+/// seconds, on a thread of its own beside its runs: give all workers of a queue the same hooks. The job is then as in its last run, but
 /// its lease is over.
 pub trait Middleware: Send + Sync {
     /// The handler is about to run.

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::{Instrument, Span};
 
 use super::desk::Run;
 use super::engine::Engine;
-use super::event::{AboutJob, WorkerEvent};
+use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Ended, Executor};
 use super::handler::{self, Context, Failure, Handler};
 use super::middleware::Middleware;
@@ -115,39 +116,92 @@ impl Worker {
         for _ in 0..self.shared.settings.concurrency {
             executors.spawn(Arc::clone(&self.shared).serve(engine.executor()));
         }
+        let (failures, failed) = mpsc::unbounded_channel();
         let events = async {
             loop {
-                self.shared.handle_event(&engine, &engine.event().await);
+                match engine.event().await {
+                    event @ WorkerEvent::Failed { failed: Some(_), .. } => _ = failures.send(event),
+                    event => self.shared.report(&event),
+                }
             }
         };
+        let in_hook = Mutex::new(None);
+        let hooks = Arc::clone(&self.shared).hear_failures(&engine, failed, &in_hook);
         // The stop may be a large future.
         let stops = Box::pin(stops(Arc::clone(&engine)));
         tokio::select! {
             report = engine.ended() => {
                 executors.shutdown().await;
                 while let Some(event) = engine.event_within(Duration::ZERO) {
-                    self.shared.handle_event(&engine, &event);
+                    // Of claims that are left, another worker reports.
+                    if !matches!(event, WorkerEvent::Failed { failed: Some(_), .. }) {
+                        self.shared.report(&event);
+                    }
+                }
+                let in_hook = in_hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(job) = in_hook {
+                    tracing::warn!("the on_failed hook for {job} goes on behind the grace: another worker calls it");
                 }
                 report
             }
             never = stops => match never {},
             never = events => never,
+            never = hooks => match never {},
         }
     }
 }
 
 impl Shared {
-    fn handle_event(&self, engine: &Engine, event: &WorkerEvent) {
-        if let WorkerEvent::Failed { failed: Some(failed), .. } = event {
-            if !engine.may_call_hooks(failed) {
-                return; // another worker reports it
-            }
-            self.hooks("on_failed", |middleware| middleware.on_failed(&failed.job, failed.error()));
-            engine.heard(failed);
-        }
+    fn report(&self, event: &WorkerEvent) {
         if handler::guarded(|| (self.on_event)(event)).is_err() {
             tracing::error!("on_event panicked and the worker goes on: correct the callback");
         }
+    }
+
+    /// Calls the hooks of jobs that failed elsewhere, one after the other; `in_hook` is the job whose hooks are called just now.
+    async fn hear_failures(
+        self: Arc<Self>,
+        engine: &Engine,
+        mut failures: mpsc::UnboundedReceiver<WorkerEvent>,
+        in_hook: &Mutex<Option<AboutJob>>,
+    ) -> Infallible {
+        let note = |job| *in_hook.lock().unwrap_or_else(PoisonError::into_inner) = job;
+        while let Some(event) = failures.recv().await {
+            let WorkerEvent::Failed { job, failed: Some(failed) } = &event else { continue };
+            if !engine.may_call_hooks(failed) {
+                continue; // another worker reports it
+            }
+            note(Some(job.clone()));
+            if !self.middleware.is_empty() {
+                Arc::clone(&self).call_on_failed(Arc::clone(failed)).await;
+            }
+            engine.heard(failed);
+            note(None);
+            self.report(&event);
+        }
+        std::future::pending().await
+    }
+
+    /// On a thread of its own: a hook that waits holds up neither runs nor the stop, nor, as a blocking task of the runtime does, the end of
+    /// the program.
+    async fn call_on_failed(self: Arc<Self>, failed: Arc<FailedJob>) {
+        let (says, ended) = oneshot::channel();
+        let (runtime, log) = (tokio::runtime::Handle::current(), tracing::dispatcher::get_default(Clone::clone));
+        let (shared, of_thread) = (Arc::clone(&self), Arc::clone(&failed));
+        let call = move || {
+            let _runtime = runtime.enter();
+            tracing::dispatcher::with_default(&log, || shared.on_failed(&of_thread));
+            let _ = says.send(());
+        };
+        match std::thread::Builder::new().name("duly-on-failed".to_owned()).spawn(call) {
+            Ok(_) => _ = ended.await,
+            // The system gives no thread.
+            Err(_) => self.on_failed(&failed),
+        }
+    }
+
+    fn on_failed(&self, failed: &FailedJob) {
+        self.hooks("on_failed", |middleware| middleware.on_failed(&failed.job, failed.error()));
     }
 
     /// One executor.

@@ -17,7 +17,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// Each event as one line: what it says, and the fields of the spans around it.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 struct Line(String);
 

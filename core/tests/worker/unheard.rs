@@ -312,6 +312,80 @@ async fn hooks_that_run_when_a_worker_ends_are_known_to_have_run() {
     assert_eq!(line(&server), ("0".to_owned(), String::new()));
 }
 
+/// Each job for which the hook is called; it waits for one word a job.
+struct Slow {
+    called: Arc<Mutex<Vec<String>>>,
+    may_end: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Middleware for Slow {
+    fn on_failed(&self, job: &duly::Job, _: &str) {
+        self.called.lock().unwrap().push(job.id().to_owned());
+        let _ = self.may_end.lock().unwrap().recv();
+    }
+}
+
+/// A worker whose hooks wait, and what ends one of them, or all when it is dropped.
+fn slow_worker(server: &Server) -> (Worker, Arc<Mutex<Vec<String>>>, std::sync::mpsc::Sender<()>) {
+    let (ends, may_end) = std::sync::mpsc::channel();
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let slow = Slow { called: Arc::clone(&called), may_end: Mutex::new(may_end) };
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .lease(Duration::from_secs(1))
+        .grace(Duration::from_millis(100))
+        .middleware(slow)
+        .handler("runs", |_: Job<Value>, _: Context| async { Ok::<(), Failure>(()) })
+        .build()
+        .unwrap();
+    (worker, called, ends)
+}
+
+#[tokio::test]
+async fn what_waits_for_a_slow_hook_is_heard_by_another_worker() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let mut failed = vec![fail_by_hand(&queue).await, fail_by_hand(&queue).await, fail_by_hand(&queue).await];
+    let (worker, called, ends) = slow_worker(&server);
+    let stop = Arc::new(Notify::new());
+    let stopped = Arc::clone(&stop);
+    let running = tokio::spawn(async move { worker.run_until(stopped.notified()).await.unwrap() });
+    support::eventually("it calls a hook", || async { called.lock().unwrap().len() == 1 }).await;
+    // Nothing else waits for it: neither runs nor what failed before or fails meanwhile.
+    queue.push(job("runs")).await.unwrap();
+    support::eventually("it runs a job", || async { queue.counts().await.unwrap().ready == 0 }).await;
+    let other = Working::start(&server);
+    failed.push(fail_by_hand(&queue).await);
+    let slow = called.lock().unwrap()[0].clone();
+    failed.retain(|id| *id != slow);
+    other.wait_for_reports(&failed.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!(*called.lock().unwrap(), [slow]);
+    assert_eq!(line(&server).0, "1", "only that is claimed");
+    ends.send(()).unwrap();
+    nobody_waits(&server).await;
+    assert_eq!(other.reported.lock().unwrap().len(), 3);
+    stop.notify_one();
+    running.await.unwrap();
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_goes_on_behind_the_grace_is_logged_and_left_to_another_worker() {
+    let server = Server::start();
+    let lines = crate::log::Lines::default();
+    let _guard =
+        crate::listen(tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::registry(), lines.clone()));
+    let queue = server.queue("orders");
+    let failed = fail_by_hand(&queue).await;
+    let (worker, called, ends) = slow_worker(&server);
+    let has_begun = support::eventually("it calls the hook", || async { called.lock().unwrap().len() == 1 });
+    worker.run_until(has_begun).await.unwrap();
+    let said = lines.all().into_iter().find(|line| line.contains("goes on behind the grace")).expect("it says so");
+    assert!(said.contains(&failed), "{said}");
+    assert!(is_free(&server, &failed));
+    drop(ends);
+}
+
 /// An engine whose owner calls the hooks between its runs.
 fn engine_with_hooks_between_runs(server: &Server) -> Engine {
     let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);

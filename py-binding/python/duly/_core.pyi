@@ -1832,6 +1832,10 @@ class WorkerEvent:
         """Whether a job is lost unless somebody acts."""
 
     @property
+    def is_claimed(self) -> bool:
+        """Whether hooks are to be called for its job, unless another worker does that."""
+
+    @property
     def queue(self) -> str | None: ...
     @property
     def id(self) -> str | None:

@@ -376,12 +376,13 @@ class _Watch(threading.Thread):
             self._ended = error
 
     def _handle(self, event: WorkerEvent) -> None:
-        fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
+        if event.is_claimed:
+            self._failures.hear(event)
+            return
         executor = None if event.executor is None else self._executors[event.executor]
         job = None if executor is None else executor.job
         level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
-        log_safely(level, "%s", event.text, fields=fields)
-        self._failures.hear(event)
+        _log_event(level, "%s", event, event.text)
         if executor is not None and job is not None and self._patience is not None:
             self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
         if executor is None or event.run is None or executor.interrupt(event.run, JobInterrupted):
@@ -418,13 +419,17 @@ class _Failures:
         self._calls: WorkerEvent | None = None
 
     def hear(self, event: WorkerEvent) -> None:
-        """Take the event if it is about such a job."""
-        if not event.is_error:
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="duly-worker-failures", daemon=True)
-            self._thread.start()
+        """Take the event of such a job. It is logged when its hooks are called: another worker may do both."""
         self._events.put(event)
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="duly-worker-failures", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the next one tries it again
+                what = "on_failed is not called for job %s of queue %s, and will be later: %s"
+                _log_event(logging.ERROR, what, event, event.id, event.queue, error)
+            else:
+                self._thread = thread
 
     def end(self, wait: float) -> None:
         """Wait for the hooks that are called; what they leave is reported by another worker."""
@@ -434,7 +439,7 @@ class _Failures:
             event = self._calls
             if event is not None:
                 what = "the on_failed hook for job %s of queue %s goes on behind the grace: another worker calls it"
-                self._log(logging.WARNING, what, event)
+                _log_event(logging.WARNING, what, event, event.id, event.queue)
 
     def _run(self) -> None:
         while (event := self._events.get()) is not None:
@@ -442,16 +447,17 @@ class _Failures:
                 failed = self._engine.failed(event)
                 if failed is not None:
                     self._calls = event
+                    _log_event(logging.ERROR, "%s", event, event.text)
                     context_of(failed[0]).run(self._runs.failed_for_good, *failed)
                     if self._runs.is_forked:
                         return  # a process that a hook has forked is no worker
                     self._engine.heard(event)
             except BaseException as error:  # noqa: BLE001 - the next job must be heard of
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
-                self._log(logging.ERROR, what, event, brief(error))
+                _log_event(logging.ERROR, what, event, event.id, event.queue, brief(error))
             self._calls = None
 
-    @staticmethod
-    def _log(level: int, what: str, event: WorkerEvent, *more: str) -> None:
-        fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
-        log_safely(level, what, event.id, event.queue, *more, fields=fields)
+
+def _log_event(level: int, what: str, event: WorkerEvent, *args: object) -> None:
+    fields = {"queue": event.queue, "id": event.id, "job_name": event.name, "attempt": event.attempt}
+    log_safely(level, what, *args, fields=fields)

@@ -130,6 +130,7 @@ impl State {
     }
 
     pub(super) fn note_may_hear(&mut self, lane: usize, may_hear: bool) {
+        self.hooks.note_more(lane, may_hear);
         if let Some(between) = &mut self.between_runs {
             between.may_hear[lane] = may_hear;
         }

@@ -1,36 +1,36 @@
 //! Jobs that failed while no hook was there to be called: what this worker hears of them, and how far its owner is with that.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::between_runs::BetweenRuns;
+use super::slow_hooks::InHooks;
 use super::{Desk, Phase, State};
 use crate::queue::{Claim, Part, Standing};
 use crate::script::{BeatReply, HearReply};
 use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
-/// So many of a queue are its owner's to hear of at once.
-const MOST_CLAIMED: usize = 100;
-
 /// A job that this worker is to report.
 pub(super) struct Claimed {
-    lane: usize,
+    pub(super) lane: usize,
     claim: Claim,
-    /// The job, if its owner is about to call its hooks, or does.
-    begun: Option<AboutJob>,
+    pub(super) since: Instant,
+    /// If its owner is about to call its hooks, or does.
+    pub(super) begun: Option<InHooks>,
 }
 
 impl Desk {
-    /// What to say of those that are claimed, and how many more may be. A worker that stops claims no more.
+    /// What to say of those that are claimed, and how many more may be. A worker that stops claims no more, and neither does one that has
+    /// hooks to call: what it claims would wait for them, while other workers may be idle.
     pub(in crate::worker) fn claims(&self, lane: usize) -> (Vec<Claim>, usize) {
         let state = self.lock();
         let all: Vec<_> = state.claimed_of(lane).map(|one| &one.claim).collect();
         // The server keeps one claim of each job: of two the later one counts.
         let is_last = |(at, claim): &(usize, &Claim)| all[at + 1..].iter().all(|later| later.id != claim.id);
         let claims: Vec<_> = all.iter().copied().enumerate().filter(is_last).map(|(_, claim)| claim.clone()).collect();
-        let most = state.between_runs.as_ref().map_or(MOST_CLAIMED, BetweenRuns::most);
-        let most = if state.hears() { most.saturating_sub(claims.len()) } else { 0 };
-        (claims, most)
+        let most = state.between_runs.as_ref().map_or(usize::MAX, BetweenRuns::most).min(state.hooks.most());
+        (claims, if state.hears() && !state.has_hooks_to_call() { most } else { 0 })
     }
 
     /// Is there something to say, or to claim anew?
@@ -59,7 +59,7 @@ impl Desk {
             state.report(WorkerEvent::HooksGivenUp { job }, self);
             let claim = Claim { id: id.clone(), until: reply.claimed_until, standing: Standing::Heard };
             state.forget_heard(lane, id);
-            state.claimed.push(Claimed { lane, claim, begun: None });
+            state.claimed.push(Claimed::new(lane, claim));
         }
         for job in &reply.jobs {
             let mut claim =
@@ -67,7 +67,7 @@ impl Desk {
             state.forget_heard(lane, &claim.id);
             if is_late {
                 claim.standing = Standing::GivenBack;
-                state.claimed.push(Claimed { lane, claim, begun: None });
+                state.claimed.push(Claimed::new(lane, claim));
                 continue;
             }
             let failed = job.failed_of_queue(queue).map(|job| Arc::new(FailedJob { job: Arc::new(job), lane }));
@@ -79,7 +79,7 @@ impl Desk {
             if failed.is_none() {
                 claim.standing = Standing::Heard;
             }
-            state.claimed.push(Claimed { lane, claim, begun: None });
+            state.claimed.push(Claimed::new(lane, claim));
             state.report(WorkerEvent::Failed { job: about, failed }, self);
         }
         let is_new = !reply.jobs.is_empty() || !reply.given_up.is_empty();
@@ -101,7 +101,7 @@ impl Desk {
         let mut state = self.lock();
         self.give_back_late(&mut state);
         let Some(one) = state.claim_of(failed, false) else { return false };
-        one.begun = Some(AboutJob::of(&failed.job));
+        one.begun = Some(InHooks::of(&failed.job));
         true
     }
 
@@ -109,7 +109,7 @@ impl Desk {
     pub(in crate::worker) fn in_hooks(&self) -> Vec<AboutJob> {
         let state = self.lock();
         let begun = state.claimed.iter().filter(|one| one.is_begun() || one.goes_on());
-        let mut jobs: Vec<_> = begun.filter_map(|one| one.begun.clone()).collect();
+        let mut jobs: Vec<_> = begun.filter_map(|one| one.begun.as_ref()).map(|begun| begun.job.clone()).collect();
         // In a run that has failed, and was interrupted behind that.
         jobs.append(&mut state.jobs_of_runs(|run| run.is_kept));
         jobs
@@ -129,6 +129,8 @@ impl Desk {
         let counts = one.is_some();
         if let Some(one) = one {
             one.claim.standing = Standing::Heard;
+            let took = one.begun.as_ref().map(|begun| begun.since.elapsed());
+            state.hooks.learn(took.unwrap_or_default());
         }
         if state.claimed_of(failed.lane).any(|one| one.claim.id == id && one.claim.standing != Standing::Heard) {
             state.forget_heard(failed.lane, id);
@@ -136,12 +138,17 @@ impl Desk {
         // It may have waited for that alone.
         let is_stopping = state.phase != Phase::Working;
         let wake = state.wake_if(is_stopping);
+        let may_hear = if state.has_hooks_to_call() { Vec::new() } else { state.hooks.lanes_with_more() };
         drop(state);
         if wake {
             self.for_fetcher.notify_one();
         }
         self.claim_settled.notify_waiters();
         self.note_news(failed.lane);
+        // They were not asked while there were hooks to call, of whatever queue.
+        for lane in may_hear {
+            self.note_news(lane);
+        }
         counts
     }
 
@@ -221,7 +228,12 @@ impl State {
         }
     }
 
-    fn claimed_of(&self, lane: usize) -> impl Iterator<Item = &Claimed> {
+    /// Does the owner call a hook, or is it to call one?
+    fn has_hooks_to_call(&self) -> bool {
+        self.claimed.iter().any(|one| one.claim.standing == Standing::Claimed)
+    }
+
+    pub(super) fn claimed_of(&self, lane: usize) -> impl Iterator<Item = &Claimed> {
         self.claimed.iter().filter(move |one| one.lane == lane)
     }
 
@@ -255,6 +267,10 @@ impl State {
 }
 
 impl Claimed {
+    fn new(lane: usize, claim: Claim) -> Self {
+        Self { lane, claim, since: Instant::now(), begun: None }
+    }
+
     /// Its hooks are called just now.
     pub(super) fn is_begun(&self) -> bool {
         self.claim.standing == Standing::Claimed && self.begun.is_some()
@@ -418,6 +434,74 @@ mod tests {
             assert_eq!(owner.desk.claims(0).1, 0, "it claims nothing while it calls a hook");
             owner.desk.heard(&failed);
             owner.hears_of(&[]);
+        }
+    }
+
+    impl Owner {
+        /// As if so much time had passed.
+        fn is_later(&self, by: Duration) {
+            for one in &mut self.desk.lock().claimed {
+                one.since = one.since.checked_sub(by).unwrap();
+                if let Some(begun) = &mut one.begun {
+                    begun.since = begun.since.checked_sub(by).unwrap();
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn who_calls_a_slow_hook_claims_no_more_and_what_waits_for_it_goes_to_other_workers() {
+        for between_runs in [false, true] {
+            let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1), ("mail".to_owned(), 1)]);
+            settings.hooks_between_runs = between_runs;
+            let owner = Owner::with(&settings);
+            assert_eq!(owner.desk.claims(0).1, 10);
+            let failed = owner.hears_of(&["a", "b"]);
+            assert_eq!([owner.desk.claims(0).1, owner.desk.claims(1).1], [0, 0], "these come first");
+            assert!(owner.desk.begins_hooks(&failed[0]));
+            assert!(!owner.desk.look_at_hooks(0) && owner.desk.looks_at_hooks_at(0).is_some());
+            owner.is_later(Duration::from_secs(4));
+            assert!(owner.desk.look_at_hooks(0), "there is something to say");
+            assert_eq!(owner.standings(), [Standing::Claimed, Standing::GivenBack]);
+            assert!(!owner.desk.begins_hooks(&failed[1]), "it is another worker's");
+            let said = owner.desk.claims(0).0;
+            owner.is_answered(&said, &[]);
+            assert_eq!(owner.standings(), [Standing::Claimed], "what has begun is kept");
+            assert_eq!([owner.desk.claims(0).1, owner.desk.claims(1).1], [0, 0]);
+            owner.desk.heard(&failed[0]);
+            assert_eq!([owner.desk.claims(0).1, owner.desk.claims(1).1], [1, 1], "the next one may be as slow");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_takes_long_is_reported_once() {
+        let owner = Owner::new();
+        let failed = owner.hears_of(&["a"]).remove(0);
+        assert!(owner.desk.begins_hooks(&failed));
+        for (seconds, is_reported) in [(5, false), (6, true), (60, false)] {
+            owner.is_later(Duration::from_secs(seconds));
+            assert!(!owner.desk.look_at_hooks(0), "its claim stays");
+            let event = owner.desk.event_within(Duration::ZERO);
+            assert_eq!(event.is_some(), is_reported, "{event:?}");
+            if let Some(event) = event {
+                assert!(matches!(&event, WorkerEvent::SlowHook { job, .. } if job.id == "a") && event.is_warning());
+            }
+        }
+    }
+
+    /// Nobody asked for them while there were hooks to call.
+    #[tokio::test]
+    async fn queues_with_more_are_asked_when_the_hooks_of_another_one_have_run() {
+        let owner = Owner::with(&WorkerSettings::new(vec![("orders".to_owned(), 1), ("mail".to_owned(), 1)]));
+        let failed = owner.hears_of(&["a"]).remove(0);
+        assert!(owner.desk.begins_hooks(&failed));
+        let has_news = || async { tokio::time::timeout(Duration::ZERO, owner.desk.has_news(1)).await.is_ok() };
+        for (unheard, is_asked) in [(1, true), (0, false)] {
+            let reply = BeatReply { trimmed: 0, unheard, schedule_in: None };
+            owner.desk.beat_answered(1, &owner.queue, reply);
+            assert!(!has_news().await);
+            owner.desk.heard(&failed);
+            assert_eq!(has_news().await, is_asked);
         }
     }
 
