@@ -155,9 +155,12 @@ impl Desk {
         undecodable: &[(Vec<u8>, u64, String)],
     ) {
         let now = Instant::now();
-        let sure_until = sure_until(of.asked_at.unwrap_or(now), of.lease.unwrap_or(self.lease));
+        let asked_at = of.asked_at.unwrap_or(now);
+        let sure_until = sure_until(asked_at, of.lease.unwrap_or(self.lease));
         // The renewals have their own rhythm, and the next one may be too late for these.
         let is_late = sure_until < now + late_below(self.lease);
+        // One that is sent now may take as long as this call.
+        let may_be_over = is_late && sure_until < now + (now - asked_at);
         let mut state = self.lock();
         for (id, token, reason) in undecodable {
             state.note_undecodable(lane, id, *token, reason);
@@ -166,8 +169,10 @@ impl Desk {
         for job in jobs {
             if state.phase == Phase::Working {
                 let start = Start::of(&job);
-                // One whose start is noted is charged for that if its lease ends: it waits until it is renewed.
-                let sure_until = if is_late && start != Start::Free { now } else { sure_until };
+                // Others may have it before the renewal arrives: it waits until it is renewed. So does one whose start is noted, which
+                // is charged for that if its lease ends.
+                let waits = may_be_over || is_late && start != Start::Free;
+                let sure_until = if waits { now } else { sure_until };
                 state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released, Duration::ZERO);
