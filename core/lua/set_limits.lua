@@ -12,6 +12,8 @@ if refused then return refused end
 -- ARGV from first_item: (name, '' for the queue, and `<concurrency>;<jobs>:<us>`, with nothing where there is no limit) each.
 local live, is_new
 local unrated = {}
+-- without: a queue of a server without memory gets no limits
+--- include: allow_growing
 --- include: live_limits
 if limits or first_item < #ARGV then
   -- without 3 lines: a foreign type under `reserved` sets limits by half
@@ -19,10 +21,7 @@ if limits or first_item < #ARGV then
   redis.call('ZCARD', reserved)
   redis.call('ZCARD', parked)
   --- include: merge_limits
-  if not live then
-    --- include: allow_growing
-    return answer('busy')
-  end
+  if not live then return answer('busy') end
 end
 --- include: first_use
 if live then

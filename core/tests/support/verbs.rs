@@ -70,6 +70,7 @@ impl Verb {
                 | Pause
                 | Resume
                 | KeepFailed
+                | SetLimits
         )
     }
 
