@@ -105,6 +105,29 @@ def test_a_worker_runs_tasks_until_sigterm(start: Start, orders: duly.Queue, not
     assert "serving orders, mail with 5 tasks" in said
 
 
+def test_processes_of_a_supervisor_have_its_options_and_pythons_own_modules(
+    environment: dict[str, str], tmp_path: Path, orders: duly.Queue, notes: Notes
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('not this one')\n")
+    app = "app.task('flags', queue='orders')(lambda: note(f'{sys.flags.optimize} {sys.warnoptions} {sys._xoptions}'))"
+    (tmp_path / "shop.py").write_text(f"import sys\n{textwrap.dedent(APP)}\n{app}\n")
+    orders.push({}, name="flags")
+    begin = "import sys; sys.path.pop(0); from duly.cli import main; sys.exit(main())"
+    command = [sys.executable, "-O", "-W", "error::UserWarning", "-X", "dev", "-c", begin]
+    command += ["worker", "shop:app", "--processes", "2"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as supervisor:
+        try:
+            until(notes, "the job did not run")
+        finally:
+            supervisor.terminate()
+            _, said = supervisor.communicate(timeout=60)
+    assert supervisor.returncode == 0, said
+    ((_, flags),) = notes()
+    assert flags.startswith("1 ["), flags
+    assert "error::UserWarning" in flags, flags
+    assert "'dev': True" in flags, flags
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

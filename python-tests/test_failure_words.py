@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import duly
 import pytest
-from support import Program, running, until
+from support import Program, Server, running, until
 
 
 def fail_with(
@@ -148,6 +148,47 @@ def test_an_error_of_duly_says_more_than_its_class(client: duly.Client, caplog: 
     line = line_of(caplog, job_id)
     assert "DuplicateError (push on queue 'other'" in line
     assert f"at {__file__}:" in line
+
+
+class ShopError(duly.InvalidArgumentError):
+    """An error of the program."""
+
+
+def test_what_a_programs_own_kind_of_dulys_errors_says_is_left_out(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(job: duly.Job) -> None:
+        raise ShopError(f"no order for {job.data}")
+
+    job_id, error = fail_with(handle, client)
+    assert "no order for secret data" in error
+    line = line_of(caplog, job_id)
+    assert f"failed for good: ShopError at {__file__}:" in line
+    assert "secret" not in line
+
+
+def test_what_is_too_large_is_found_from_the_log(
+    server: Server, prefix: str, client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = duly.Client(server.url, prefix=prefix, max_data_bytes=100)
+    job_id, _ = fail_with(lambda _job: small.queue("other").push("x" * 1000), client)
+    line = line_of(caplog, job_id)
+    assert "TooLargeError (push on queue 'other'" in line
+    assert f"at {__file__}:" in line
+
+
+def compiled(source: str, filename: str, module: dict[str, Any]) -> Any:
+    """Give the function `f` of a module whose lines have the path of its source where it was built, as Cython's do."""
+    exec(compile(source, filename, "exec"), module)
+    return module["f"]
+
+
+def test_the_own_line_is_found_beside_compiled_libraries(client: duly.Client, caplog: pytest.LogCaptureFixture) -> None:
+    site = str(Path(pytest.__file__).parent / "fast.so")
+    library = compiled("def f():\n    raise ValueError('x')\n", "fast/fast.pyx", {"__name__": "fast", "__file__": site})
+    own = compiled("def f(g):\n    g()\n", "shop/jobs.pyx", {"__name__": "shop", "__file__": "/app/shop/jobs.so"})
+    job_id, _ = fail_with(lambda _job: own(library), client)
+    assert "ValueError at shop/jobs.pyx:2 in f (raised at fast/fast.pyx:2 in f)" in line_of(caplog, job_id)
 
 
 def test_what_an_error_of_duly_says_of_data_is_left_out(client: duly.Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from duly import supervisor
 from support import Program
 
 Start = Callable[[str], Program]
@@ -127,3 +129,11 @@ def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: Start) 
         assert supervised.line() == "came"
     status, _, err = supervised.end(30)
     assert status == 128 + signal.SIGKILL, err
+
+
+def test_links_that_lead_to_themselves_are_no_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    (tmp_path / "shop.py").touch()
+    assert list(supervisor._sources()) == [str(tmp_path / "shop.py")]

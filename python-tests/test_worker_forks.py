@@ -118,6 +118,42 @@ def test_a_child_that_comes_back_from_a_handler_calls_no_hook(
     assert queue.counts().totals["acked"] == 1
 
 
+@pytest.mark.parametrize("hook", ["before", "on_failure", "on_failed"])
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_child_that_comes_back_from_a_hook_runs_no_handler_and_no_other_hook(
+    kind: str, hook: str, program: Start, queue: duly.Queue
+) -> None:
+    code = f"""
+    parent = os.getpid()
+    def says(what):
+        if os.getpid() != parent:
+            os.write(1, f"{{what}} in the child\\n".encode())
+    def fork():
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+    class Says(duly.Middleware):
+        def before(self, job): says("before")
+        def on_failure(self, job, failure): says("on_failure")
+        def on_failed(self, job, error): says("on_failed")
+    class Forks(duly.Middleware):
+        def {hook}(self, *given): fork()
+    # In front of it for `before`, behind it for the others.
+    worker = duly.Worker(client, ["q"], grace=5, middleware=[Says(), Forks(), Says()])
+    @worker.on(None)
+    {kind} fail(job):
+        says("the handler")
+        worker.stop()
+        raise LookupError
+    worker.run()
+    """
+    queue.push(1, max_retries=0)
+    status, out, err = program(SETTING + code.replace("\n    ", "\n")).end()
+    assert (status, out) == (0, ""), err
+    assert err.count("raised for job") == 0, err
+    assert queue.counts().failed == 1
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_in_processes_of_multiprocessing(
     method: str, program: Start, queue: duly.Queue, tmp_path_factory: pytest.TempPathFactory

@@ -40,6 +40,33 @@ def test_a_thread_whose_timeout_is_over_is_interrupted(client: duly.Client, queu
     assert (reports[0].acked, reports[0].failed) == (1, 1)
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_hook_that_outlasts_the_timeout_does_not_hide_the_handlers_error(
+    kind: str, client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Slow(duly.Middleware):
+        def on_failure(self, _job: duly.Job, _failure: duly.Failure) -> None:
+            until(lambda: queue.counts().failed == 1, "the timeout did not end it")
+
+    worker = duly.Worker(client, ["q"], middleware=[Slow()])
+
+    def fails(_job: duly.Job) -> None:
+        raise LookupError("secret")
+
+    async def fails_too(job: duly.Job) -> None:
+        fails(job)
+
+    worker.on(None, fails if kind == "def" else fails_too)
+    job_id = queue.push(1, timeout=0.2, max_retries=0)
+    with running(worker):
+        until(lambda: "had raised before" in caplog.text, "the handler's error is not logged")
+    (record,) = [one for one in caplog.records if "had raised before" in one.getMessage()]
+    line = record.getMessage()
+    assert job_id in line
+    assert f"LookupError at {__file__}:" in line
+    assert "secret" not in line
+
+
 def test_a_coroutine_whose_timeout_is_over_is_cancelled(client: duly.Client, queue: duly.Queue) -> None:
     ended: list[str] = []
     worker = duly.Worker(client, ["q"])

@@ -7,6 +7,7 @@ import contextvars
 import inspect
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -276,6 +277,57 @@ def test_the_event_loop_goes_on_until_the_worker_ends_it(
     failed = 0 if end in (in_a_callback, by_a_stop) else 1
     assert (reports[0].acked, reports[0].failed) == (3 - failed, failed)
     assert caplog.text.count("stopped the worker's event loop, which goes on: ") == 1
+
+
+def test_a_task_factory_that_raises_takes_no_run_and_no_executor(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_given: object, **_more: object) -> Any:
+        raise OSError("no task")
+
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on("sets")
+    async def sets(_job: duly.Job) -> None:
+        asyncio.get_running_loop().set_task_factory(refuse)
+
+    @worker.on("next")
+    async def next_one(_job: duly.Job) -> None: ...
+
+    for name in ("sets", "next", "next"):
+        queue.push(1, name=name)
+    with running(worker) as reports:
+        until(lambda: empty(queue), "a job stays")
+    assert reports[0].acked == 3
+    assert caplog.text.count("the task factory of the worker's event loop raised") == 2
+
+
+@pytest.mark.parametrize("refused", ["duly-worker-asyncio", "duly-worker-1", "duly-worker-watch"])
+def test_a_worker_that_gets_no_thread_ends_and_can_run_again(
+    refused: str, client: duly.Client, queue: duly.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def start_some(thread: threading.Thread) -> None:
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    ran: list[object] = []
+    worker = duly.Worker(client, ["q"], concurrency=2)
+    worker.on("plain", lambda job: ran.append(job.data))
+
+    @worker.on("coroutine")
+    async def coroutine(_job: duly.Job) -> None: ...
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start_some)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            worker.run()
+    until(lambda: not [one for one in threading.enumerate() if one.name.startswith("duly-worker")], "threads are left")
+    queue.push(1, name="plain")
+    with running(worker):
+        until(lambda: ran == [1], "it did not run")
 
 
 def test_a_run_that_is_cancelled_before_it_begins_fails_as_others_do(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
-from duly._runs import check_result, context_of, log_safely, running
+from duly._runs import about, check_result, context_of, log_safely, running
 
 if TYPE_CHECKING:
     from duly._core import Executor, Job
@@ -51,6 +51,9 @@ class EventLoop:
 
     def end(self, seconds: float) -> None:
         """Wait so long for what runs to end, once the engine gives no more jobs."""
+        if self._thread.ident is None:
+            self._loop.close()  # the system has given no thread
+            return
         self._loop.call_soon_threadsafe(self._end)
         self._thread.join(seconds)
 
@@ -58,6 +61,7 @@ class EventLoop:
         asyncio.set_event_loop(self._loop)
         try:
             self._run_until_ended()
+            self._loop.set_task_factory(None)  # of the program, which may raise
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
@@ -94,9 +98,19 @@ class EventLoop:
             return
         # A task of its own for each: a cancellation that comes too late must not reach the next job, and neither must
         # the context variables.
-        task = self._loop.create_task(self._run(executor, job, handler))
+        task = self._task(executor, job, handler)
         self._running[executor.number] = (executor, task)
         task.add_done_callback(lambda task: self._ended(executor, job, task))
+
+    def _task(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> asyncio.Task[None]:
+        run = self._run(executor, job, handler)
+        try:
+            return self._loop.create_task(run)
+        except BaseException as error:  # noqa: BLE001 - a task factory of the program; nobody else would run the job
+            run.close()
+            what = "the task factory of the worker's event loop raised, and job %s of queue %s runs without it: %s"
+            log_safely(logging.ERROR, what, job.id, job.queue.name, brief(error), fields=about(job))
+            return asyncio.Task(self._run(executor, job, handler), loop=self._loop)
 
     async def _run(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
         runs = self._runs
@@ -112,15 +126,21 @@ class EventLoop:
                 os._exit(1)
             self._fail(executor, job, error)
         else:
-            if runs.is_forked:
-                os._exit(0)  # the loop of such a child would take what wakes the parent's
+            self._end_child()
             if executor.leave():
                 runs.worked(job)
+                self._end_child()
             runs.settle(executor, job)
+
+    def _end_child(self) -> None:
+        """End a process that a handler or a hook has forked: its loop would take what wakes the parent's."""
+        if self._runs.is_forked:
+            os._exit(0)
 
     def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
         runs, goes_on = self._runs, executor.leave()
         why = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
+        self._end_child()
         runs.settle(executor, job, why)
 
     def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:

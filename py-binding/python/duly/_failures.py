@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duly._misuse import innermost
-from duly.errors import DulyError, JobFailedError
+from duly.errors import BY_KIND, DulyError, JobFailedError
 from duly.outcomes import Fail, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _HERE = str(Path(__file__).parent) + os.sep
 _NOT_THE_USERS = tuple(
@@ -30,6 +30,8 @@ _MOST_PLACES = 20
 _MOST_CAUSES = 8
 _MOST_ERRORS = 40
 """Of one failure, with the causes and members of all."""
+_DULYS = frozenset({DulyError, *BY_KIND.values()})
+"""Classes whose messages are duly's; what a subclass of the program says may hold data."""
 _PATH_IN_DATA = re.compile(r"(data|result)[.\[]")
 """What a message has that names keys of what a user pushed or gave."""
 
@@ -115,7 +117,7 @@ def _brief(error: BaseException) -> str:
 
 def _named(error: BaseException, seen: _Seen) -> str:
     name = type(error).__qualname__
-    if isinstance(error, DulyError):
+    if isinstance(error, DulyError) and type(error) in _DULYS:
         name = f"{name} ({_of_duly(error)})"
     members = _members(error)
     if members:
@@ -128,14 +130,15 @@ def _named(error: BaseException, seen: _Seen) -> str:
 
 
 def _where(error: BaseException) -> str:
-    modules = [str(frame.f_globals.get("__name__")) for frame, _line in traceback.walk_tb(error.__traceback__)]
+    modules = [frame.f_globals for frame, _line in traceback.walk_tb(error.__traceback__)]
     frames = traceback.extract_tb(error.__traceback__)
     inner = own = ""
     for module, frame in reversed([*zip(modules, frames, strict=False)]):  # `sys.tracebacklimit` shortens one of them
         if _is_dulys(frame):
             continue
         inner = inner or _location(frame)
-        if module.partition(".")[0] in _OWN or not _is_library(frame.filename):
+        package = str(module.get("__name__")).partition(".")[0]
+        if package in _OWN or not _is_library(_file(frame, module)):
             own = _location(frame)
             break
     return f"{own} (raised at {inner})" if own not in ("", inner) else inner
@@ -235,6 +238,12 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 def _is_dulys(frame: traceback.FrameSummary) -> bool:
     return frame.filename.startswith(_HERE)
+
+
+def _file(frame: traceback.FrameSummary, module: Mapping[str, Any]) -> str:
+    """Give the file of a line. Compiled code has the path of its source where it was built, relative as a rule."""
+    is_path = os.path.isabs(frame.filename) or frame.filename.startswith("<")  # noqa: PTH117 - of any text
+    return frame.filename if is_path else str(module.get("__file__") or frame.filename)
 
 
 def _is_library(filename: str) -> bool:

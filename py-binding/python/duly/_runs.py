@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief, describe, where, where_written
 from duly._misuse import UnrunError, refuse_unrun
-from duly.errors import LeaseLostError, TooLargeError
+from duly.errors import LeaseLostError
 from duly.middleware import Failure, WrongChangeError, overridden
 from duly.outcomes import JobInterrupted, Release, Retry
 
@@ -79,11 +79,15 @@ class NoHandler(Retry):
     """No handler of this worker has the job's name."""
 
 
+class ForkedChild(BaseException):
+    """A process that a `before` hook has forked came back from it: it runs no handler."""
+
+
 class BadCall(Retry):
     """The data does not fit the arguments of the task: the producer may have another version of it."""
 
 
-_IN_OUR_WORDS = (NoHandler, BadCall, TooLargeError, UnrunError, WrongChangeError)
+_IN_OUR_WORDS = (NoHandler, BadCall, UnrunError, WrongChangeError)
 """What these say has nothing of the data."""
 
 
@@ -126,7 +130,10 @@ class Runs:
     def before(self, job: Job) -> None:
         """Call the hooks before the handler."""
         for hook in self._before:
-            refuse_unrun(hook.call(job), hook.label)
+            given = hook.call(job)
+            if self.is_forked:
+                raise ForkedChild
+            refuse_unrun(given, hook.label)
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
@@ -164,13 +171,16 @@ class Runs:
             failure = Failure(raised)
             text = failure.error
             self._call(self._on_failure, job, failure)
+            if self.is_forked:
+                return ""
             if not job.settled and self._fail(job, failure, text) is None:
                 self.failed_for_good(job, str(failure.error))
                 self._heard.add(id(job))
         except LeaseLostError:
             # It was interrupted meanwhile, and is settled: the engine's event says so, but not what was raised.
-            what = "job %s (%s, attempt %d) of queue %s was interrupted behind its failure: %s"
-            self._log_error(what, job, raised)
+            if not isinstance(raised, LeaseLostError):
+                what = "job %s (%s, attempt %d) of queue %s was interrupted behind its failure: %s"
+                self._log_error(what, job, raised)
         return self._why(raised)
 
     def interrupted(self, job: Job, raised: BaseException, by: type[BaseException] = JobInterrupted) -> str:
@@ -240,7 +250,10 @@ class Runs:
                 refuse_unrun(hook.call(job, *more), hook.label)
             except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, it changes nothing
                 _pass_on(error)
-                self._log_hook(hook, job, error)
+                if not self.is_forked:
+                    self._log_hook(hook, job, error)
+            if self.is_forked:
+                return
 
     def _log_hook(self, hook: Hook, job: Job, raised: BaseException) -> None:
         what = "%s raised for job %s (%s, attempt %d) of queue %s: %s"

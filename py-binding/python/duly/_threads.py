@@ -63,7 +63,8 @@ class Threads:
             self._free.put(None)
         until = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            if thread.ident is not None:  # the system may have given too few
+                thread.join(max(0.0, until - time.monotonic()))
 
     def _thread(self) -> None:
         seat = _Seat()

@@ -10,6 +10,7 @@ import logging
 import logging.config
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -266,7 +267,7 @@ def _work(given: argparse.Namespace) -> int:
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
         _configure_logging(given)
-        command = [sys.executable, "-m", "duly", *_again(given), "--supervised", str(os.getpid())]
+        command = [*_interpreter(), *_again(given), "--supervised", str(os.getpid())]
         return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     if given.supervised is not None:
         _end_with_parent(given.supervised)
@@ -298,6 +299,16 @@ def _work(given: argparse.Namespace) -> int:
         say(given.supervisor_line, READY)
     worker.run()
     return worker._ending.status
+
+
+_BEGIN = "import sys; sys.path[0] or sys.path.pop(0); from duly.cli import main; sys.exit(main())"
+"""Not `-m duly`: a `queue.py` in the current folder would stand in for Python's own. `_import_app` adds the folder."""
+
+
+def _interpreter() -> list[str]:
+    """Give the command line of this Python, with its own options (-O, -W, -X), up to the arguments of `duly`."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # as multiprocessing does
+    return [sys.executable, *flags, "-c", _BEGIN]
 
 
 def _again(given: argparse.Namespace) -> list[str]:

@@ -265,6 +265,6 @@ def _sources() -> dict[str, int]:
         for name in files:
             if name.endswith(".py"):
                 path = os.path.join(folder, name)  # noqa: PTH118 - thousands of them, twice a second
-                with _ignored(FileNotFoundError):
+                with _ignored(OSError):  # it is gone, or a link that leads nowhere or to itself
                     found[path] = os.stat(path).st_mtime_ns  # noqa: PTH116
     return found

@@ -248,23 +248,24 @@ class Worker:
         number = 1 if len(coroutines) == len(handlers) and coroutines else int(concurrency)
         threads = Threads(number, handlers, runs, loop)
         executors = {executor.number: executor for executor in (engine.executor() for _ in range(int(concurrency)))}
-        if loop is not None:
-            loop.start()
-        threads.start()
-        for executor in executors.values():
-            threads.give(executor)
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
         # not even then when the system gave the signal to another thread, as it does when two come together.
         failures = _Failures(engine, runs)
         watch = _Watch(engine, executors, loop, failures, self._ending, self._patience)
-        watch.start()
         try:
+            # The system may give no thread.
+            if loop is not None:
+                loop.start()
+            threads.start()
+            for executor in executors.values():
+                threads.give(executor)
+            watch.start()
             while watch.is_alive():
                 watch.join(_LOOK_S)
         finally:
             engine.stop()
             engine.stop()
-            watch.join(_LAST_STEPS_S)
+            watch.end(_LAST_STEPS_S)
             if loop is not None:
                 loop.end(_LAST_STEPS_S)
             threads.end(_LAST_STEPS_S)
@@ -353,6 +354,11 @@ class _Watch(threading.Thread):
         if isinstance(self._ended, BaseException):
             raise self._ended
         return self._ended or self._engine.report()
+
+    def end(self, wait: float) -> None:
+        """Wait so long for the end, once the engine has nothing more to say."""
+        if self.ident is not None:
+            self.join(wait)
 
     def run(self) -> None:
         """Do it."""

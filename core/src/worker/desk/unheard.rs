@@ -309,6 +309,7 @@ mod tests {
     use crate::worker::WorkerSettings;
     use crate::worker::desk::between_runs::{LONGEST_HEARING, MOST_BETWEEN_RUNS};
     use crate::worker::desk::{Batch, Taken};
+    use crate::worker::event::EventLevel;
     use crate::worker::executor::{Ended, ExecutorShared};
 
     const UNTIL: u64 = 30_000;
@@ -484,7 +485,10 @@ mod tests {
             let event = owner.desk.event_within(Duration::ZERO);
             assert_eq!(event.is_some(), is_reported, "{event:?}");
             if let Some(event) = event {
-                assert!(matches!(&event, WorkerEvent::SlowHook { job, .. } if job.id == "a") && event.is_warning());
+                assert!(
+                    matches!(&event, WorkerEvent::SlowHook { job, .. } if job.id == "a")
+                        && event.level() == EventLevel::Warning
+                );
             }
         }
     }
