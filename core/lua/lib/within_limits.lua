@@ -4,14 +4,7 @@
 local asked = want
 local limited, queue_limit, held_names
 if limits then
-  --- include: live_limits
-  if limits == '?' or string.find(limits, ';;;', 1, true) then
-    -- The queue is found again with all levels, by this and the next calls.
-    -- without: a queue that lost its meta is found again by each reserve anew
-    if not noted_levels then redis.pcall('HSET', meta, 'format', 'FORMAT', 'levels', levels) end
-    limits = live_limits(limits)
-    if limits ~= noted_limits then write_limits(limits) end
-  end
+  --- include: limits_found_again
   if limits then
     --- include: limits, left_by_limits
     -- without: the end of a slower rate of a name moves on with the clock

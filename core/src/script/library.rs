@@ -22,8 +22,8 @@ library! {
     ahead, allow_growing, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due,
     examine_one, failed_set, find_expired, find_full, find_stale, first_use, fitting, given_up, grant, granted_again,
     hand_over, head_of_state, holder, keep_results, keeps_result, lease_ended, leave_waiting, left_by_limits, limits,
-    live_limits, make_room, merge_limits, meta, newer_format, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
-    place_freed, promote_due, pushed, rate, reclaim_expired, remove, resolve, routing, schedule_head, set_back,
+    limits_found_again, live_limits, make_room, merge_limits, meta, newer_format, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
+    place_freed, promote_due, pushed, rate, read_chunk, reclaim_expired, remove, resolve, routing, schedule_head, set_back,
     settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places,
     to_head, topic_lost, topic_member, topic_state, topic_trim, unheard_line, usage, waiters, wake, wake_for_place, wake_one,
     within_limits
