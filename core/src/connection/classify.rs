@@ -106,85 +106,86 @@ pub(super) fn error_reply(code: &str, detail: &str, server: &Address) -> Trouble
     }
 }
 
+/// Errors without a code of their own that are refusals: what they say in small letters, their kind, and our words.
+const PLAIN_REFUSALS: &[(&[&str], ErrorKind, &str)] = &[
+    (
+        &["but no password is set", "without any password configured"],
+        ErrorKind::AuthenticationFailed,
+        "the URL has a password, but the server wants none: leave it out",
+    ),
+    (
+        &["wrong number of arguments for 'auth'"],
+        ErrorKind::Unsupported,
+        "the server is older than users (Redis 6): leave the user out of the URL, keep the password",
+    ),
+    (
+        &["db index is out of range", "invalid db index", "select is not allowed in cluster"],
+        ErrorKind::InvalidArgument,
+        "the server has no database of this number",
+    ),
+    (
+        &["waitaof cannot be used when"],
+        ErrorKind::Unsupported,
+        "the server has no append-only file to wait for: switch it on with `CONFIG SET appendonly yes`",
+    ),
+    (
+        &["cluster support disabled"],
+        ErrorKind::InvalidArgument,
+        "the server is no cluster: use redis:// instead of redis+cluster://",
+    ),
+    (
+        &["unknown command `cluster", "unknown command 'cluster"],
+        ErrorKind::InvalidArgument,
+        "this is no cluster: a sentinel's URL is redis+sentinel://host:port/master-name, a server's redis://",
+    ),
+    (
+        &["unknown command `sentinel", "unknown command 'sentinel"],
+        ErrorKind::InvalidArgument,
+        "this is no sentinel: name the sentinels (usually port 26379), or use redis:// for the server itself",
+    ),
+    (&["unknown command", "unknown redis command", "unknown subcommand"], ErrorKind::Unsupported, ""),
+    (
+        &["invalid bulk length", "invalid multibulk length"],
+        ErrorKind::TooLarge,
+        "the server takes no value of this length (proto-max-bulk-len): raise that, or send less at once",
+    ),
+    (&["out of memory"], ErrorKind::StorageFull, "the server has no memory left: nothing was stored"),
+];
+
 /// Errors without a code of their own: only their wording tells them apart.
 fn plain_words(detail: &str, server: &Address, error: &dyn Fn(ErrorKind, &str) -> Error) -> Trouble {
     let lower = detail.to_ascii_lowercase();
-    let says = |words: &str| lower.contains(words);
-    if says("can't run this command") || says("can't access at least one of the keys") || says("no permissions") {
+    let says = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    if says(&["can't run this command", "can't access at least one of the keys", "no permissions"]) {
         // Redis 6 and 7.0 say it like this from inside a script, without NOPERM.
         return Trouble::writes_refused(permission(server, detail).caused_by(ServerSaid::new("ERR", detail)));
     }
-    if says("max number of clients reached") {
+    if says(&["max number of clients reached"]) {
         return Trouble {
             next: Next::Reconnect,
             ..Trouble::not_now(error(ErrorKind::Busy, "the server has too many clients"))
         };
     }
-    if says("invalid password") || says("invalid username-password") {
+    if says(&["invalid password", "invalid username-password"]) {
         return Trouble::wrong_server(authentication(server));
     }
-    if says("but no password is set") || says("without any password configured") {
-        return Trouble::refused(error(
-            ErrorKind::AuthenticationFailed,
-            "the URL has a password, but the server wants none: leave it out",
-        ));
-    }
-    if says("wrong number of arguments for 'auth'") {
-        return Trouble::refused(error(
-            ErrorKind::Unsupported,
-            "the server is older than users (Redis 6): leave the user out of the URL, keep the password",
-        ));
-    }
-    if says("db index is out of range") || says("invalid db index") || says("select is not allowed in cluster") {
-        return Trouble::refused(error(ErrorKind::InvalidArgument, "the server has no database of this number"));
-    }
-    if says("waitaof cannot be used when") {
-        return Trouble::refused(error(
-            ErrorKind::Unsupported,
-            "the server has no append-only file to wait for: switch it on with `CONFIG SET appendonly yes`",
-        ));
-    }
-    if says("wait cannot be used with replica") {
+    if says(&["wait cannot be used with replica"]) {
         return Trouble::wrong_server(read_only(server));
     }
-    if says("cluster support disabled") {
-        return Trouble::refused(error(
-            ErrorKind::InvalidArgument,
-            "the server is no cluster: use redis:// instead of redis+cluster://",
-        ));
-    }
-    if says("unknown command `cluster") || says("unknown command 'cluster") {
-        return Trouble::refused(error(
-            ErrorKind::InvalidArgument,
-            "this is no cluster: a sentinel's URL is redis+sentinel://host:port/master-name, a server's redis://",
-        ));
-    }
-    if says("unknown command `sentinel") || says("unknown command 'sentinel") {
-        return Trouble::refused(error(
-            ErrorKind::InvalidArgument,
-            "this is no sentinel: name the sentinels (usually port 26379), or use redis:// for the server itself",
-        ));
-    }
-    if says("unknown command") || says("unknown redis command") || says("unknown subcommand") {
-        let name = detail.split(['\'', '`']).nth(1).unwrap_or("a command");
-        return Trouble::refused(error(
-            ErrorKind::Unsupported,
-            &format!(
-                "the server does not know the command {name}, which every server from Redis 5.0 on has: take `rename-command` for \
-                 it out of the server's configuration, if it is there"
-            ),
-        ));
-    }
-    if says("invalid bulk length") || says("invalid multibulk length") {
-        return Trouble::refused(error(
-            ErrorKind::TooLarge,
-            "the server takes no value of this length (proto-max-bulk-len): raise that, or send less at once",
-        ));
-    }
-    if says("out of memory") {
-        return Trouble::refused(error(ErrorKind::StorageFull, "the server has no memory left: nothing was stored"));
-    }
-    Trouble::refused(error(ErrorKind::Internal, "the server answered with an error that duly does not know"))
+    let known = PLAIN_REFUSALS.iter().find(|(words, ..)| says(words));
+    Trouble::refused(match known {
+        Some((_, kind, "")) => error(*kind, &unknown_command(detail)),
+        Some((_, kind, message)) => error(*kind, message),
+        None => error(ErrorKind::Internal, "the server answered with an error that duly does not know"),
+    })
+}
+
+fn unknown_command(detail: &str) -> String {
+    let name = detail.split(['\'', '`']).nth(1).unwrap_or("a command");
+    format!(
+        "the server does not know the command {name}, which every server from Redis 5.0 on has: take `rename-command` for it out of \
+         the server's configuration, if it is there"
+    )
 }
 
 /// Redis 5 and 6 wrap what went wrong inside a script: `ERR Error running script (call to f_<sha>):

@@ -95,7 +95,13 @@ impl ParsedUrl {
         };
         parsed.read_query(query, scheme)?;
 
-        parsed.layout = match scheme {
+        parsed.layout = parsed.layout_of(scheme, hosts, path)?;
+        Ok(parsed)
+    }
+
+    /// Also reads the database, where the path names it.
+    fn layout_of(&mut self, scheme: Scheme, hosts: &str, path: &str) -> Result<Layout, Error> {
+        Ok(match scheme {
             Scheme::Unix => {
                 if !hosts.is_empty() {
                     return Err(refused("a unix URL has a host (it needs three slashes: unix:///path/to.sock)"));
@@ -107,7 +113,7 @@ impl ParsedUrl {
                 Layout::Single(Address::Unix(PathBuf::from(path)))
             }
             Scheme::Single => {
-                parsed.read_db(path)?;
+                self.read_db(path)?;
                 let mut addresses = read_hosts(hosts, 6379)?;
                 match (addresses.pop(), addresses.is_empty()) {
                     (Some(address), true) => Layout::Single(address),
@@ -120,18 +126,17 @@ impl ParsedUrl {
                 if master_name.is_empty() {
                     return Err(refused("the master's name is missing (redis+sentinel://host:port/master-name)"));
                 }
-                parsed.read_db(db)?;
+                self.read_db(db)?;
                 Layout::Sentinel { sentinels: read_hosts(hosts, 26379)?, master_name }
             }
             Scheme::Cluster => {
-                parsed.read_db(path)?;
-                if parsed.db != 0 {
+                self.read_db(path)?;
+                if self.db != 0 {
                     return Err(refused("a cluster has only database 0"));
                 }
                 Layout::Cluster { seeds: read_hosts(hosts, 6379)? }
             }
-        };
-        Ok(parsed)
+        })
     }
 
     fn read_db(&mut self, text: &str) -> Result<(), Error> {
