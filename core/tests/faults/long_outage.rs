@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::meter::Meter;
+use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{Server, eventually};
 use duly::worker::{Context, Failure, Job, Worker, WorkerEvent, WorkerReport};
 use duly::{Client, Counts, ErrorKind, Millis, NewJob, Queue, ReserveOptions, RetryPolicy};
+use futures_util::future::join_all;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -120,10 +122,14 @@ async fn is_held(queue: &Queue, ids: &[&str]) -> bool {
     counts.reserved == ids.len() as u64 && is_renewed
 }
 
-async fn workers_keep_what_they_run(away: Away) {
+async fn workers_keep_what_they_run(away: Away, line: Option<Line>) {
     let mut server = Server::start_with(&SAFE);
     let (queue, shop) = (server.queue("orders"), Shop::new());
-    let workers = [shop.worker(&server.client()), shop.worker(&server.client())];
+    let client = || match line {
+        Some(line) => SlowLine::before(server.port(), line).builder().build().unwrap(),
+        None => server.client(),
+    };
+    let workers = [shop.worker(&client()), shop.worker(&client())];
     for id in ["within0", "later0"] {
         queue.push(job(id, 0)).await.unwrap();
     }
@@ -160,12 +166,18 @@ async fn workers_keep_what_they_run(away: Away) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_that_takes_longer_than_a_lease_charges_no_job_of_a_worker_that_lives() {
-    workers_keep_what_they_run(Away::Restarts).await;
+    workers_keep_what_they_run(Away::Restarts, None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_takes_longer_than_a_lease_charges_no_job_of_a_worker_that_lives() {
-    workers_keep_what_they_run(Away::IsReplica).await;
+    workers_keep_what_they_run(Away::IsReplica, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_behind_a_slow_line_charges_no_job_of_a_worker_that_lives() {
+    let kinds = [(Away::Restarts, Line::MOBILE), (Away::IsReplica, Line::FAR), (Away::Restarts, Line::TEN_MEGABIT)];
+    join_all(kinds.map(|(away, line)| workers_keep_what_they_run(away, Some(line)))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

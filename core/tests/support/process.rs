@@ -15,10 +15,15 @@ impl Process {
     /// Runs this test, such as `crash::worker_process`. It finds the server in `DULY_TEST_URL`, and what it is to do in
     /// `DULY_TEST_WORKER`.
     pub fn start(server: &Server, test: &str, role: &str) -> Self {
+        Self::start_at(&server.url(), test, role)
+    }
+
+    /// The same, which finds the server there.
+    pub fn start_at(url: &str, test: &str, role: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads", "1"])
             .env("DULY_TEST_WORKER", role)
-            .env("DULY_TEST_URL", server.url())
+            .env("DULY_TEST_URL", url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

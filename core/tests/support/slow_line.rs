@@ -20,8 +20,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// 10 Mbit/s.
-    pub const TEN_MEGABIT: Self = Self { bytes_per_s: 1_250_000, latency: Duration::from_millis(5) };
+    /// 10 Mbit/s, 50 ms there and back.
+    pub const TEN_MEGABIT: Self = Self { bytes_per_s: 1_250_000, latency: Duration::from_millis(25) };
     /// 150 KB/s, as over a busy mobile network.
     pub const MOBILE: Self = Self { bytes_per_s: 150_000, latency: Duration::from_millis(50) };
     /// 32 KB/s, as over an uplink that is shared with others.
@@ -99,8 +99,12 @@ impl SlowLine {
         self.refuses.load(Ordering::Relaxed) == 0
     }
 
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder().url(&format!("redis://127.0.0.1:{}", self.port))
+        Client::builder().url(&self.url())
     }
 }
 

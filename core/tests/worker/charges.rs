@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::support::process::Process;
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
 use duly::worker::{Context, Ended, Engine, Executor, Failure, Job, Run, Worker, WorkerSettings};
 use duly::{Client, JobView, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, State};
@@ -64,7 +65,11 @@ async fn worker_process() {
 
 /// One worker until it dies; it does not when nothing is left to do.
 async fn one_life(server: &Server, concurrency: u32) -> bool {
-    let mut process = Process::start(server, "charges::worker_process", &concurrency.to_string());
+    one_life_at(server, &server.url(), concurrency).await
+}
+
+async fn one_life_at(server: &Server, url: &str, concurrency: u32) -> bool {
+    let mut process = Process::start_at(url, "charges::worker_process", &concurrency.to_string());
     let queue = server.queue("orders");
     loop {
         if process.child.try_wait().unwrap().is_some() {
@@ -151,6 +156,28 @@ async fn a_job_that_kills_its_workers_slowly_fails_alone() {
     let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.id).collect();
     assert_eq!((failed, deaths), (vec![POISON], 3));
     assert_eq!(total(&queue, "acked").await, 8);
+}
+
+async fn poison_behind(line: Line) {
+    let server = Server::start();
+    let (queue, line) = (server.queue("orders"), SlowLine::before(server.port(), line));
+    let innocent = |n: u64| job(&format!("j{n}"), if n.is_multiple_of(2) { 1 } else { 5 });
+    push(&queue, (0..50).map(innocent).chain([job(POISON, 1)]).chain((50..100).map(innocent))).await;
+    let mut deaths = 0;
+    while one_life_at(&server, &line.url(), 4).await {
+        deaths += 1;
+        assert!(deaths < 20, "it goes on for ever");
+    }
+    let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
+    let failed: Vec<_> = failed.iter().map(|view| &*view.envelope.id).collect();
+    assert_eq!((failed, deaths), (vec![POISON], 3));
+    assert_eq!(total(&queue, "acked").await, 100);
+}
+
+/// The same among short jobs, with workers behind slow lines.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_kills_its_workers_behind_a_slow_line_fails_alone() {
+    tokio::join!(poison_behind(Line::MOBILE), poison_behind(Line::TEN_MEGABIT), poison_behind(Line::FAR));
 }
 
 async fn total(queue: &Queue, name: &str) -> u64 {
