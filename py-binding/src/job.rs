@@ -16,7 +16,7 @@ use crate::lock::{Lock, lock_options, release_for};
 use crate::waiting::wait;
 use crate::worker::InRun;
 
-pub(crate) enum Held {
+pub(crate) enum Inner {
     Blocking(blocking::Job),
     Async(Arc<duly::Job>),
     /// A worker runs it: what its verbs say is noted, and sent when the handler has ended.
@@ -26,47 +26,47 @@ pub(crate) enum Held {
 /// What a reserved job of a sync and of an asyncio queue have in common.
 #[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct ReservedJob {
-    held: Held,
+    inner: Inner,
     queue: Py<PyAny>,
     /// Not Python's own lock: the garbage collector looks into it.
     data: OnceLock<Py<PyAny>>,
 }
 
 impl ReservedJob {
-    pub(crate) fn new(held: Held, queue: Py<PyAny>) -> Self {
-        Self { held, queue, data: OnceLock::new() }
+    pub(crate) fn new(inner: Inner, queue: Py<PyAny>) -> Self {
+        Self { inner, queue, data: OnceLock::new() }
     }
 
     pub(crate) fn job(&self) -> &duly::Job {
-        match &self.held {
-            Held::Blocking(job) => job.reserved(),
-            Held::Async(job) => job,
-            Held::InRun(run) => run.job().reserved(),
+        match &self.inner {
+            Inner::Blocking(job) => job.reserved(),
+            Inner::Async(job) => job,
+            Inner::InRun(run) => run.job().reserved(),
         }
     }
 
     /// The same, to be held without a copy.
     pub(crate) fn shared(&self) -> Arc<duly::Job> {
-        match &self.held {
-            Held::Blocking(job) => job.shared(),
-            Held::Async(job) => Arc::clone(job),
-            Held::InRun(run) => run.job().shared(),
+        match &self.inner {
+            Inner::Blocking(job) => job.shared(),
+            Inner::Async(job) => Arc::clone(job),
+            Inner::InRun(run) => run.job().shared(),
         }
     }
 
     pub(crate) fn blocking(&self) -> PyResult<&blocking::Job> {
-        match &self.held {
-            Held::Blocking(job) => Ok(job),
-            Held::InRun(run) => Ok(run.job()),
-            Held::Async(_) => {
+        match &self.inner {
+            Inner::Blocking(job) => Ok(job),
+            Inner::InRun(run) => Ok(run.job()),
+            Inner::Async(_) => {
                 Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
             }
         }
     }
 
     pub(crate) fn in_run(&self) -> Option<&InRun> {
-        match &self.held {
-            Held::InRun(run) => Some(run),
+        match &self.inner {
+            Inner::InRun(run) => Some(run),
             _ => None,
         }
     }
@@ -235,18 +235,18 @@ pub(crate) struct Job {}
 
 impl Job {
     pub(crate) fn new(py: Python<'_>, job: blocking::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        Self::held(py, Held::Blocking(job), queue)
+        Self::of(py, Inner::Blocking(job), queue)
     }
 
-    pub(crate) fn held(py: Python<'_>, held: Held, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        Py::new(py, PyClassInitializer::from(ReservedJob::new(held, queue)).add_subclass(Self {}))
+    pub(crate) fn of(py: Python<'_>, inner: Inner, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        Py::new(py, PyClassInitializer::from(ReservedJob::new(inner, queue)).add_subclass(Self {}))
     }
 }
 
 fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option<Envelope>) -> PyResult<Next> {
     let reserved = slf.as_super().get();
-    let next = match (&reserved.held, changed) {
-        (Held::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
+    let next = match (&reserved.inner, changed) {
+        (Inner::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
         (_, None) => {
             let job = reserved.blocking()?;
             wait(slf.py(), |signals| job.settle(outcome, &error, signals))?
@@ -267,7 +267,7 @@ impl Job {
     fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let reserved = slf.as_super().get();
         let result = result_of(reserved.job(), result)?;
-        if let Held::InRun(run) = &reserved.held {
+        if let Inner::InRun(run) = &reserved.inner {
             run.note_done(result).map_err(Failure::from)?;
         } else {
             let job = reserved.blocking()?;

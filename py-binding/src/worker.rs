@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::client::Client;
 use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _};
-use crate::job::{Held, Job};
+use crate::job::{Inner, Job};
 use crate::queue::Queue;
 use crate::schedules::list_of;
 use crate::select;
@@ -144,7 +144,7 @@ impl WorkerEngine {
         let Some(job) = self.engine.failed_job(failed) else { return Ok(None) };
         let of_it = |(name, _): &&(String, Py<Queue>)| name == failed.job.queue().name();
         let Some((_, queue)) = self.queues.iter().find(of_it) else { return Ok(None) };
-        let job = Job::held(py, Held::Blocking(job), queue.clone_ref(py).into_any())?;
+        let job = Job::of(py, Inner::Blocking(job), queue.clone_ref(py).into_any())?;
         Ok(Some((job, failed.error().to_owned())))
     }
 

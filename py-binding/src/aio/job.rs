@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use super::future::{start, start_lock};
 use crate::convert::{self, Counted, Final, Name, Text, Words};
 use crate::job::{
-    Held, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
+    Inner, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
     wait_of,
 };
 use crate::lock::{AsyncLock, lock_options, release_for};
@@ -19,7 +19,7 @@ pub(crate) struct AsyncJob {}
 
 impl AsyncJob {
     pub(super) fn new(py: Python<'_>, job: duly::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
-        let reserved = ReservedJob::new(Held::Async(Arc::new(job)), queue);
+        let reserved = ReservedJob::new(Inner::Async(Arc::new(job)), queue);
         Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
     }
 }

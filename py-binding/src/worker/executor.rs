@@ -18,7 +18,7 @@ use super::Queues;
 use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
-use crate::job::{Held, Job};
+use crate::job::{Inner, Job};
 use crate::waiting::wait;
 
 /// One wait for a job; another follows.
@@ -197,7 +197,7 @@ impl Executor {
         // A job comes from one of the queues that the engine was started with.
         let index = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
         let queue = self.queues[index].1.clone_ref(py).into_any();
-        let job = Job::held(py, Held::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
+        let job = Job::of(py, Inner::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
         *self.lock() = Current { job: Some(job.clone_ref(py)), thread, interrupting: false };
         Ok(job)
     }
