@@ -41,7 +41,7 @@ impl Change {
         match self {
             Self::Password | Self::PasswordAndConnections => user(&["resetpass", ">other"]),
             Self::Permissions | Self::PermissionsAndConnections => {
-                user(&["-evalsha", "-eval", "-blpop", "-brpoplpush"])
+                user(&["-evalsha", "-eval", "-blpop", "-brpoplpush"]);
             }
             Self::Eviction => {
                 server.redis_cli(&["CONFIG", "SET", "maxmemory", "1gb"]);
@@ -61,11 +61,6 @@ impl Change {
         }
     }
 
-    fn undo(self, server: &Server) {
-        server.redis_cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
-        server.redis_cli(&["ACL", "SETUSER", "u", "resetpass", ">s3cr3t", "+@all"]);
-    }
-
     /// Does it meet who has a connection?
     fn meets(self, who: Who) -> bool {
         self != Self::Password || who != Who::Producer
@@ -83,6 +78,12 @@ impl Change {
         });
         counts.sum()
     }
+}
+
+/// As before whichever change.
+fn undo(server: &Server) {
+    server.redis_cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    server.redis_cli(&["ACL", "SETUSER", "u", "resetpass", ">s3cr3t", "+@all"]);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -186,7 +187,7 @@ async fn is_ridden_out(change: Change, who: Who) -> Option<String> {
     if calls.is_finished() {
         return Some(format!("{who:?}, {change:?}: {:?}", calls.await.unwrap()));
     }
-    change.undo(&server);
+    undo(&server);
     is_undone.store(true, Ordering::SeqCst);
     others.give(who).await;
     calls.await.unwrap().err().map(|error| format!("{who:?}, {change:?}, undone: {error:?}"))

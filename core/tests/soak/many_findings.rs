@@ -21,7 +21,7 @@ async fn audit_of(broken: u32) -> (u64, Duration) {
     server.eval(text, &[&broken.to_string()]);
     let (queue, before) = (server.queue("orders"), worked());
     let report = queue.audit(AuditOptions::new()).await.unwrap();
-    let took = worked() - before;
+    let took = worked().checked_sub(before).unwrap();
     assert_eq!(report.findings.len(), usize::try_from(broken).unwrap());
     (report.pages, took)
 }
