@@ -28,6 +28,7 @@ mod step_operate;
 mod step_push;
 mod step_reserve;
 mod step_settle;
+mod topics;
 mod unheard;
 mod upgrade;
 mod world;

@@ -4,9 +4,11 @@
 -- these keys has stopped the script.
 local noted_format, noted_last, noted_ms = unpack(redis.call('HMGET', topic, 'format', 'last', 'last_ms'))
 -- Another format than ours refuses every call.
+-- without: an old client writes into a topic of a newer format
 if noted_format and noted_format ~= 'FORMAT' then return 'format ' .. noted_format end
 local last, last_ms = tonumber(noted_last or 0), tonumber(noted_ms or 0)
 local length = redis.call('XLEN', messages)
+-- without: a foreign type under `floors` publishes by half
 redis.call('ZCARD', floors)
 local first = last - length + 1
 local function number_of(id) return tonumber(string.match(id, '%-(%d+)$')) end

@@ -3,14 +3,16 @@
 -- Replies: how many were pulled and not acked before; `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
 --- include: topic_state, topic_trim, topic_lost, topic_member
--- A server without memory lets readers finish: its first write must not grow.
-redis.call('HDEL', topic, '')
+-- A server without memory lets readers finish: the first write does not grow.
 local acked = 0
 for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end
 local pulled = redis.call('XPENDING', messages, subscription)
 local unread = number_of(redis.call('HGET', topic, 'at:' .. subscription)) + 1
+-- without: an ack takes away what others of the subscription have not acked
 if pulled[1] > 0 then unread = number_of(pulled[2]) end
+-- without: what was read is never removed
 if unread > floor then redis.call('ZADD', floors, string.format('%.0f', unread), subscription) end
 -- Also if it raises no floor: an earlier one may have left some.
+-- without: what all have read stays until the next message
 trim_to(tonumber(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]))
 return acked

@@ -3,6 +3,7 @@
 -- Replies: `deleted`.
 -- Cost:    O(1): the server frees the messages beside its other work.
 --- include: once
+-- without: a late copy removes a topic that was made since
 if earlier then return earlier end
 redis.call('UNLINK', topic, messages, floors, news)
 return answer('deleted')

@@ -4,6 +4,7 @@
 -- Replies: ids with ' ' between, `;`, and the names of the subscriptions that were cut off, with ' ' between; or `format <n>`.
 -- Cost:    O(1) a message, and at most 1,000 that go.
 --- include: clock, topic_state, topic_trim, once
+-- without: a publish that is sent again publishes twice
 if earlier then return earlier end
 local bytes, calls, gone_bytes, look_at, most_ms, most_messages, most_bytes = unpack(redis.call(
   'HMGET', topic, 'bytes', 'calls', 'gone_bytes', 'look_at', 'max_age_ms', 'max_messages', 'max_bytes'))
@@ -12,6 +13,7 @@ gone_bytes, look_at = tonumber(gone_bytes or 0), tonumber(look_at or 0)
 most_ms, most_messages = tonumber(most_ms or default_age_ms), tonumber(most_messages or default_messages)
 most_bytes = tonumber(most_bytes or default_bytes)
 
+-- with `last_ms = now`: a clock that is set back stops a topic
 last_ms = math.max(now, last_ms)
 local ids = {}
 for at = first_item, #ARGV do
@@ -24,14 +26,19 @@ end
 redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
   'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
 -- Who waits has seen so many calls, and hears of each later one.
+-- without: the stream on which members wait grows for ever
 redis.call('DEL', news)
+-- without: nobody hears of a message
 redis.call('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 
 -- The number of the first message that is within all bounds. A message is read only when the bounds of age and bytes may be reached.
+-- with `local kept = first`: a topic keeps more messages than its bound says
 local kept = math.max(first, last - most_messages + 1)
 if now >= look_at then
   local young = redis.call('XRANGE', messages, string.format('%.0f', math.max(0, now - most_ms)), '+', 'COUNT', 1)[1]
+  -- without: messages that are too old stay
   kept = math.max(kept, number_of(young[1]))
+  -- with `most_ms + 2` for `most_ms + 1`: a message stays for a millisecond longer than its age
   redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
 end
 -- As many messages as one call adds at most, in looks at as many as are likely to go, by the largest one yet.
@@ -46,7 +53,9 @@ while bytes - gone_bytes > most_bytes and looked < 1000 do
     number, from = number_of(entry[1]), behind(entry[1])
     looked, largest = looked + 1, math.max(largest, #entry[2][2])
     gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
+    -- without `number == last or`: a last message that is larger than the bound goes
     if number == last or bytes - gone_bytes <= most_bytes then break end
+    -- without: a topic keeps more bytes than its bound says
     kept = math.max(kept, number + 1)
   end
   if not number or number == last then break end
@@ -60,9 +69,13 @@ if kept > first then
   kept = trim_to(kept)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
     local unread = redis.call('ZSCORE', floors, name)
+    -- without: members of a subscription that was cut off hear that they are strangers
     redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
+    -- without: the cursor of a subscription that is gone stays for ever
     redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name)
+    -- without: a subscription that was cut off goes on behind what it has lost
     redis.call('ZREM', floors, name)
+    -- without: a subscription that was cut off cannot be made again
     redis.call('XGROUP', 'DESTROY', messages, name)
     cut_off[#cut_off + 1] = name
   end

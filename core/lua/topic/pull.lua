@@ -15,6 +15,7 @@ local function what_it_got(topic)
   if type(got) ~= 'string' or string.sub(got, 1, #call_id + 1) ~= call_id .. ' ' then return end
   return string.gmatch(string.sub(got, #call_id + 2), '%S+')
 end
+-- with `if false then`: a pull whose reply was lost leases what nobody got
 if again == '1' then
   for at = 1, topic_count do
     if what_it_got((topic_keys(at))) then is_repeated = true end
@@ -24,6 +25,7 @@ end
 local function pull(topic, messages, floors)
   --- include: topic_state, topic_lost, topic_member
   -- A server without memory lets readers finish: its first write must not grow.
+  -- without: a server without memory does not let members read
   redis.call('HDEL', topic, '')
   redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)
   local calls, published_bytes = unpack(redis.call('HMGET', topic, 'calls', 'bytes'))
@@ -63,6 +65,8 @@ local function pull(topic, messages, floors)
     if not has_room() then break end
     local pulled = redis.call('XPENDING', messages, subscription, start, '+', 100)
     for _, one in ipairs(pulled) do
+      -- without `one[3] >= lease_of(one[2]) and`: messages are given to a second member at once
+      -- without `and has_room()`: a pull gives more than was asked for
       if one[3] >= lease_of(one[2]) and has_room() then
         local entry = redis.call('XCLAIM', messages, subscription, member, 0, one[1])[1]
         if entry then give(entry, one[4] + 1) end
@@ -88,6 +92,7 @@ local function pull(topic, messages, floors)
     count = math.min(count, most - given)
     local entries = redis.call('XRANGE', messages, behind(at), '+', 'COUNT', count)
     for _, entry in ipairs(entries) do
+      -- with `if false then break end` for `if not has_room() then break end`: small messages before large ones bring all of those at once
       if not has_room() then break end
       give(entry, 1)
       at = entry[1]
@@ -105,8 +110,10 @@ local function pull(topic, messages, floors)
     for i = again_pulled + 1, #ids do claim[#claim + 1] = ids[i] end
     for _, word in ipairs({ 'FORCE', 'RETRYCOUNT', '1', 'JUSTID', 'LASTID', at }) do claim[#claim + 1] = word end
     redis.call(unpack(claim))
+    -- without: messages are given again and again
     redis.call('HSET', topic, 'at:' .. subscription, at)
   end
+  -- without: a pull that is sent again gives nothing
   if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
   if number_of(at) < last then reply[2] = '1' end
   return reply
@@ -116,6 +123,7 @@ if topic_count == 1 then return { pull(topic_keys(1)) } end
 local replies = {}
 for at = 1, topic_count do
   -- One topic that is damaged must not keep what the others gave.
+  -- with `true, pull(topic_keys(at))` for `pcall(pull, topic_keys(at))`: one damaged topic keeps what the others gave
   local is_well, reply = pcall(pull, topic_keys(at))
   replies[at] = is_well and reply or 'failed'
 end

@@ -4,20 +4,24 @@
 -- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
 -- Cost:    O(1) for a member that is known, else O(members); at most 100 of them go.
 --- include: clock, topic_state, once
+-- without: a late copy of a subscription keeps messages for nobody
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)
 if was and was ~= subscription then return answer('other ' .. was) end
 -- A server without memory lets a member come back that is known: then its first write must not grow.
+-- without: a server without memory does not let a member come back
 if was and redis.call('ZSCORE', floors, subscription) then redis.call('HDEL', topic, '') end
 local made = was and 'known' or 'joined'
 if not redis.call('ZSCORE', floors, subscription) then
   made = 'made'
   local read, read_ms = last, last_ms
+  -- without: a member that asks for what is there does not get it
   if from_earliest == '1' then read, read_ms = first - 1, 0 end
   local id = string.format('%.0f-%.0f', read_ms, read)
   redis.call('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')
   redis.call('ZADD', floors, string.format('%.0f', read + 1), subscription)
   redis.call('HSET', topic, 'at:' .. subscription, id)
+  -- without: a subscription that was made again is told that it was cut off
   redis.call('HDEL', topic, 'cut:' .. subscription)
 end
 redis.call('HSET', topic, 'member:' .. member, subscription, 'seen:' .. member, now_text)
@@ -43,16 +47,22 @@ for name, of in pairs(subscription_of) do
   if most > 0 and (seen[name] or 0) < over then
     local has_group = redis.call('ZSCORE', floors, of)
     -- The last one stays: its subscription reads on, or is cut off. So does who has pulled something that it has not acked.
+    -- with `local goes = not has_group`: a member of a subscription that was cut off just now hears that it is a stranger
     local goes = not has_group and (cut_at[of] or 0) < over
+    -- without: members that are gone stay for ever
+    -- without `and members[of] > 1`: a subscription loses its last member
+    -- with `true` for `#redis.call('XPENDING', messages, of, '-', '+', 1, name) == 0`: what a silent member holds is lost
     if has_group and members[of] > 1 then goes = #redis.call('XPENDING', messages, of, '-', '+', 1, name) == 0 end
     if goes then
       redis.call('HDEL', topic, 'member:' .. name, 'seen:' .. name, 'got:' .. name, 'lease:' .. name)
+      -- without: consumers of members that are gone stay for ever
       if has_group then redis.call('XGROUP', 'DELCONSUMER', messages, of, name) end
       members[of], most = members[of] - 1, most - 1
     end
   end
 end
 for name, at in pairs(cut_at) do
+  -- without: what is known of cuts stays for ever
   if at < over then redis.call('HDEL', topic, 'cut:' .. name) end
 end
 return answer(made)
