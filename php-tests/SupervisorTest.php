@@ -318,6 +318,35 @@ final class SupervisorTest extends ServerTestCase
         self::assertStringContainsString('AuthenticationFailedException', $alone->said());
     }
 
+    public function testAPasswordThatIsBeingChangedEndsNoSupervisor(): void
+    {
+        $user = 'app' . getmypid();
+        $acl = fn (string ...$words): string => $this->server->command('ACL', ...$words);
+        $acl('SETUSER', $user, 'on', '>old', '~*', '&*', '+@all');
+        $client = var_export($this->server->url(), true) . ', ' . var_export($this->prefix, true);
+        $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
+        file_put_contents($file, "<?php
+            \$client = new Duly\\Client({$client}, username: '{$user}', password: 'old');
+            return (new Duly\\Worker(\$client, ['q']))
+                ->on('n', function (string \$data): void { fwrite(STDOUT, \"end {\$data}\\n\"); });
+        ");
+        $program = $this->start([$file, '--processes', '2', '--max-jobs', '1']);
+        $this->queue->push('one', name: 'n');
+        $program->hear('end one');
+        $acl('SETUSER', $user, 'resetpass', '>new');
+        // By those that are connected, whose successors are not let in.
+        $this->queue->push('two', name: 'n');
+        $this->queue->push('three', name: 'n');
+        $program->hear('ended with 1; another one starts');
+        $acl('SETUSER', $user, 'resetpass', '>old');
+        $this->queue->push('four', name: 'n');
+        foreach (['two', 'three', 'four'] as $job) {
+            $program->hear("end {$job}");
+        }
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     public function testTheOthersMayFinishWhatTheyRunWhenAnErrorStopsAll(): void
     {
         $this->queue->push('slow', name: 'n');

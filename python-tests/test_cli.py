@@ -484,6 +484,29 @@ def test_a_wrong_password_ends_it_with_status_1(start: Start, environment: dict[
     assert worker.returncode == 1, said
 
 
+def test_a_password_that_is_being_changed_ends_no_supervisor(
+    start: Start, environment: dict[str, str], orders: duly.Queue, notes: Notes, server: Server
+) -> None:
+    user = f"app-{os.getpid()}"
+    server.cli("ACL", "SETUSER", user, "on", ">old", "~*", "&*", "+@all")
+    environment["URL"] = environment["URL"].replace("unix://", f"unix://{user}:old@")
+    worker = start("worker", "shop:app", "--processes", "2", "--max-jobs", "1")
+    orders.push({"text": "one"}, name="note")
+    until(notes, "the job did not run")
+    server.cli("ACL", "LOG", "RESET")
+    server.cli("ACL", "SETUSER", user, "resetpass", ">new")
+    for text in ("two", "three"):  # by those that are connected, whose successors are not let in
+        orders.push({"text": text}, name="note")
+    until(lambda: user in server.cli("ACL", "LOG"), "nobody was refused")
+    server.cli("ACL", "SETUSER", user, "resetpass", ">old")
+    orders.push({"text": "four"}, name="note")
+    until(lambda: len(notes()) == 4, "the jobs did not run", 60)
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=30)
+    assert worker.returncode == 0, said
+    assert "ended with status 1" in said, said
+
+
 def log_of(start: Start, environment: dict[str, str], tmp_path: Path, app: str, *arguments: str) -> str:
     """Give what a worker says of a job that fails, when the app's module begins like this."""
     (tmp_path / "shop.py").write_text(app + textwrap.dedent(APP))

@@ -17,17 +17,27 @@ pub struct Supervision;
 #[php_impl]
 impl Supervision {
     /// What to do about a process that has ended, with this exit code or by a signal, whose number is negative: `code` if all are
-    /// to stop, else `after` how many seconds another one takes its place; and how many have died young there in a row.
+    /// to stop, else `after` how many seconds another one takes its place; and how many have died young there in a row. `supervised`: for
+    /// how many seconds the supervisor has run; `oneEndedWell`: another process has run its jobs before, and ended as it should.
     pub fn after_exit(
         status: i32,
         isFatal: bool,
         wasReady: bool,
         lived: f64,
         youngDeaths: u32,
+        supervised: f64,
+        oneEndedWell: bool,
         isStopping: bool,
     ) -> PhpResult<BTreeMap<&'static str, Zval>> {
-        let exit =
-            Exit { status, is_fatal: isFatal, was_ready: wasReady, lived: span(lived), young_deaths: youngDeaths };
+        let exit = Exit {
+            status,
+            is_fatal: isFatal,
+            was_ready: wasReady,
+            lived: span(lived),
+            young_deaths: youngDeaths,
+            supervised: span(supervised),
+            one_ended_well: oneEndedWell,
+        };
         let (code, after, young_deaths) = match process::after_exit(&exit, isStopping) {
             AfterExit::Stop { code } => (Some(code), 0.0, youngDeaths),
             AfterExit::Replace { after, young_deaths } => (None, after.as_secs_f64(), young_deaths),

@@ -39,6 +39,18 @@ pub struct Exit {
     pub lived: Duration,
     /// How many processes in its place have died young before it, one after the other.
     pub young_deaths: u32,
+    /// For how long its supervisor has run.
+    pub supervised: Duration,
+    /// Another process of its supervisor has run its jobs, and ended as it should.
+    pub one_ended_well: bool,
+}
+
+impl Exit {
+    /// Would every process meet that error, from the start? Where others have worked before, it is an outage, which those wait out that
+    /// are connected: somebody changes a password just now, or a permission.
+    fn stops_all(&self) -> bool {
+        self.is_fatal && !self.one_ended_well && self.supervised < LONG_LIFE
+    }
 }
 
 /// The supervisor's next step.
@@ -60,8 +72,8 @@ pub enum AfterExit {
 
 /// What to do about a process that has ended. `chance` is from 0 to 1.
 pub(crate) fn after_exit(exit: &Exit, is_stopping: bool, chance: f64) -> AfterExit {
-    let Exit { status, is_fatal, was_ready, lived, young_deaths } = *exit;
-    if is_stopping || is_fatal {
+    let Exit { status, was_ready, lived, young_deaths, .. } = *exit;
+    if is_stopping || exit.stops_all() {
         return AfterExit::Stop { code: code_of(status) };
     }
     if status == 0 && was_ready {
@@ -116,7 +128,8 @@ mod tests {
     }
 
     fn exit(status: i32, lived: f64, young_deaths: u32) -> Exit {
-        Exit { status, is_fatal: false, was_ready: true, lived: seconds(lived), young_deaths }
+        let (supervised, lived) = (seconds(lived), seconds(lived));
+        Exit { status, is_fatal: false, was_ready: true, lived, young_deaths, supervised, one_ended_well: false }
     }
 
     #[test]
@@ -173,6 +186,16 @@ mod tests {
             assert_eq!(after_exit(&exit(status, 60.0, 0), true, 0.0), AfterExit::Stop { code }, "{status}");
             let fatal = Exit { is_fatal: true, ..exit(status, 0.0, 0) };
             assert_eq!(after_exit(&fatal, false, 0.0), AfterExit::Stop { code }, "{status}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_all_would_meet_stops_none_that_have_worked() {
+        let fatal = Exit { is_fatal: true, ..exit(1, 0.3, 0) };
+        assert_eq!(after_exit(&fatal, false, 1.0), AfterExit::Stop { code: 1 });
+        let replaced = AfterExit::Replace { after: seconds(0.1), young_deaths: 1 };
+        for has_worked in [Exit { supervised: seconds(10.0), ..fatal }, Exit { one_ended_well: true, ..fatal }] {
+            assert_eq!(after_exit(&has_worked, false, 1.0), replaced);
         }
     }
 

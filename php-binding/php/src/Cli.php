@@ -39,7 +39,7 @@ final class Cli
 
         Options that are not given stay as bootstrap.php has set them. A worker that ends is replaced; if it died within
         10 s, or ended before it was ready, after a pause that grows to 10 s. A worker with a permanent error, such as a
-        wrong password, stops all workers: another one would fail too.
+        wrong password, stops all workers: another one would fail too. After ten seconds it is replaced, too.
 
         SIGTERM, SIGINT, SIGQUIT  running jobs may finish within the grace; a second signal ends the grace
         SIGHUP, SIGUSR2           workers finish their job and are replaced one by one, with the new code and new log

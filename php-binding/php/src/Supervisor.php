@@ -33,6 +33,8 @@ final class Supervisor
     /** @var array<int, int> how many children of a slot have died young, one after the other */
     private array $youngDeaths = [];
     private bool $everReady = false;
+    private float $began;
+    private bool $oneEndedWell = false;
     /** @var list<float> when they were asked to stop */
     private array $asked = [];
     private bool $isKilled = false;
@@ -51,6 +53,7 @@ final class Supervisor
         private float $grace,
         private \Closure $say,
     ) {
+        $this->began = self::now();
         $this->hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
     }
 
@@ -285,7 +288,9 @@ final class Supervisor
         // What was wrong the child has said; the others would say the same.
         $isFatal = $word === self::FATAL || ($word === self::REFUSED && !$this->everReady);
         $youngDeaths = $this->youngDeaths[$slot];
-        $then = Supervision::afterExit($status, $isFatal, $wasReady, $lived, $youngDeaths, $this->stops());
+        $others = [self::now() - $this->began, $this->oneEndedWell];
+        $then = Supervision::afterExit($status, $isFatal, $wasReady, $lived, $youngDeaths, ...$others, isStopping: $this->stops());
+        $this->oneEndedWell = $this->oneEndedWell || ($status === 0 && $wasReady);
         if ($then['code'] !== null) {
             $this->code = max($this->code, $then['code']);
             if (!$this->stops()) {

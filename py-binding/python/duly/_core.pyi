@@ -1749,13 +1749,22 @@ class Supervision:
 
     @staticmethod
     def after_exit(
-        status: int, *, is_fatal: bool, was_ready: bool, lived: float, young_deaths: int, is_stopping: bool
+        status: int,
+        *,
+        is_fatal: bool,
+        was_ready: bool,
+        lived: float,
+        young_deaths: int,
+        supervised: float,
+        one_ended_well: bool,
+        is_stopping: bool,
     ) -> tuple[int | None, float, int]:
         """Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
 
         Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
         is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-        `was_ready`: it had said that it begins to work.
+        `was_ready`: it had said that it begins to work. `supervised`: for how many seconds the supervisor has run.
+        `one_ended_well`: another process has run its jobs before, and ended as it should.
         """
 
     @staticmethod

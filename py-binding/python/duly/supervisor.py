@@ -69,6 +69,8 @@ class Supervisor:
         self._signals: list[int] = []
         self._asked: list[float] = []  # to stop, and when
         self._status = 0
+        self._began = time.monotonic()
+        self._one_ended_well = False
 
     def run(self) -> int:
         """Give the exit status: the largest of those with which the processes ended after a stop."""
@@ -112,8 +114,11 @@ class Supervisor:
                 was_ready=was_ready,
                 lived=lived,
                 young_deaths=child.young_deaths,
+                supervised=now - self._began,
+                one_ended_well=self._one_ended_well,
                 is_stopping=bool(self._asked),
             )
+            self._one_ended_well |= status == 0 and was_ready
             if code is not None:
                 self._status = max(self._status, code)
                 if not self._asked:
