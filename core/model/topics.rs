@@ -257,8 +257,10 @@ impl State {
             && let Some((call, numbers)) = &member.got
             && *call == pull.call
         {
-            let first = self.first;
-            return numbers.iter().filter(|number| **number >= first).map(|number| (*number, 1)).collect();
+            // What was acked meanwhile is over, and what another member has pulled by now is its own.
+            let of = &self.subscriptions[name];
+            let is_held = |number: &&u64| of.pulled.get(number).is_some_and(|one| one.by == pull.member);
+            return numbers.iter().filter(is_held).map(|number| (*number, of.pulled[number].times)).collect();
         }
         let (mut given, mut bytes) = (Vec::new(), 0);
         let has_room = |given: &[_], bytes| given.len() < pull.most && (bytes == 0 || bytes < pull.max_bytes as u64);

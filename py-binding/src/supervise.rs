@@ -17,7 +17,7 @@ impl Supervision {
     /// `one_ended_well`: another process has run its jobs before, and ended as it should.
     #[staticmethod]
     #[pyo3(signature = (status, *, is_fatal, was_ready, lived, young_deaths, supervised, one_ended_well, is_stopping))]
-    #[allow(clippy::too_many_arguments)] // they have names
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // they have names
     fn after_exit(
         status: i32,
         is_fatal: bool,

@@ -44,8 +44,11 @@ local function pull(topic, messages, floors)
   if is_repeated then
     local got = what_it_got(topic) or function() end
     for id in got do
-      local entry = redis.call('XRANGE', messages, id, id)[1]
-      if entry then give(entry, 1) end
+      -- What was acked meanwhile is over, and what another member has pulled by now is its own.
+      local held = redis.call('XPENDING', messages, subscription, id, id, 1, member)[1]
+      -- with `local entry = redis.call` for `local entry = held and redis.call`: a pull that is sent again gives what was acked
+      local entry = held and redis.call('XRANGE', messages, id, id)[1]
+      if entry then give(entry, held and held[4] or 1) end
     end
     return reply
   end

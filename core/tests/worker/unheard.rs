@@ -346,6 +346,9 @@ async fn what_waits_for_a_slow_hook_is_heard_by_another_worker() {
     let server = Server::start();
     let queue = server.queue("orders");
     let mut failed = vec![fail_by_hand(&queue).await, fail_by_hand(&queue).await, fail_by_hand(&queue).await];
+    // Reserved before there are workers, which would run it.
+    queue.push(job("by hand")).await.unwrap();
+    let by_hand = queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(600))).await.unwrap().remove(0);
     let (worker, called, ends) = slow_worker(&server);
     let stop = Arc::new(Notify::new());
     let stopped = Arc::clone(&stop);
@@ -355,7 +358,8 @@ async fn what_waits_for_a_slow_hook_is_heard_by_another_worker() {
     queue.push(job("runs")).await.unwrap();
     support::eventually("it runs a job", || async { queue.counts().await.unwrap().ready == 0 }).await;
     let other = Working::start(&server);
-    failed.push(fail_by_hand(&queue).await);
+    by_hand.fail("by hand").await.unwrap();
+    failed.push(by_hand.id().to_owned());
     let slow = called.lock().unwrap()[0].clone();
     failed.retain(|id| *id != slow);
     other.wait_for_reports(&failed.iter().map(String::as_str).collect::<Vec<_>>()).await;
