@@ -81,30 +81,73 @@ async fn jobs_come_over_in_order_with_their_times_attempts_and_errors() {
 
 /// Takes and finishes all jobs that are ready, as workers do that do not wait for the bridge.
 async fn work(client: &Client, done: &mut Vec<String>) {
-    let queue = client.queue("orders").unwrap();
-    for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
-        done.push(job.envelope.data.as_str().to_owned());
-        job.ack().await.unwrap();
+    for queue in ["orders", "mail", "bills"] {
+        let queue = client.queue(queue).unwrap();
+        for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
+            done.push(job.envelope.data.as_str().to_owned());
+            job.ack().await.unwrap();
+        }
+    }
+}
+
+/// What lies in an old queue whose bridge breaks off: 1,200 jobs each, which are three batches or more.
+#[derive(Debug, Clone, Copy)]
+enum Full {
+    Thinkphp,
+    /// In a key that three queues share: each batch has three parts.
+    Workerman,
+    /// Half of them in a bucket, half in a ready list, and each with a hash.
+    Gmq,
+}
+
+impl Full {
+    const JOBS: usize = 1200;
+
+    fn queue(self) -> OldQueue {
+        match self {
+            Self::Thinkphp => thinkphp(),
+            Self::Workerman => OldQueue::workerman("", &["orders", "mail", "bills"]).unwrap(),
+            Self::Gmq => OldQueue::gmq(&["orders"], 1, 1).unwrap(),
+        }
+    }
+
+    fn fill(self, server: &Server) {
+        let each = match self {
+            Self::Thinkphp => {
+                r#"redis.call('LPUSH', 'redis:queue:ready', '{"id":"'..i..'","time":1690000000,"attempts":0,"data":{"order":'..i..'}}')"#
+            }
+            Self::Workerman => {
+                r#"local queue = ({'orders', 'mail', 'bills'})[i % 3 + 1]
+                redis.call('ZADD', '{redis-queue}-delayed', 1690000000 + i,
+                    '{"id":"'..i..'","queue":"'..queue..'","time":1690000000,"attempts":0,"data":{"order":'..i..'}}')"#
+            }
+            Self::Gmq => {
+                r#"local waits = i % 2 == 0
+                redis.call('HMSET', 'gmq:jobpool:'..i, 'id', i, 'topic', 'orders', 'TTR', '30',
+                    'body', '{"order":'..i..'}', 'status', waits and '1' or '2', 'consume_num', '0')
+                if waits then redis.call('ZADD', 'gmq:bucket:0', 1690000000 + i, i)
+                else redis.call('LPUSH', 'gmq:readyqueue:orders', i) end"#
+            }
+        };
+        let script = format!("for i = 0, {} do {each} end return 'full'", Self::JOBS - 1);
+        assert_eq!(server.redis_cli(&["EVAL", &script, "0"]).trim(), "full");
     }
 }
 
 /// A bridge whose call to one of the two servers is lost, with or without its effect, and that ends with it; and then another one. The
 /// jobs are done meanwhile, so that no id could tell that they were here.
-async fn break_off(at_old: bool, fault: Fault, calls: usize) {
-    const JOBS: usize = 1200; // three batches
+async fn break_off(full: Full, at_old: bool, fault: Fault, calls: usize) {
+    let which = format!("{full:?}, at the old server: {at_old}, {fault:?} behind {calls} calls");
     let (old, new) = (Server::start(), Server::start());
-    let packages: Vec<String> = (0..JOBS).map(|number| package(number, "")).collect();
-    for some in packages.chunks(400) {
-        let all: Vec<&str> = ["LPUSH", READY].into_iter().chain(some.iter().map(String::as_str)).collect();
-        old.redis_cli(&all);
-    }
+    full.fill(&old);
     let proxy = Proxy::before(if at_old { old.port() } else { new.port() }).await;
     let deadline = Duration::from_secs(1);
     let broken = proxy.builder().deadline(deadline).command_timeout(deadline).build().unwrap();
     support::eventually("it connects", || async { broken.ping().await.is_ok() }).await;
     let (from, to) = if at_old { (broken, new.client()) } else { (old.client(), broken) };
     proxy.next_behind(calls, fault);
-    let first = Bridge::new(&from, &to, thinkphp()).drain(|_| {}).await;
+    let first = Bridge::new(&from, &to, full.queue()).drain(|_| {}).await;
+    assert_ne!(proxy.lost(), (0, 0), "no call was lost: {which}");
     let mut done = Vec::new();
     work(&new.client(), &mut done).await;
     // As if its process had ended; nobody waits here until its locks end by themselves.
@@ -113,32 +156,48 @@ async fn break_off(at_old: bool, fault: Fault, calls: usize) {
         for lock in new.redis_cli(&["--raw", "KEYS", "duly:{bridge:*}:lock"]).lines() {
             new.redis_cli(&["DEL", lock]);
         }
-        Bridge::new(&old.client(), &new.client(), thinkphp()).drain(|_| {}).await.is_ok()
+        Bridge::new(&old.client(), &new.client(), full.queue()).drain(|_| {}).await.is_ok()
     })
     .await;
     work(&new.client(), &mut done).await;
     work(&new.client(), &mut done).await;
     done.sort();
-    let mut all = orders(0..JOBS);
+    let mut all = orders(0..Full::JOBS);
     all.sort();
-    assert_eq!(done, all, "at the old server: {at_old}, {fault:?} behind {calls} calls");
+    assert_eq!(done, all, "{which}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bridge_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
-    for calls in 0..8 {
-        let all = [
-            (true, Fault::LoseRequest),
-            (true, Fault::LoseReply),
-            (false, Fault::LoseRequest),
-            (false, Fault::LoseReply),
-        ];
+async fn break_off_each(full: Full, at: impl IntoIterator<Item = (bool, usize)>) {
+    for both in at.into_iter().collect::<Vec<_>>().chunks(2) {
         let mut breaking = tokio::task::JoinSet::new();
-        for (at_old, fault) in all {
-            breaking.spawn(break_off(at_old, fault, calls));
+        for &(at_old, calls) in both {
+            for fault in [Fault::LoseRequest, Fault::LoseReply] {
+                breaking.spawn(break_off(full, at_old, fault, calls));
+            }
         }
         breaking.join_all().await;
     }
+}
+
+/// Of the old server one call says that it does not know the script, and then one asks for a batch of each key in turn: the last of the
+/// third batch is ended by the eleventh.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
+    let at_old = (0..13).map(|calls| (true, calls));
+    break_off_each(Full::Thinkphp, at_old.chain((0..8).map(|calls| (false, calls)))).await;
+}
+
+/// Of duly's server it wants five locks first, and then nine parts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_that_dies_between_the_parts_of_a_batch_loses_and_doubles_nothing() {
+    let at_new = (6..16).map(|calls| (false, calls));
+    break_off_each(Full::Workerman, at_new.chain([1, 2, 6, 11].map(|calls| (true, calls)))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_of_gmq_that_dies_between_two_calls_loses_and_doubles_nothing() {
+    let at_old = (2..10).map(|calls| (true, calls));
+    break_off_each(Full::Gmq, at_old.chain((4..8).map(|calls| (false, calls)))).await;
 }
 
 #[tokio::test]
