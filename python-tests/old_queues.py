@@ -66,8 +66,10 @@ class Packages:
 class Payloads:
     """think-queue 3 and Laravel."""
 
-    def __init__(self, server: redis.Redis, key: str, retry_after: int = 60) -> None:
+    def __init__(self, server: redis.Redis, key: str, retry_after: int = 60, *, notices: bool = False) -> None:
         self.redis, self.key, self.retry_after = server, key, retry_after
+        # Laravel's: workers wait by it.
+        self.notices = f"{key}:notify" if notices else None
         self._numbers = itertools.count(1)
 
     def push(self, job: str, data: object, delay: int = 0) -> str:
@@ -75,10 +77,15 @@ class Payloads:
         payload = {"job": job, "maxTries": None, "timeout": None, "data": data, "id": identity, "attempts": 0}
         text = json.dumps(payload, separators=(",", ":")).replace("/", "\\/")
         if delay == 0:
-            self.redis.rpush(self.key, text)
+            self._add(text)
         else:
             self.redis.zadd(f"{self.key}:delayed", {text: int(time.time()) + delay})
         return text
+
+    def _add(self, *texts: str | bytes) -> None:
+        self.redis.rpush(self.key, *texts)
+        if self.notices:
+            self.redis.rpush(self.notices, *["1"] * len(texts))
 
     def pop(self, now: float) -> tuple[dict[str, Any], str] | None:
         """A job, and what is kept of it while it runs."""
@@ -86,10 +93,12 @@ class Payloads:
             over = cast("list[bytes]", self.redis.zrangebyscore(f"{self.key}:{state}", "-inf", int(now)))
             if over:
                 self.redis.zremrangebyrank(f"{self.key}:{state}", 0, len(over) - 1)
-                self.redis.rpush(self.key, *over)
+                self._add(*over)
         text = cast("bytes | None", self.redis.lpop(self.key))
         if text is None:
             return None
+        if self.notices:
+            self.redis.lpop(self.notices)
         payload: dict[str, Any] = json.loads(text)
         payload["attempts"] += 1
         reserved = json.dumps(payload)

@@ -149,7 +149,7 @@ def test_payloads_of_think_queue_come_over_and_go_back(
 
 
 def test_payloads_of_laravel_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:
-    queue = Payloads(old, "shop_database_queues:orders")
+    queue = Payloads(old, "shop_database_queues:orders", notices=True)
     handler = "Illuminate\\Queue\\CallQueuedHandler@call"
     command = {"commandName": "App\\Jobs\\Close", "command": 'O:14:"App\\Jobs\\Close":1:{s:5:"order";i:42;}'}
     queue.push(handler, command)
@@ -158,6 +158,7 @@ def test_payloads_of_laravel_come_over(old: redis.Redis, orders: duly.Queue, dra
     (ready,) = orders.peek("ready")
     assert (ready.name, ready.data["data"]) == (handler, command)
     assert orders.counts().delayed == 1
+    assert not old.exists(f"{queue.key}:notify")
 
 
 def test_any_list_and_sorted_set_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:

@@ -78,6 +78,8 @@ struct Progress {
     lock: Lock,
     /// The batch that is in, which the next call says.
     finished: Option<Finished>,
+    /// Are there no more notices than jobs, but for those that came since?
+    is_trimmed: bool,
 }
 
 impl Bridge {
@@ -281,6 +283,9 @@ impl Bridge {
                 }
                 Taken::Batch { more, .. } => {
                     progress.finished = None;
+                    if !progress.is_trimmed {
+                        self.trim_notices(lane, progress).await?;
+                    }
                     return Ok(more);
                 }
                 Taken::Fenced => {
@@ -315,8 +320,22 @@ impl Bridge {
             }
             let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
             progress.finished = Some(Finished { sequence, kept: stays.map(|(at, _)| at + 1).collect() });
+            self.trim_notices(lane, progress).await?;
             return Ok(more || !fates.is_empty());
         }
+    }
+
+    /// A job that came over leaves its notice behind: without this there would be one for each job that ever was. A producer that adds a
+    /// job in between may lose its notice; a worker of the other queue then finds that job when its wait is over.
+    async fn trim_notices(&self, lane: &Lane, progress: &mut Progress) -> Result<(), Error> {
+        if let Some(notices) = &lane.notices {
+            let (slot, [length, ..]) = script::old_length(lane.key(), lane.reading.order);
+            let length = script::length(self.source.command("bridge", slot, length).await?)?;
+            let (slot, trim) = script::trimmed(notices, length);
+            self.source.command("bridge", slot, trim).await?;
+        }
+        progress.is_trimmed = true;
+        Ok(())
     }
 
     /// What becomes of the jobs of a batch, each with its new id.
@@ -385,7 +404,7 @@ impl Bridge {
         let id = known.unwrap_or(new_id);
         let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
         let lock = lock.map_err(|error| locked(error, &format!("the key '{}'", lane.key().escape_debug())))?;
-        Ok(Progress { id, lock, finished: None })
+        Ok(Progress { id, lock, finished: None, is_trimmed: false })
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal, TopicKeys};
 pub(crate) use audit::{Examine, ExamineWhole, LookReply, Repair, RepairReply, WholeReply, byte_strings, scanned};
 pub(crate) use bridge::{
     Adopt, AdoptReply, Entries, Finished, Layout, Order, Reading, Take, Taken, Target, lane, lane_id, length,
-    old_length,
+    old_length, trimmed,
 };
 pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]

@@ -81,12 +81,14 @@ pub(super) struct Lane {
     pub(super) queue: String,
     /// Is it one of many that nobody may use? Reports leave it out while it is empty.
     pub(super) is_seldom: bool,
+    /// A list that has an entry for each job, by which workers of the other queue wait.
+    pub(super) notices: Option<String>,
 }
 
 impl Lane {
     fn new(key: impl Into<String>, order: Order, state: OldState, queue: &str) -> Self {
         let reading = Reading { source: key.into(), order, layout: Layout::Here, grace_s: 0 };
-        Self { reading, state, unit: ScoreUnit::Seconds, queue: queue.to_owned(), is_seldom: false }
+        Self { reading, state, unit: ScoreUnit::Seconds, queue: queue.to_owned(), is_seldom: false, notices: None }
     }
 
     fn layout(mut self, layout: Layout) -> Self {
@@ -168,11 +170,15 @@ impl OldQueue {
     }
 
     /// Laravel: of each queue a list `queues:<queue>` and the sorted sets `…:delayed` and `…:reserved`, behind `prefix` (an application's
-    /// is `<app>_database_` unless it says otherwise). The whole payload is the job's data, byte for byte, and its `job` the handler's name.
+    /// is `<app>_database_` unless it says otherwise). The list `…:notify` becomes as short as that of the jobs. The whole payload is the job's data, byte for byte, and its `job` the handler's name.
     ///
     /// Errors: `InvalidArgument` for the name of a queue.
     pub fn laravel(prefix: &str, queues: &[impl AsRef<str>]) -> Result<Self, Error> {
-        Self::payloads(queues, |queue| format!("{prefix}queues:{queue}"))
+        let mut old = Self::payloads(queues, |queue| format!("{prefix}queues:{queue}"))?;
+        for lane in old.lanes.iter_mut().filter(|lane| lane.state == OldState::Ready) {
+            lane.notices = Some(format!("{}:notify", lane.key()));
+        }
+        Ok(old)
     }
 
     fn payloads(queues: &[impl AsRef<str>], key: impl Fn(&str) -> String) -> Result<Self, Error> {

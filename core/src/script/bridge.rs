@@ -290,6 +290,19 @@ pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 3]) {
     (slot(source), [length, of("in_flight"), of("aside")])
 }
 
+/// Makes a list no longer than this.
+pub(crate) fn trimmed(list: &str, most: u64) -> (u16, Cmd) {
+    let mut trim = cmd("LTRIM");
+    trim.arg(list);
+    // With a last index of -1 all of it would stay.
+    if most == 0 {
+        trim.arg(1).arg(0)
+    } else {
+        trim.arg(0).arg(most - 1)
+    };
+    (slot(list), trim)
+}
+
 /// Gives a lane this id, if it has none, and asks which it has.
 pub(crate) fn lane_id(source: &str, id: &str) -> (u16, [Cmd; 2]) {
     let (mut give, mut get) = (cmd("HSETNX"), cmd("HGET"));

@@ -259,6 +259,41 @@ async fn payloads_are_kept_whole_and_what_workers_have_is_left_to_them() {
     assert_eq!(server.redis_cli(&["ZCARD", "{queues:orders}:reserved"]).trim(), "1");
 }
 
+/// Laravel adds an entry to `:notify` for each job, and its workers take one off with each job.
+#[tokio::test]
+async fn notices_of_laravel_go_with_their_jobs() {
+    let server = Server::start();
+    let client = server.client();
+    let push = |order: usize| {
+        server.redis_cli(&["RPUSH", "queues:orders", &format!(r#"{{"job":"close","data":{order}}}"#)]);
+        server.redis_cli(&["RPUSH", "queues:orders:notify", "1"]);
+    };
+    let laravel = || OldQueue::laravel("", &["orders"]).unwrap();
+    // One is there already of a job that an earlier bridge has taken over.
+    server.redis_cli(&["RPUSH", "queues:orders:notify", "1"]);
+    (0..3).for_each(push);
+    Bridge::new(&client, &client, laravel()).count().await.unwrap();
+    assert_eq!(server.redis_cli(&["LLEN", "queues:orders:notify"]).trim(), "4");
+    assert!(drain(&client, &client, laravel()).await.is_complete());
+    assert_eq!(server.redis_cli(&["LLEN", "queues:orders:notify"]).trim(), "0");
+
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let to = client.clone();
+    let following =
+        tokio::spawn(
+            async move { Bridge::new(&to, &to, laravel()).follow(async { drop(stopped.await) }, |_| {}).await },
+        );
+    for order in 3..6 {
+        push(order);
+        support::eventually("its notice is gone", || async {
+            server.redis_cli(&["LLEN", "queues:orders:notify"]).trim() == "0"
+        })
+        .await;
+    }
+    stop.send(()).unwrap();
+    assert_eq!(following.await.unwrap().unwrap().moved(), 3);
+}
+
 #[tokio::test]
 async fn shared_keys_are_parted_by_the_queue_of_the_package() {
     let server = Server::start();
