@@ -24,7 +24,7 @@ mod package;
 mod report;
 
 pub use old_queue::{OldQueue, OldState, ScoreUnit};
-pub use report::{BridgeReport, LaneReport};
+pub use report::{BridgeReport, LaneReport, PushedCounts};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +80,17 @@ struct Progress {
     finished: Option<Finished>,
     /// Are there no more notices than jobs, but for those that came since?
     is_trimmed: bool,
+    /// How many entries of those that it has dropped are counted.
+    dropped: u64,
+}
+
+/// When a part of a batch was stored.
+enum Stored {
+    Now,
+    /// By a call that nobody has heard the answer of.
+    Before,
+    /// A later one, of this sequence, is in.
+    Behind(u64),
 }
 
 impl Bridge {
@@ -106,6 +117,7 @@ impl Bridge {
                     break;
                 }
                 from += seen;
+                report.lanes[index].dropped += (seen - entries.len()) as u64;
                 for (entry, score) in entries {
                     report.note_fate(index, &Fate::read(&self.old, lane, entry, score, "0"));
                 }
@@ -209,6 +221,9 @@ impl Bridge {
                 lane.stays = after.stays;
             }
         }
+        for (queue, pushed) in &mut report.pushed {
+            pushed.after = self.pushed(queue).await?;
+        }
         Ok(report)
     }
 
@@ -277,8 +292,13 @@ impl Bridge {
     ) -> Result<bool, Error> {
         let mut above = None;
         'again: loop {
-            let (sequence, id, kept_before, more, entries) = match self.take(lane, progress, BATCH_JOBS, above).await? {
-                Taken::Batch { sequence: Some(sequence), lane, kept_before, more, entries } => {
+            let taken = self.take(lane, progress, BATCH_JOBS, above).await?;
+            if let Taken::Batch { dropped, .. } = taken {
+                report.lanes[index].dropped += dropped.saturating_sub(progress.dropped);
+                progress.dropped = dropped;
+            }
+            let (sequence, id, kept_before, more, entries) = match taken {
+                Taken::Batch { sequence: Some(sequence), lane, kept_before, more, entries, .. } => {
                     (sequence, lane, kept_before, more, entries)
                 }
                 Taken::Batch { more, .. } => {
@@ -301,11 +321,20 @@ impl Bridge {
                 }
             }
             for (queue, jobs) in parts {
+                if !report.pushed.contains_key(queue) {
+                    let count = self.pushed(queue).await?;
+                    report.pushed.insert(queue.to_owned(), PushedCounts { before: count, after: count, stored: 0 });
+                }
+                let counted = report.pushed.entry(queue.to_owned()).or_default();
                 // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has
                 // taken over, which the next call finds out.
-                if let Some(known) = self.adopt(queue, &id, sequence, &jobs).await? {
-                    above = Some(known);
-                    continue 'again;
+                match self.adopt(queue, &id, sequence, &jobs).await? {
+                    Stored::Now => counted.stored += jobs.len() as u64,
+                    Stored::Before => {}
+                    Stored::Behind(known) => {
+                        above = Some(known);
+                        continue 'again;
+                    }
                 }
             }
             // Behind an outage the last batch comes again, and was counted.
@@ -363,21 +392,22 @@ impl Bridge {
         Taken::decode(reply, lane.reading.order)
     }
 
-    /// Stores a queue's part of a batch, once. Gives the sequence of a later one that is there.
-    async fn adopt(
-        &self,
-        queue: &str,
-        lane: &str,
-        sequence: u64,
-        jobs: &[(&str, &Moved)],
-    ) -> Result<Option<u64>, Error> {
+    /// How many jobs a queue of duly counts as pushed, ever.
+    async fn pushed(&self, queue: &str) -> Result<u64, Error> {
+        let counts = self.target.queue_or_part(queue)?.counts().await?;
+        Ok(counts.totals.iter().find(|(name, _)| name == "pushed").map_or(0, |(_, total)| *total))
+    }
+
+    /// Stores a queue's part of a batch, once.
+    async fn adopt(&self, queue: &str, lane: &str, sequence: u64, jobs: &[(&str, &Moved)]) -> Result<Stored, Error> {
         let part = self.target.queue_or_part(queue)?;
         let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));
         let adopt = Adopt { lane: lane.to_owned(), sequence: Digits(sequence) };
         let adopt = adopt.with(items).during("bridge").durably(self.target.shared.durability);
         match part.run(adopt).await? {
-            AdoptReply::Adopted | AdoptReply::Known => Ok(None),
-            AdoptReply::Behind(known) => Ok(Some(known)),
+            AdoptReply::Adopted => Ok(Stored::Now),
+            AdoptReply::Known => Ok(Stored::Before),
+            AdoptReply::Behind(known) => Ok(Stored::Behind(known)),
             AdoptReply::Room(room) => {
                 let failed = jobs.iter().filter(|(_, moved)| moved.target == Target::Failed).count();
                 Err(part.during("bridge")(Error::new(
@@ -404,7 +434,7 @@ impl Bridge {
         let id = known.unwrap_or(new_id);
         let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
         let lock = lock.map_err(|error| locked(error, &format!("the key '{}'", lane.key().escape_debug())))?;
-        Ok(Progress { id, lock, finished: None, is_trimmed: false })
+        Ok(Progress { id, lock, finished: None, is_trimmed: false, dropped: 0 })
     }
 }
 

@@ -3,15 +3,16 @@
 -- Keys:    the other queue's list or sorted set; the bridge's list and its hash, and a list of what goes back, all of this lane alone;
 --          with `held` also the key that has the jobs.
 -- Replies: {sequence, or '' if there is nothing; the lane's id; how many were sent back before this batch; `more` if the next call may
---          find something; the entries of the batch, from a sorted set each with its score}; or `fenced`: another bridge has taken over.
+--          find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from a
+--          sorted set each with its score}; or `fenced`: another bridge has taken over.
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; at most 1,000 that go back.
 local source, in_flight, state, aside, companion = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, finished, lane, order = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most, most_bytes, above = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local held, grace_s, kept = ARGV[8], tonumber(ARGV[9]), ARGV[10]
-local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark')
+local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
-local kept_before, mark = tonumber(noted[4] or 0), noted[5]
+local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(noted[6] or 0)
 -- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
 -- without: a foreign type under the bridge's list loses a batch
@@ -37,6 +38,9 @@ if noted_token ~= token then
   redis.call('HSET', state, 'token', token)
   -- without: a bridge says nothing of what stayed before it
   note_kept(0)
+  -- without 2 lines: a bridge counts what another one has dropped
+  redis.call('HDEL', state, 'dropped')
+  dropped = 0
 end
 
 -- without `and finished == sequence`: a late copy throws away the batch behind its own
@@ -83,7 +87,7 @@ elseif waiting == 0 then
     if is_much or not newest or redis.sha1hex(newest) ~= mark then note_kept(0) end
   end
   kept_then = kept_before + redis.call('LLEN', aside)
-  local batch, seen, taken, bytes = {}, 0, 0, 0
+  local batch, seen, taken, bytes, gone = {}, 0, 0, 0, 0
   if most > 0 and length > 0 then
     repeat
       local entries = page(kept_before + seen, math.min(16, most - seen))
@@ -93,7 +97,9 @@ elseif waiting == 0 then
         -- without: a batch of large jobs is more than one reply may be
         if taken > 0 and bytes > most_bytes then break end
         seen = seen + 1
-        if entry then
+        if not entry then
+          gone = gone + 1
+        else
           taken = taken + 1
           -- Its id may be there twice.
           -- without: a job of Celery's workers is with them, and comes over
@@ -119,6 +125,12 @@ elseif waiting == 0 then
       redis.call('LTRIM', source, '0', -seen - 1)
     end
     more = 'more'
+    -- In the hash: the reply may be lost.
+    -- without 4 lines: entries that name no job look as if somebody else had taken them
+    if gone > 0 then
+      dropped = dropped + gone
+      redis.call('HSET', state, 'dropped', dropped)
+    end
     if taken > 0 then
       redis.call('RPUSH', in_flight, unpack(batch))
       sequence = string.format('%.0f', math.max(now_us, tonumber(sequence or 0) + 1))
@@ -139,4 +151,4 @@ elseif waiting == 0 then
   end
 end
 local entries = redis.call('LRANGE', in_flight, '0', '-1')
-return { #entries > 0 and sequence or '', noted_lane or lane, kept_then, more, unpack(entries) }
+return { #entries > 0 and sequence or '', noted_lane or lane, kept_then, more, dropped, unpack(entries) }

@@ -15,6 +15,8 @@ pub struct BridgeReport {
     pub lanes: Vec<LaneReport>,
     /// How many jobs came into which queue: ready, delayed and failed.
     pub queues: BTreeMap<String, [u64; 3]>,
+    /// What each of these queues counts itself.
+    pub pushed: BTreeMap<String, PushedCounts>,
     /// How many of the failed ones could not be read; they are kept as they are, with the reason.
     pub unreadable: u64,
     /// The error that the bridge waits out at the moment.
@@ -23,6 +25,24 @@ pub struct BridgeReport {
     pub is_dry: bool,
     /// Do jobs go back? Then the lanes are duly's queues, and the queues are the other one's keys.
     pub is_back: bool,
+}
+
+/// How many jobs a queue of duly counts as pushed: its `pushed` of [`Counts::totals`](crate::Counts::totals).
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PushedCounts {
+    /// Before the bridge.
+    pub before: u64,
+    /// Behind it, with those that others have pushed meanwhile.
+    pub after: u64,
+    /// How many this bridge has stored.
+    pub stored: u64,
+}
+
+impl PushedCounts {
+    fn agrees(&self) -> bool {
+        self.after >= self.before + self.stored
+    }
 }
 
 /// One key of the old queue.
@@ -41,6 +61,8 @@ pub struct LaneReport {
     pub left: u64,
     /// How many were taken out and are not stored yet.
     pub in_flight: u64,
+    /// How many entries were dropped, because they name no job any more: the old queue would drop them too.
+    pub dropped: u64,
     /// Why jobs stay in the old queue, and how many.
     pub stays: BTreeMap<String, u64>,
     /// Is it shown while it is empty?
@@ -60,6 +82,7 @@ impl LaneReport {
             moved: 0,
             left: before,
             in_flight,
+            dropped: 0,
             stays: BTreeMap::new(),
             is_seldom: lane.is_seldom,
             counted: None,
@@ -75,6 +98,7 @@ impl LaneReport {
             moved: 0,
             left: count,
             in_flight: 0,
+            dropped: 0,
             stays: BTreeMap::new(),
             is_seldom: false,
             counted: None,
@@ -134,12 +158,15 @@ impl BridgeReport {
         all
     }
 
-    /// Was as much taken over as there was, with nothing left?
+    /// Was as much taken over as there was, with nothing left, and does duly count as many more?
     pub fn is_complete(&self) -> bool {
         // Workers of the old queue take from `reserved` as well.
         // What was on its way from an earlier bridge is in no state of duly.
-        let is_done = |lane: &LaneReport| self.is_back || lane.state == OldState::Reserved || lane.moved == lane.before;
+        let is_done = |lane: &LaneReport| {
+            self.is_back || lane.state == OldState::Reserved || lane.moved + lane.dropped == lane.before
+        };
         self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
+            && self.pushed.values().all(PushedCounts::agrees)
     }
 }
 
@@ -168,6 +195,11 @@ impl fmt::Display for BridgeReport {
         if self.unreadable > 0 {
             write!(f, "\n{} of the failed ones could not be read: their errors say why", self.unreadable)?;
         }
+        let dropped: u64 = self.lanes.iter().map(|lane| lane.dropped).sum();
+        if dropped > 0 {
+            let drop = if self.is_dry { "would be dropped" } else { "were dropped" };
+            write!(f, "\n{dropped} entries of the old queue name no job any more, and {drop}")?;
+        }
         for (reason, count) in self.stays() {
             let stay = if self.is_dry { "would stay" } else { "stay" };
             write!(f, "\n{count} jobs {stay} in {here}: {reason}")?;
@@ -179,8 +211,11 @@ impl fmt::Display for BridgeReport {
         if self.is_dry {
             return write!(f, "\nnothing was moved");
         }
+        for (queue, PushedCounts { before, after, .. }) in &self.pushed {
+            write!(f, "\nthe queue '{queue}' had counted {before} pushed jobs before, and counts {after} now")?;
+        }
         let others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
-        let differs = others.clone().any(|lane| lane.moved + lane.left != lane.before);
+        let differs = others.clone().any(|lane| lane.moved + lane.left + lane.dropped != lane.before);
         let held = |lane: &LaneReport| lane.left.saturating_sub(lane.stays.values().sum());
         let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(held).sum();
         if held > 0 {
@@ -188,6 +223,14 @@ impl fmt::Display for BridgeReport {
                 f,
                 "\n{held} jobs are with workers of {here}: they are left to them until their time is over, so run it again then"
             )?;
+        }
+        if let Some((queue, pushed)) = self.pushed.iter().find(|(_, pushed)| !pushed.agrees()) {
+            let stored = pushed.stored;
+            return write!(
+                f,
+                "\n{stored} jobs were stored in the queue '{queue}', which does not count them: its server may have lost writes, \
+                 so compare the jobs there before you give up the old queue"
+            );
         }
         if self.is_complete() {
             write!(f, "\ncounts before and after agree: nothing is left")

@@ -253,6 +253,8 @@ pub(crate) enum Taken {
         kept_before: u64,
         /// May the next call find something?
         more: bool,
+        /// How many entries this bridge has dropped so far, because they name no job.
+        dropped: u64,
         entries: Entries,
     },
     /// Another bridge has taken over.
@@ -273,8 +275,10 @@ impl Taken {
         let lane = utf8(next(&mut items, "a lane")?)?;
         let kept_before = number(next(&mut items, "how many went back")?)?;
         let more = utf8(next(&mut items, "whether there is more")?)? == "more";
+        let dropped = number(next(&mut items, "how many were dropped")?)?;
         let entries = entries_of(items, order)?;
-        Ok(Self::Batch { sequence, lane, kept_before: u64::try_from(kept_before).unwrap_or_default(), more, entries })
+        let [kept_before, dropped] = [kept_before, dropped].map(|count| u64::try_from(count).unwrap_or_default());
+        Ok(Self::Batch { sequence, lane, kept_before, more, dropped, entries })
     }
 }
 

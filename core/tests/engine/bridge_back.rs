@@ -175,6 +175,17 @@ async fn jobs_of_two_queues_go_back_into_shared_keys_of_workerman() {
 
 /// As `bridge::break_off`, the other way.
 async fn break_off(at_old: bool, fault: Fault, calls: usize) {
+    // On a busy machine a call before that one may have taken too long, and the bridge broken off there.
+    for _ in 0..5 {
+        if broke_off(at_old, fault, calls).await {
+            return;
+        }
+    }
+    panic!("no call was lost: at the old server: {at_old}, {fault:?} behind {calls} calls");
+}
+
+/// Says whether the call was lost.
+async fn broke_off(at_old: bool, fault: Fault, calls: usize) -> bool {
     const JOBS: usize = 1100; // three batches
     let (old, new) = (Server::start(), Server::start());
     push(&new.client(), 0..JOBS).await;
@@ -185,7 +196,7 @@ async fn break_off(at_old: bool, fault: Fault, calls: usize) {
     let (to, from) = if at_old { (broken, new.client()) } else { (old.client(), broken) };
     proxy.next_behind(calls, fault);
     let first = back(&to, &from, thinkphp()).await;
-    assert_ne!(proxy.lost(), (0, 0), "no call was lost: at the old server: {at_old}, {fault:?} behind {calls} calls");
+    let has_ended = first.is_ok();
     let mut done = Vec::new();
     consume(&old, &mut done);
     drop((first, to, from));
@@ -199,6 +210,9 @@ async fn break_off(at_old: bool, fault: Fault, calls: usize) {
     consume(&old, &mut done);
     done.sort_unstable();
     assert_eq!(done, (0..JOBS).collect::<Vec<_>>(), "at the old server: {at_old}, {fault:?} behind {calls} calls");
+    let is_lost = proxy.lost() != (0, 0);
+    assert!(!has_ended || is_lost, "it makes fewer calls: at the old server: {at_old}, {fault:?} behind {calls} calls");
+    is_lost
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,6 +55,17 @@ async fn work(client: &Client, done: &mut Vec<usize>) {
 
 /// As in `bridge::break_off`, of jobs of which some stay.
 async fn break_off(at_old: bool, fault: Fault, calls: usize) {
+    // On a busy machine a call before that one may have taken too long, and the bridge broken off there.
+    for _ in 0..5 {
+        if broke_off(at_old, fault, calls).await {
+            return;
+        }
+    }
+    panic!("no call was lost: at the old server: {at_old}, {fault:?} behind {calls} calls");
+}
+
+/// Says whether the call was lost.
+async fn broke_off(at_old: bool, fault: Fault, calls: usize) -> bool {
     const JOBS: usize = 1100; // three batches
     let (old, new) = (Server::start(), Server::start());
     send(&old, 0..JOBS);
@@ -65,7 +76,7 @@ async fn break_off(at_old: bool, fault: Fault, calls: usize) {
     let (from, to) = if at_old { (broken, new.client()) } else { (old.client(), broken) };
     proxy.next_behind(calls, fault);
     let first = Bridge::new(&from, &to, celery()).drain(|_| {}).await;
-    assert_ne!(proxy.lost(), (0, 0), "no call was lost: at the old server: {at_old}, {fault:?} behind {calls} calls");
+    let has_ended = first.is_ok();
     let mut done = Vec::new();
     work(&new.client(), &mut done).await;
     drop((first, from, to));
@@ -84,6 +95,9 @@ async fn break_off(at_old: bool, fault: Fault, calls: usize) {
     let (stay, come): (Vec<usize>, Vec<usize>) = (0..JOBS).partition(|&number| is_chained(number));
     assert_eq!(done, come, "at the old server: {at_old}, {fault:?} behind {calls} calls");
     assert_eq!(left, stay, "at the old server: {at_old}, {fault:?} behind {calls} calls");
+    let is_lost = proxy.lost() != (0, 0);
+    assert!(!has_ended || is_lost, "it makes fewer calls: at the old server: {at_old}, {fault:?} behind {calls} calls");
+    is_lost
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,7 +105,8 @@ async fn what_stays_is_neither_lost_nor_doubled_wherever_the_bridge_dies() {
     // Of the old server one call says that it does not know the script, and then one asks for a batch of each of eleven keys in turn: the
     // list is the second one. Of duly's server the bridge wants eleven locks first.
     let at_old = [2, 3, 13, 14, 24, 25, 35, 36, 46, 47].map(|calls| (true, calls));
-    for both in at_old.into_iter().chain([11, 12, 13, 14].map(|calls| (false, calls))).collect::<Vec<_>>().chunks(2) {
+    for both in at_old.into_iter().chain([12, 13, 14, 15, 16].map(|calls| (false, calls))).collect::<Vec<_>>().chunks(2)
+    {
         let mut breaking = tokio::task::JoinSet::new();
         for &(at_old, calls) in both {
             for fault in [Fault::LoseRequest, Fault::LoseReply] {
