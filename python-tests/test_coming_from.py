@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +20,7 @@ import pytest
 import redis
 from celery import Celery, chain
 from old_queues import Packages, Payloads
-from support import Server
+from support import Server, until
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "coming-from"
 LATER = 4_102_444_800
@@ -159,6 +162,135 @@ def test_payloads_of_laravel_come_over(old: redis.Redis, orders: duly.Queue, dra
     assert (ready.name, ready.data["data"]) == (handler, command)
     assert orders.counts().delayed == 1
     assert not old.exists(f"{queue.key}:notify")
+
+
+def send_one(old: redis.Redis, page: str, number: int) -> None:
+    """As an old producer of the page does it: one job."""
+    if page == "thinkphp":
+        Packages(old, "redis:queue:ready", "redis:queue:delay", "redis:queue:failed").send({"order": number})
+    elif page == "workerman":
+        shared = "{redis-queue}-"
+        Packages(old, f"{shared}waitingorders", f"{shared}delayed", f"{shared}failed", "orders").send({"order": number})
+    elif page == "think-queue":
+        Payloads(old, "{queues:orders}").push("close", {"order": number})
+    elif page == "laravel":
+        Payloads(old, "shop_database_queues:orders", notices=True).push("close", {"order": number})
+    elif page == "celery":
+        app = Celery("shop", broker=f"redis+socket://{old.connection_pool.connection_kwargs['path']}", backend=None)
+        app.send_task("shop.close", ({"order": number},), queue="orders")
+    elif page == "gmq":
+        job: dict[Any, Any] = {
+            "id": f"j{number}",
+            "topic": "orders",
+            "TTR": "5",
+            "body": json.dumps({"order": number}),
+            "status": "2",
+        }
+        old.hset(f"gmq:jobpool:j{number}", mapping={**job, "consume_num": "0"})
+        old.lpush("gmq:readyqueue:orders", f"j{number}")
+    else:
+        old.rpush("tasks", json.dumps({"order": number}))
+
+
+def order_of(data: Any) -> int:
+    """The number of a job, however the page wraps it."""
+    if "args" in data:
+        data = data["args"][0]
+    return cast("int", data.get("data", data)["order"])
+
+
+@contextmanager
+def sending(old: redis.Redis, page: str) -> Iterator[list[int]]:
+    """Old producers in a thread, until the end of the block. The list has the numbers of all their jobs."""
+    sent: list[int] = []
+    ends = threading.Event()
+
+    def send() -> None:
+        while not ends.wait(0.02):
+            send_one(old, page, len(sent))
+            sent.append(len(sent))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        ends.set()
+        thread.join(60)
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in PAGES.glob("*.md")))
+def test_the_follow_of_each_page_takes_what_old_producers_send(
+    page: str, old: redis.Redis, orders: duly.Queue, own_server: Server, drain: Callable[..., str]
+) -> None:
+    has = ["--from list"] if page == "list-or-sorted-set" else []
+    command = [sys.executable, "-m", "duly", "bridge", *command_of(page, "follow", *has), "--url", own_server.url]
+    done: list[int] = []
+
+    def take(least: int) -> bool:
+        for job in orders.reserve_many(100):
+            done.append(order_of(job.data))
+            job.ack()
+        return len(done) >= least
+
+    with sending(old, page) as sent:
+        until(lambda: sent, "nothing is sent")
+        follow = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        until(lambda: take(20) or follow.poll() is not None, "nothing comes over")
+        follow.send_signal(signal.SIGINT)
+        said = follow.communicate(timeout=60)[0]
+        assert follow.returncode == 0, said
+    # The last producer has ended.
+    drain(page, *has)
+    until(lambda: take(len(sent)), "some are missing")
+    assert sorted(done) == sent
+
+
+@pytest.mark.parametrize("page", ["think-queue", "laravel"])
+def test_what_a_living_worker_has_is_left_to_it(
+    page: str, old: redis.Redis, orders: duly.Queue, bridge: Bridge, drain: Callable[..., str]
+) -> None:
+    key = "{queues:orders}" if page == "think-queue" else "shop_database_queues:orders"
+    queue = Payloads(old, key, notices=page == "laravel")
+    for order in range(4):
+        queue.push("close", {"order": order})
+    first, second = queue.pop(time.time()), queue.pop(time.time())
+    assert first
+    assert second
+    status, said = bridge(*command_of(page, "drain"))
+    assert status == 1, said
+    assert "2 jobs are with workers of the old queue" in said
+    # It has ended one, and gives the other one back.
+    queue.delete(first[1])
+    old.zrem(f"{key}:reserved", second[1])
+    old.zadd(f"{key}:delayed", {second[1]: int(time.time()) - 1})
+    drain(page)
+    assert [job.data["data"]["order"] for job in orders.peek("ready")] == [2, 3, 1]
+    assert [job.attempts for job in orders.peek("ready")] == [0, 0, 1]
+
+
+def test_a_package_that_could_not_be_encoded_is_in_failed(
+    old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]
+) -> None:
+    # `json_encode` gave false, and that is an empty entry.
+    old.lpush("redis:queue:ready", "")
+    drain("thinkphp")
+    (failed,) = orders.peek("failed")
+    assert "could not read it" in failed.error
+
+
+def test_what_the_go_twin_has_done_lies_in_failed(
+    old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]
+) -> None:
+    # Its data is a string, all seven fields are always there, and what it has done goes into its list of failed ones.
+    package = {"id": "1", "time": 1690000000, "delay": 0, "attempts": 0, "max_attempts": 0, "error": ""}
+    old.lpush("redis:queue:ready", json.dumps({**package, "data": '{"order":1}'}))
+    old.lpush("redis:queue:failed", json.dumps({**package, "attempts": 1, "data": '{"order":0}'}))
+    drain("thinkphp")
+    assert [job.data for job in orders.peek("ready")] == ['{"order":1}']
+    (done,) = orders.peek("failed")
+    assert (done.data, done.attempts) == ('{"order":0}', 1)
+    assert "did not say why" in done.error
 
 
 def test_any_list_and_sorted_set_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:
