@@ -162,6 +162,11 @@ def test_payloads_of_laravel_come_over(old: redis.Redis, orders: duly.Queue, dra
     assert (ready.name, ready.data["data"]) == (handler, command)
     assert orders.counts().delayed == 1
     assert not old.exists(f"{queue.key}:notify")
+    # Of Laravel, of Horizon, and of neither.
+    for more in ({"createdAt": 1690000001, "pushedAt": "5"}, {"pushedAt": "1690000002.0042"}, {"createdAt": None}):
+        old.rpush(queue.key, json.dumps({"job": handler, "data": {}, **more}))
+    drain("laravel")
+    assert [job.pushed_at for job in orders.peek("ready")[1:]] == [1690000001, 1690000002, 0]
 
 
 def send_one(old: redis.Redis, page: str, number: int) -> None:
@@ -304,6 +309,21 @@ def test_any_list_and_sorted_set_come_over(old: redis.Redis, orders: duly.Queue,
     ]
     (delayed,) = orders.peek("delayed")
     assert delayed.data == {"order": 3}
+
+
+def test_keys_of_well_known_designs_come_over(old: redis.Redis, orders: duly.Queue, bridge: Bridge) -> None:
+    for number in range(3):
+        old.lpush("orders.prepare", json.dumps({"content": {"order": str(number)}}))
+    old.rpoplpush("orders.prepare", "orders.doing0")
+    old.zadd("delay-queue", {'{"id":"u-1"}': LATER})
+    old.zadd("delayed_tasks", {'{"unixNano":1,"queueName":"mail","param":"7"}': LATER * 1_000_000_000})
+    for has in ("orders.prepare", "orders.doing0", "delay-queue", "delayed_tasks"):
+        status, said = bridge(*command_of("list-or-sorted-set", "drain", has))
+        assert status == 0, said
+    assert [job.data["content"]["order"] for job in orders.peek("ready")] == ["1", "2", "0"]
+    delayed = orders.peek("delayed")
+    assert [job.data for job in delayed] == [{"id": "u-1"}, {"unixNano": 1, "queueName": "mail", "param": "7"}]
+    assert {job.at for job in delayed} == {float(LATER)}
 
 
 def test_jobs_of_gmq_come_over(old: redis.Redis, orders: duly.Queue, drain: Callable[..., str]) -> None:

@@ -185,6 +185,12 @@ struct Payload<'a> {
     attempts: Option<&'a RawValue>,
     #[serde(borrow, rename = "maxTries")]
     max_tries: Option<&'a RawValue>,
+    /// Of Laravel, in seconds since 1970.
+    #[serde(borrow, rename = "createdAt")]
+    created_at: Option<&'a RawValue>,
+    /// Of Horizon, with decimals.
+    #[serde(borrow, rename = "pushedAt")]
+    pushed_at: Option<&'a RawValue>,
 }
 
 fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
@@ -203,6 +209,10 @@ fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
     let mut envelope = Envelope::new(old_id, data.clone());
     envelope.name = Some(payload.job);
     envelope.attempts = attempts.unwrap_or_default();
+    let pushed = text(payload.created_at).or_else(|| text(payload.pushed_at)).unwrap_or_default();
+    if let Some(seconds) = pushed.split('.').next().and_then(|seconds| seconds.parse().ok()) {
+        envelope.time = seconds;
+    }
     // They count runs, and 0 means without end.
     if let Some(tries) = tries.filter(|&tries| tries > 0) {
         envelope.max_attempts = tries - 1;
