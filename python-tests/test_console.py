@@ -40,6 +40,16 @@ def test_counts_shows_queues(start: Start, orders: duly.Queue) -> None:
     assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
 
 
+def test_the_command_is_a_function(
+    server: Server, prefix: str, orders: duly.Queue, capfd: pytest.CaptureFixture[str]
+) -> None:
+    orders.push(1)
+    assert duly.command(["counts", "orders", "--url", server.url, "--prefix", prefix]) == 0
+    assert capfd.readouterr().out == "orders: delayed 0  ready 1  reserved 0  failed 0\n"
+    assert duly.command(("bridge", "drain")) == 2
+    assert "--from" in capfd.readouterr().err
+
+
 def test_bridge_takes_over_the_jobs_of_another_queue(
     start: Start, orders: duly.Queue, server: Server, prefix: str
 ) -> None:

@@ -6,6 +6,7 @@ Importing it starts nothing; the first call of a client connects.
 from typing import TYPE_CHECKING, Any
 
 from duly import _push_many as _push_many  # gives the queues their `push_many`
+from duly._command import command
 from duly._core import (
     AuditReport,
     Cancelled,
@@ -148,6 +149,7 @@ __all__ = [
     "WorkerInfo",
     "WorkerReport",
     "__version__",
+    "command",
     "current_job",
 ]
 
