@@ -150,4 +150,6 @@ mod documents {
     struct Topics;
     #[doc = include_str!("../../docs/schedules.md")]
     struct SchedulesPage;
+    #[doc = include_str!("../../docs/bridge.md")]
+    struct BridgePage;
 }
