@@ -115,7 +115,7 @@ def main() -> int:
     with Server(cpus[0]) as server:
         bench = Bench(server.url, server_cpu=cpus[0], client_cpu=cpus[-1])
         if "engine" in parts:
-            for part in ("cycle", "memory", "stall", "schedules", "topics"):
+            for part in ("cycle", "memory", "stall", "schedules", "topics", "bridge"):
                 bench.run(part, [rust, part])
             for place in ("same", "split"):
                 bench.run("rust", [rust, "alone"], place, f".{place}")

@@ -4,6 +4,7 @@
 //! nobody else's: it is flushed between runs.
 
 mod alone;
+mod bridge;
 mod cycle;
 mod engine;
 mod figure;
@@ -23,7 +24,8 @@ const RUNS: usize = 5;
 
 /// The parts, and what they measure.
 const PARTS: &str = "cycle (server CPU and throughput), memory, stall (the longest call), alone (one call at a time), \
-                     combined (the floor of a worker's rate), waits (the floor of its latencies), schedules, topics";
+                     combined (the floor of a worker's rate), waits (the floor of its latencies), schedules, topics, \
+                     bridge (between two servers)";
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +58,7 @@ fn main() -> Result<(), Failure> {
             "stall" => stall::measure(&mut server).await,
             "schedules" => schedules::measure(&mut server).await,
             "topics" => topics::measure(&mut server).await,
+            "bridge" => bridge::measure(&mut server).await,
             "alone" => alone::beside_set(&mut server).await,
             "combined" => worker::floor(&mut server).await,
             _ => Err(format!("no part '{part}'; parts: {PARTS}").into()),

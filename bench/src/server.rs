@@ -44,6 +44,11 @@ impl Server {
         Ok(redis::cmd("FLUSHALL").arg("SYNC").query(&mut self.connection)?)
     }
 
+    /// Runs a script, such as one that fills a queue which duly does not write.
+    pub(crate) fn evaluate(&mut self, script: &str) -> Result<(), Failure> {
+        Ok(redis::cmd("EVAL").arg(script).arg(0).exec(&mut self.connection)?)
+    }
+
     pub(crate) fn start(&mut self) -> Result<Started, Failure> {
         Ok(Started { server_us: self.cpu_us()?, at: Instant::now() })
     }
