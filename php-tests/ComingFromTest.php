@@ -76,6 +76,54 @@ final class ComingFromTest extends TestCase
         self::assertSame(1, $this->redis->zCard('{queues:orders}:delayed'));
     }
 
+    public function testPackagesOfWorkermanComeOverAndItsConsumerTakesWhatGoesBack(): void
+    {
+        foreach (['orders', 'mail'] as $number => $queue) {
+            $fields = ['id' => '1', 'time' => time(), 'delay' => 0, 'attempts' => 0];
+            $package = json_encode([...$fields, 'queue' => $queue, 'data' => $number]);
+            $this->redis->lPush("{redis-queue}-waiting$queue", $package);
+            $this->redis->zAdd('{redis-queue}-delayed', time() + 3600, $package);
+        }
+        $from = ['--from', 'workerman', '--queue', 'orders', '--queue', 'mail'];
+        $this->bridge('drain', ...$from);
+        $client = new Client($this->server->url());
+        foreach (['orders', 'mail'] as $number => $queue) {
+            $counts = $client->queue($queue)->counts();
+            self::assertSame([1, 1], [$counts->ready, $counts->delayed]);
+            self::assertSame($number, $client->queue($queue)->peek('ready')[0]->data());
+        }
+        $client->queue('mail')->push(['to' => 'Ada'], name: 'run');
+        $this->bridge('drain', '--back', ...$from);
+        [, $first] = $this->redis->brPop(['{redis-queue}-waitingmail'], 1);
+        [, $second] = $this->redis->brPop(['{redis-queue}-waitingmail'], 1);
+        self::assertSame([1, ['to' => 'Ada']], [json_decode($first, true)['data'], json_decode($second, true)['data']]);
+        self::assertSame('mail', json_decode($second, true)['queue']);
+        self::assertSame(2, $this->redis->zCard('{redis-queue}-delayed'));
+    }
+
+    public function testPayloadsOfLaravelComeOverWithTheirNoticesAndTheirCommandsCanBeRead(): void
+    {
+        $command = (object) ['order' => 42];
+        $payload = json_encode([
+            'uuid' => 'u-1',
+            'displayName' => 'App\Jobs\Close',
+            'job' => 'Illuminate\Queue\CallQueuedHandler@call',
+            'maxTries' => null,
+            'data' => ['commandName' => 'App\Jobs\Close', 'command' => serialize($command)],
+            'attempts' => 0,
+        ]);
+        $push = "redis.call('rpush', KEYS[1], ARGV[1]) redis.call('rpush', KEYS[2], 1)";
+        $key = 'shop_database_queues:orders';
+        $this->redis->eval($push, [$key, "$key:notify", $payload], 2);
+        $this->redis->zAdd("$key:delayed", time() + 3600, $payload);
+        $this->bridge('drain', '--from', 'laravel', '--queue', 'orders', '--key-prefix', 'shop_database_');
+        $queue = (new Client($this->server->url()))->queue('orders');
+        [$ready] = $queue->peek('ready');
+        self::assertSame(['Illuminate\Queue\CallQueuedHandler@call', $payload], [$ready->name, $ready->raw]);
+        self::assertEquals($command, unserialize($ready->data()['data']['command']));
+        self::assertSame([1, 0], [$queue->counts()->delayed, $this->redis->exists("$key:notify")]);
+    }
+
     private function send(mixed $data, int $delay = 0): void
     {
         $now = time();
