@@ -39,6 +39,7 @@ use crate::queue::Client;
 use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Take, Taken, Target};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::time::Millis;
 
 /// What one batch has at most: jobs, and bytes but for the last job.
 const BATCH_JOBS: usize = 500;
@@ -117,9 +118,10 @@ impl Bridge {
                     break;
                 }
                 from += seen;
+                let now = self.now(lane).await?;
                 report.lanes[index].dropped += (seen - entries.len()) as u64;
                 for (entry, score) in entries {
-                    report.note_fate(index, &Fate::read(&self.old, lane, entry, score, "0"));
+                    report.note_fate(index, &Fate::read(&self.old, lane, entry, score, "0", now));
                 }
             }
         }
@@ -313,7 +315,7 @@ impl Bridge {
                     return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
                 }
             };
-            let fates = self.read(lane, entries)?;
+            let fates = self.read(lane, entries, self.now(lane).await?)?;
             let mut parts = BTreeMap::<&str, Vec<(&str, &Moved)>>::new();
             for (new_id, fate) in &fates {
                 if let Fate::Moves(moved) = fate {
@@ -367,11 +369,19 @@ impl Bridge {
         Ok(())
     }
 
+    /// By the clock of the server that gets the jobs. That of this machine may be minutes off.
+    async fn now(&self, lane: &Lane) -> Result<Millis, Error> {
+        let slot = self.target.queue_or_part(&lane.queue)?.shared.keys.slot();
+        let time = self.target.command("bridge", slot, script::time()).await?;
+        script::server_time(time)
+            .ok_or_else(|| Error::new(ErrorKind::Protocol, "the server's answer to TIME is no time"))
+    }
+
     /// What becomes of the jobs of a batch, each with its new id.
-    fn read(&self, lane: &Lane, entries: Entries) -> Result<Vec<(String, Fate)>, Error> {
+    fn read(&self, lane: &Lane, entries: Entries, now: Millis) -> Result<Vec<(String, Fate)>, Error> {
         let fate = |(entry, score)| {
             let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
-            let fate = Fate::read(&self.old, lane, entry, score, &new_id);
+            let fate = Fate::read(&self.old, lane, entry, score, &new_id, now);
             Ok((new_id, fate))
         };
         entries.into_iter().map(fate).collect()

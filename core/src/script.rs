@@ -28,7 +28,9 @@ mod settle;
 mod topic;
 mod workers;
 
-pub(crate) use command::{Command, Reply, failed_page, found_type, key_type, ping, ready_page, scan, set_clock, wake};
+pub(crate) use command::{
+    Command, Reply, failed_page, found_type, key_type, ping, ready_page, scan, server_time, set_clock, time, wake,
+};
 pub(crate) use crc16::crc16;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 

@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::instant;
 use super::package::{Job, Unread};
 use crate::format::envelope::Envelope;
-use crate::process::host;
 use crate::value::data::Data;
 use crate::value::name::MAX_HEADER_VALUE_BYTES;
 
@@ -140,9 +139,7 @@ pub(super) fn message_of(entry: &[u8], id: &str) -> Result<Job, Unread> {
         },
     };
     let (due, expires) = (moment("eta")?, moment("expires")?);
-    if expires.is_some_and(|at| at <= host::now().get()) {
-        envelope.error = format!("{EXPIRED}{}", text("expires").unwrap_or_default());
-    }
+    let expires = expires.map(|at| (at, format!("{EXPIRED}{}", text("expires").unwrap_or_default())));
     let mut note = |name: &str, value: String| {
         if !value.is_empty() && value.len() <= MAX_HEADER_VALUE_BYTES {
             envelope.headers.insert(name.to_owned(), value);
@@ -159,7 +156,7 @@ pub(super) fn message_of(entry: &[u8], id: &str) -> Result<Job, Unread> {
     }
     note(super::package::OLD_ID, text("id").unwrap_or_default());
     let has_failed = !envelope.error.is_empty();
-    Ok(Job { envelope, queue: None, due, has_failed })
+    Ok(Job { due, expires, has_failed, ..Job::of(envelope) })
 }
 
 /// Of what JSON cannot say, kombu writes an object with this field and `__value__`.

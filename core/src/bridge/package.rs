@@ -7,12 +7,12 @@ use super::old_queue::{FALLBACK_QUEUE, Lane, OldQueue, OldState};
 use super::{celery, gmq};
 use crate::format::envelope::Envelope;
 use crate::format::record::{CameBack, Record};
-use crate::process::host;
 use crate::script::Target;
 use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::json;
 use crate::value::name::{self, DEFAULT_PRIORITY};
+use crate::value::time::Millis;
 
 /// Of a job that was taken over: its id in the old queue.
 pub(super) const OLD_ID: &str = "old-id";
@@ -42,13 +42,15 @@ pub(super) struct Job {
     pub(super) queue: Option<String>,
     /// When it is due, if it says so itself, in ms since 1970.
     pub(super) due: Option<u64>,
+    /// When it is too late to run it, and what is said of it then.
+    pub(super) expires: Option<(u64, String)>,
     /// Does it go to `failed`?
     pub(super) has_failed: bool,
 }
 
 impl Job {
     pub(super) fn of(envelope: Envelope) -> Self {
-        Self { envelope, queue: None, due: None, has_failed: false }
+        Self { envelope, queue: None, due: None, expires: None, has_failed: false }
     }
 }
 
@@ -83,13 +85,15 @@ pub(super) struct Moved {
     pub(super) record: Vec<u8>,
     pub(super) came_back: Vec<u8>,
     pub(super) target: Target,
+    /// Was it due when it was read? The server decides, when it is stored.
+    pub(super) is_due: bool,
     /// Why it cannot be read; it goes to `failed` as it is.
     pub(super) fault: Option<String>,
 }
 
 impl Fate {
-    /// `id`: its new one. Old ids are no identity: some queues give the same one twice.
-    pub(super) fn read(old: &OldQueue, lane: &Lane, entry: Vec<u8>, score: Option<f64>, id: &str) -> Self {
+    /// `id`: its new one. Old ids are no identity: some queues give the same one twice. `now`: of the server that gets it.
+    pub(super) fn read(old: &OldQueue, lane: &Lane, entry: Vec<u8>, score: Option<f64>, id: &str, now: Millis) -> Self {
         let (due, fault) = match lane.due(score) {
             Ok(due) => (due, None),
             Err(error) => (None, Some(format!("the bridge cannot tell when it is due: {error}"))),
@@ -98,6 +102,9 @@ impl Fate {
             job.due = job.due.or(due);
             job.has_failed |= lane.state == OldState::Failed || fault.is_some();
             let envelope = &mut job.envelope;
+            if let Some((_, error)) = job.expires.take().filter(|(at, _)| *at <= now.get()) {
+                (envelope.error, job.has_failed) = (error, true);
+            }
             if let Some(fault) = &fault {
                 envelope.error.clone_from(fault);
             }
@@ -111,17 +118,17 @@ impl Fate {
             Ok(job)
         });
         match read {
-            Ok(Job { mut envelope, queue, due, has_failed }) => {
+            Ok(Job { mut envelope, queue, due, has_failed, .. }) => {
                 let target = match due {
                     _ if has_failed => Target::Failed,
-                    // What is due by this clock and not yet by the server's is a moment early; the server looks as well.
-                    Some(due) if due > host::now().get() => Target::Due(due),
-                    _ => Target::Ready,
+                    Some(due) => Target::Due(due),
+                    None => Target::Ready,
                 };
+                let is_due = due.is_none_or(|due| due <= now.get());
                 let came_back = CameBack::of(&envelope).map(|beside| beside.encode()).unwrap_or_default();
                 (envelope.attempts, envelope.error) = (0, String::new());
                 let queue = queue.unwrap_or_else(|| lane.queue.clone());
-                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, target, fault })
+                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, target, is_due, fault })
             }
             Err(Unread::Stays(reason)) => Self::Stays(reason),
             Err(Unread::Fault(error)) if old.format == Format::Celery => Self::Stays(error.to_string()),
@@ -129,7 +136,7 @@ impl Fate {
                 let fault = format!("the bridge could not read it: {error}");
                 let came_back = CameBack { error: fault.clone(), ..CameBack::default() }.encode();
                 let (queue, target) = (lane.queue.clone(), Target::Failed);
-                Self::Moves(Moved { queue, record: entry, came_back, target, fault: Some(fault) })
+                Self::Moves(Moved { queue, record: entry, came_back, target, is_due: true, fault: Some(fault) })
             }
         }
     }
@@ -218,4 +225,39 @@ fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
         envelope.max_attempts = tries - 1;
     }
     Ok(with_new_id(envelope, id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(old: &OldQueue, state: OldState, entry: &str, score: Option<f64>, now: u64) -> Moved {
+        let lane = old.lanes.iter().find(|lane| lane.state == state).unwrap();
+        match Fate::read(old, lane, entry.into(), score, "1", Millis::new(now)) {
+            Fate::Moves(moved) => moved,
+            Fate::Stays(reason) => panic!("{reason}"),
+        }
+    }
+
+    /// The clock of this machine may be minutes off: only the server that gets a job decides that it is due.
+    #[test]
+    fn a_job_keeps_its_due_time_whatever_clock_the_bridge_has() {
+        let old = OldQueue::thinkphp("orders").unwrap();
+        let entry = r#"{"id":"1","time":1,"delay":0,"attempts":0,"queue":"","data":1}"#;
+        for (now, is_due) in [(1_000, false), (2_000, true), (2_000_000_000_000, true)] {
+            let moved = moved(&old, OldState::Delayed, entry, Some(2.0), now);
+            assert_eq!((moved.target, moved.is_due), (Target::Due(2_000), is_due));
+        }
+    }
+
+    #[test]
+    fn a_task_has_expired_by_the_clock_of_the_server_that_gets_it() {
+        let old = OldQueue::celery("", &["orders"], std::time::Duration::from_secs(3600)).unwrap();
+        let task = r#"{"body":"W1tdLCB7fSwgeyJjYWxsYmFja3MiOiBudWxsfV0=","content-encoding":"utf-8","content-type":"application/json","headers":{"task":"t",
+            "id":"a","expires":"1970-01-01T00:00:10+00:00"},"properties":{"body_encoding":"base64",
+            "delivery_info":{"exchange":"","routing_key":"orders"}}}"#;
+        for (now, target) in [(9_999, Target::Ready), (10_000, Target::Failed)] {
+            assert_eq!(moved(&old, OldState::Ready, task, None, now).target, target);
+        }
+    }
 }

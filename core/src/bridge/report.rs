@@ -128,9 +128,9 @@ impl BridgeReport {
         self.unreadable += u64::from(moved.fault.is_some());
         let counts = self.queues.entry(moved.queue.clone()).or_default();
         match moved.target {
-            Target::Ready => counts[0] += 1,
-            Target::Due(_) => counts[1] += 1,
             Target::Failed => counts[2] += 1,
+            _ if moved.is_due => counts[0] += 1,
+            _ => counts[1] += 1,
         }
     }
 

@@ -15,6 +15,17 @@ pub(crate) fn ping() -> Command {
     cmd("PING")
 }
 
+/// The server's clock; see `server_time`.
+pub(crate) fn time() -> Command {
+    cmd("TIME")
+}
+
+/// The answer: seconds, and microseconds.
+pub(crate) fn server_time(reply: Reply) -> Option<Millis> {
+    let (seconds, us): (u64, u64) = redis::from_redis_value(reply).ok()?;
+    Some(Millis::new(seconds * 1000 + us / 1000))
+}
+
 /// The type of a key; see `found_type`.
 pub(crate) fn key_type(spelled: &str) -> Command {
     let mut command = cmd("TYPE");
