@@ -1678,7 +1678,7 @@ namespace Duly {
          * @param int $status its exit code, or the negative number of the signal that killed it
          * @param bool $isFatal whether every other process would meet the same error
          * @param bool $wasReady whether it had said that it begins to work
-         * @param float $supervised for how many seconds the supervisor has run
+         * @param float $beganAfter for how many seconds the supervisor had run when this process began
          * @param bool $oneEndedWell whether another process has run its jobs before, and ended as it should
          *
          * @return array{code: ?int, after: float, youngDeaths: int}
@@ -1689,7 +1689,7 @@ namespace Duly {
             bool $wasReady,
             float $lived,
             int $youngDeaths,
-            float $supervised,
+            float $beganAfter,
             bool $oneEndedWell,
             bool $isStopping,
         ): array {

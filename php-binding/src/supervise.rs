@@ -17,15 +17,16 @@ pub struct Supervision;
 #[php_impl]
 impl Supervision {
     /// What to do about a process that has ended, with this exit code or by a signal, whose number is negative: `code` if all are
-    /// to stop, else `after` how many seconds another one takes its place; and how many have died young there in a row. `supervised`: for
-    /// how many seconds the supervisor has run; `oneEndedWell`: another process has run its jobs before, and ended as it should.
+    /// to stop, else `after` how many seconds another one takes its place; and how many have died young there in a row. `beganAfter`: for
+    /// how many seconds the supervisor had run when it began; `oneEndedWell`: another process has run its jobs before, and ended as it should.
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // they have names
     pub fn after_exit(
         status: i32,
         isFatal: bool,
         wasReady: bool,
         lived: f64,
         youngDeaths: u32,
-        supervised: f64,
+        beganAfter: f64,
         oneEndedWell: bool,
         isStopping: bool,
     ) -> PhpResult<BTreeMap<&'static str, Zval>> {
@@ -35,7 +36,7 @@ impl Supervision {
             was_ready: wasReady,
             lived: span(lived),
             young_deaths: youngDeaths,
-            supervised: span(supervised),
+            began_after: span(beganAfter),
             one_ended_well: oneEndedWell,
         };
         let (code, after, young_deaths) = match process::after_exit(&exit, isStopping) {

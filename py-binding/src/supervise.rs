@@ -13,10 +13,11 @@ impl Supervision {
     ///
     /// Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
     /// is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-    /// `was_ready`: it had said that it begins to work. `supervised`: for how many seconds the supervisor has run.
+    /// `was_ready`: it had said that it begins to work. `began_after`: for how many seconds the supervisor had run when
+    /// this one began.
     /// `one_ended_well`: another process has run its jobs before, and ended as it should.
     #[staticmethod]
-    #[pyo3(signature = (status, *, is_fatal, was_ready, lived, young_deaths, supervised, one_ended_well, is_stopping))]
+    #[pyo3(signature = (status, *, is_fatal, was_ready, lived, young_deaths, began_after, one_ended_well, is_stopping))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // they have names
     fn after_exit(
         status: i32,
@@ -24,12 +25,12 @@ impl Supervision {
         was_ready: bool,
         lived: f64,
         young_deaths: u32,
-        supervised: f64,
+        began_after: f64,
         one_ended_well: bool,
         is_stopping: bool,
     ) -> (Option<i32>, f64, u32) {
-        let (lived, supervised) = (span(lived), span(supervised));
-        let exit = Exit { status, is_fatal, was_ready, lived, young_deaths, supervised, one_ended_well };
+        let (lived, began_after) = (span(lived), span(began_after));
+        let exit = Exit { status, is_fatal, was_ready, lived, young_deaths, began_after, one_ended_well };
         match process::after_exit(&exit, is_stopping) {
             AfterExit::Stop { code } => (Some(code), 0.0, young_deaths),
             AfterExit::Replace { after, young_deaths } => (None, after.as_secs_f64(), young_deaths),

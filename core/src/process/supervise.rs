@@ -39,8 +39,8 @@ pub struct Exit {
     pub lived: Duration,
     /// How many processes in its place have died young before it, one after the other.
     pub young_deaths: u32,
-    /// For how long its supervisor has run.
-    pub supervised: Duration,
+    /// For how long its supervisor had run when this process began.
+    pub began_after: Duration,
     /// Another process of its supervisor has run its jobs, and ended as it should.
     pub one_ended_well: bool,
 }
@@ -49,7 +49,7 @@ impl Exit {
     /// Would every process meet that error, from the start? Where others have worked before, it is an outage, which those wait out that
     /// are connected: somebody changes a password just now, or a permission.
     fn stops_all(&self) -> bool {
-        self.is_fatal && !self.one_ended_well && self.supervised < LONG_LIFE
+        self.is_fatal && !self.one_ended_well && self.began_after < LONG_LIFE
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn after_exit(exit: &Exit, is_stopping: bool, chance: f64) -> AfterEx
     if status == 0 && was_ready {
         return AfterExit::Replace { after: RECYCLED_AFTER.saturating_sub(lived), young_deaths: 0 };
     }
-    if lived >= LONG_LIFE {
+    if lived >= LONG_LIFE && !exit.is_fatal {
         return AfterExit::Replace { after: Duration::ZERO, young_deaths: 0 };
     }
     let pause = FIRST_PAUSE.saturating_mul(1 << young_deaths.min(10)).min(LONGEST_PAUSE);
@@ -128,8 +128,8 @@ mod tests {
     }
 
     fn exit(status: i32, lived: f64, young_deaths: u32) -> Exit {
-        let (supervised, lived) = (seconds(lived), seconds(lived));
-        Exit { status, is_fatal: false, was_ready: true, lived, young_deaths, supervised, one_ended_well: false }
+        let (lived, began_after) = (seconds(lived), Duration::ZERO);
+        Exit { status, is_fatal: false, was_ready: true, lived, young_deaths, began_after, one_ended_well: false }
     }
 
     #[test]
@@ -193,8 +193,13 @@ mod tests {
     fn an_error_that_all_would_meet_stops_none_that_have_worked() {
         let fatal = Exit { is_fatal: true, ..exit(1, 0.3, 0) };
         assert_eq!(after_exit(&fatal, false, 1.0), AfterExit::Stop { code: 1 });
+        // However long its start takes.
+        let slow = Exit { is_fatal: true, ..exit(1, 60.0, 0) };
+        assert_eq!(after_exit(&slow, false, 1.0), AfterExit::Stop { code: 1 });
+        let later = Exit { began_after: seconds(60.0), ..slow };
+        assert_eq!(after_exit(&later, false, 1.0), AfterExit::Replace { after: seconds(0.1), young_deaths: 1 });
         let replaced = AfterExit::Replace { after: seconds(0.1), young_deaths: 1 };
-        for has_worked in [Exit { supervised: seconds(10.0), ..fatal }, Exit { one_ended_well: true, ..fatal }] {
+        for has_worked in [Exit { began_after: seconds(10.0), ..fatal }, Exit { one_ended_well: true, ..fatal }] {
             assert_eq!(after_exit(&has_worked, false, 1.0), replaced);
         }
     }

@@ -126,7 +126,7 @@ impl Worker {
             }
         };
         let in_hook = Mutex::new(None);
-        let hooks = Arc::clone(&self.shared).hear_failures(&engine, failed, &in_hook);
+        let hooks = Box::pin(Arc::clone(&self.shared).hear_failures(&engine, failed, &in_hook));
         // The stop may be a large future.
         let stops = Box::pin(stops(Arc::clone(&engine)));
         tokio::select! {

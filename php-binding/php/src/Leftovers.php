@@ -46,8 +46,8 @@ final class Leftovers
                 $this->log($error);
             }
         }
-        // One that cannot be closed stays, and that was said.
-        $this->buffers = max($this->buffers, ob_get_level());
+        // One that cannot be closed stays, and that was said; one of the program's may be gone.
+        $this->buffers = ob_get_level();
         // A limit of the program is one for each run.
         if ($this->timeLimit !== null && ($this->timeLimit !== '0' || ini_get('max_execution_time') !== '0')) {
             ini_set('max_execution_time', $this->timeLimit);

@@ -465,7 +465,8 @@ final class Runs
         $engine->leaves();
         $error = error_get_last();
         // That of the run, if the run has set one.
-        ini_set('max_execution_time', '0');
+        $maySet = function_exists('ini_set');
+        $maySet && ini_set('max_execution_time', '0');
         $culprit = match ($this->phase) {
             self::HANDLER => 'its handler',
             'report', 'log' => $this->phase,
@@ -473,7 +474,7 @@ final class Runs
         };
         if ($error !== null && ($error['type'] & self::FATAL) !== 0) {
             // What is used up is not given back before the process is gone.
-            ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
+            $maySet && ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
             $thrown = new \ErrorException($error['message'], 0, $error['type'], $error['file'], $error['line']);
             // The message may hold the job's data.
             $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";

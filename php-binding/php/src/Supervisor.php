@@ -287,7 +287,8 @@ final class Supervisor
     {
         // What was wrong the child has said; the others would say the same.
         $isFatal = $word === self::FATAL || ($word === self::REFUSED && !$this->everReady);
-        $before = [$this->youngDeaths[$slot], self::now() - $this->began, $this->oneEndedWell, $this->stops()];
+        $beganAfter = self::now() - $lived - $this->began;
+        $before = [$this->youngDeaths[$slot], $beganAfter, $this->oneEndedWell, $this->stops()];
         $then = Supervision::afterExit($status, $isFatal, $wasReady, $lived, ...$before);
         $this->oneEndedWell = $this->oneEndedWell || ($status === 0 && $wasReady);
         if ($then['code'] !== null) {

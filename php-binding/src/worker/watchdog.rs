@@ -3,6 +3,7 @@
 //! keeps PHP from the engine when the grace is over: hooks between two runs, loggers, destructors. It never calls PHP.
 
 use std::collections::VecDeque;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use duly::blocking::process::{self, StopOnSignal};
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
-use ext_php_rs::zend::ExecutorGlobals;
+use ext_php_rs::zend::{ExecutorGlobals, SapiModule};
 
 use crate::error::Fault;
 
@@ -251,7 +252,10 @@ impl Checks<'_> {
         if self.watchdog.ended.load(Ordering::Acquire) {
             return;
         }
-        if self.watchdog.is_in_shutdown() && now - *self.silence.leaving.get_or_insert(now) >= LAST_STEPS {
+        if self.watchdog.is_in_shutdown()
+            && is_of_one_program()
+            && now - *self.silence.leaving.get_or_insert(now) >= LAST_STEPS
+        {
             process::end_left(Some(self.engine));
         }
         if !is_over {
@@ -278,8 +282,18 @@ impl Interrupt for Checks<'_> {
     }
 }
 
+/// Is this a process of PHP's command line? That of a web server has other requests, and lives on.
+fn is_of_one_program() -> bool {
+    let name = SapiModule::get().name;
+    // SAFETY: PHP's own name, which ends with a NUL byte and lives as long as PHP.
+    !name.is_null() && matches!(unsafe { CStr::from_ptr(name) }.to_bytes(), b"cli" | b"phpdbg")
+}
+
 /// This process is to end, whatever the program's shutdown functions and destructors do. Without a thread for that it may take longer.
 pub fn must_end() {
+    if !is_of_one_program() {
+        return;
+    }
     let end = || {
         std::thread::sleep(LAST_STEPS);
         process::end_left(None)

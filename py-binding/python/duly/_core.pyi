@@ -1755,7 +1755,7 @@ class Supervision:
         was_ready: bool,
         lived: float,
         young_deaths: int,
-        supervised: float,
+        began_after: float,
         one_ended_well: bool,
         is_stopping: bool,
     ) -> tuple[int | None, float, int]:
@@ -1763,7 +1763,8 @@ class Supervision:
 
         Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
         is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-        `was_ready`: it had said that it begins to work. `supervised`: for how many seconds the supervisor has run.
+        `was_ready`: it had said that it begins to work. `began_after`: for how many seconds the supervisor had run when
+        this one began.
         `one_ended_well`: another process has run its jobs before, and ended as it should.
         """
 

@@ -301,14 +301,19 @@ def _work(given: argparse.Namespace) -> int:
     return worker._ending.status
 
 
-_BEGIN = "import sys; sys.path[0] or sys.path.pop(0); from duly.cli import main; sys.exit(main())"
-"""Not `-m duly`: a `queue.py` in the current folder would stand in for Python's own. `_import_app` adds the folder."""
+_BEGIN = """import sys
+sys.path[0] or sys.path.pop(0)
+sys.path.append({!r})
+from duly.cli import main
+sys.exit(main())"""
+"""Not `-m duly`: a `queue.py` in the current folder would stand in for Python's own. `_import_app` adds the folder.
+The folder of this package comes last: it may be the current one."""
 
 
 def _interpreter() -> list[str]:
     """Give the command line of this Python, with its own options (-O, -W, -X), up to the arguments of `duly`."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # as multiprocessing does
-    return [sys.executable, *flags, "-c", _BEGIN]
+    return [sys.executable, *flags, "-c", _BEGIN.format(str(Path(__file__).absolute().parent.parent))]
 
 
 def _again(given: argparse.Namespace) -> list[str]:

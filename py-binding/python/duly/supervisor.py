@@ -114,7 +114,7 @@ class Supervisor:
                 was_ready=was_ready,
                 lived=lived,
                 young_deaths=child.young_deaths,
-                supervised=now - self._began,
+                began_after=child.started - self._began,
                 one_ended_well=self._one_ended_well,
                 is_stopping=bool(self._asked),
             )

@@ -106,10 +106,10 @@ impl State {
         // One of the job's own verbs may have learned it sooner.
         let why = if job.is_lost() { Interruption::LeaseLost } else { why };
         run.interrupted = Some(Instant::now());
-        self.runs.cut_short |= why == Interruption::Stopped;
         let (executor, number) = (Arc::clone(&run.executor), run.number);
         let decided = run.decided.take().filter(|_| why != Interruption::LeaseLost && !job.is_settled());
         run.is_kept = decided.is_some();
+        self.runs.cut_short |= why == Interruption::Stopped;
         let was_settled = run.is_kept || job.is_settled();
         let mut is_last = false;
         if let Some(decided) = decided {
