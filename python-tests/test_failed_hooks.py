@@ -152,7 +152,7 @@ def test_what_a_run_came_to_stays_though_its_hooks_outlive_the_grace(client: dul
             self.on_failed(job, "")
 
     queue = client.queue("orders")
-    for name in ["fails", "works"]:
+    for name in ["works", "fails"]:  # a failure that is left would come first
         queue.push(None, id=name, name=name, max_retries=0)
         slow = SlowAfter()
         worker = duly.Worker(client, ["orders"], middleware=[slow], grace=0)
