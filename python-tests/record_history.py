@@ -15,7 +15,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 
 import duly
@@ -37,8 +37,13 @@ class Recorder:
         self.operations.append(Operation(what, job, start, time.time(), ok, **more))  # type: ignore[arg-type]
 
 
-def record(server: Server, *, seed: int, seconds: float, sabotage: str | None = None) -> list[Operation]:
-    """One round on a server of its own, with all jobs ended by the time it returns."""
+def record(
+    server: Server, *, seed: int, seconds: float, sabotage: str | None = None, kinds: Set[What] = frozenset()
+) -> list[Operation]:
+    """One round on a server of its own, with all jobs ended by the time it returns.
+
+    It takes `seconds`, and on a busy machine as many more (up to a minute) as it needs for one operation of all `kinds`.
+    """
     recorder, chance = Recorder(), random.Random(seed)
     ids = itertools.count()
     over = threading.Event()
@@ -63,7 +68,10 @@ def record(server: Server, *, seed: int, seconds: float, sabotage: str | None = 
     threads = [threading.Thread(target=act, args=(actor, random.Random(chance.random()))) for actor in actors]
     for thread in threads:
         thread.start()
+    began = time.monotonic()
     over.wait(seconds)
+    while not kinds <= {operation.what for operation in list(recorder.operations)} and time.monotonic() - began < 60:
+        over.wait(0.1)
     over.set()
     for thread in threads:
         thread.join(60)
@@ -215,8 +223,12 @@ def _drain(recorder: Recorder, queue: duly.Queue) -> None:
         for job in queue.reserve_many(100, wait=0.2, lease=5):
             recorder.note("run", job.id, start, token=job.token)
             start_of_ack = time.time()
-            job.ack(job.token)
-            recorder.note("ack", job.id, start_of_ack, token=job.token, value=job.token)
+            try:
+                job.ack(job.token)
+                ok = True
+            except duly.LeaseLostError:  # a stranger gave it away twice, or this machine was too busy
+                ok = False
+            recorder.note("ack", job.id, start_of_ack, ok, token=job.token, value=job.token)
         counts = queue.counts()
         if counts.delayed + counts.ready + counts.reserved + counts.failed == 0:
             return
