@@ -45,7 +45,9 @@ steps() {
     static
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
     tests 'rust: units' cargo test "${shape[@]}" --lib
-    tests 'rust: integration' cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
+    # They wait for longer than the others.
+    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
+        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' cargo test "${shape[@]}" --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
