@@ -29,16 +29,11 @@ final class ConformanceTest extends TestCase
         'publish', 'subscribe', 'unsubscribe', 'pull', 'read', 'topic', 'members', 'bound',
     ];
     private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
-    private const ON_QUEUE = [
-        'reserve', 'reserve_many', 'ack_many', 'requeue_all', 'purge', 'pause', 'resume', 'promote',
-        'reclaim', 'keep_failed', 'limits', 'counts', 'peek', 'wait_result', 'workers',
-    ];
     private const ON_SCHEDULES = [
         'remove_schedule' => 'remove', 'get_schedule' => 'get', 'pause_schedule' => 'pause',
         'resume_schedule' => 'resume', 'run_schedule' => 'runNow', 'next_slots' => 'next', 'list_schedules' => 'list',
         'fire_due' => 'fireDue',
     ];
-    private const BY_ID_OR_KEY = ['cancel', 'reschedule', 'find'];
     private const TOTALS = [
         'pushed', 'acked', 'retried', 'released', 'failed', 'reclaimed', 'cancelled', 'requeued', 'purged', 'trimmed',
     ];
@@ -144,10 +139,6 @@ final class ConformanceTest extends TestCase
                 $names = array_map(get_object_vars(...), get_object_vars($arguments['names'] ?? new \stdClass()));
                 $this->queue->setLimits(...['names' => $names] + $arguments);
             },
-            in_array($verb, self::ON_QUEUE, true) =>
-                fn (): mixed => $this->queue->{self::camel($verb)}(...self::camelCase($arguments)),
-            in_array($verb, self::BY_ID_OR_KEY, true) =>
-                fn (): mixed => $this->queue->{$verb}(...$arguments),
             $verb === 'requeue' => fn (): array => array_column($this->queue->requeue(...$arguments['ids']), 'outcome'),
             $verb === 'queue' => function () use ($arguments): void {
                 $this->client->queue(...$arguments);
@@ -170,6 +161,9 @@ final class ConformanceTest extends TestCase
             ),
             $verb === 'advance' => fn () => $this->advance(...$arguments),
             $verb === 'redis' => fn (): string => $this->redis(...$arguments),
+            // All others are methods of the queue, by the same name.
+            method_exists($this->queue, self::camel($verb)) =>
+                fn (): mixed => $this->queue->{self::camel($verb)}(...self::camelCase($arguments)),
             default => throw new Unexpected("unknown verb {$verb}"),
         };
         return $known();

@@ -42,7 +42,7 @@ def record(
 ) -> list[Operation]:
     """One round on a server of its own, with all jobs ended by the time it returns.
 
-    It takes `seconds`, and on a busy machine as many more (up to a minute) as it needs for one operation of all `kinds`.
+    It takes `seconds`, and on a busy machine up to a minute more, until there was an operation of each of `kinds`.
     """
     recorder, chance = Recorder(), random.Random(seed)
     ids = itertools.count()
