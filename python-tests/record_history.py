@@ -64,6 +64,7 @@ def record(
                 actor(own, queue)
         except BaseException as error:  # noqa: BLE001
             failures.append(error)
+            over.set()
 
     threads = [threading.Thread(target=act, args=(actor, random.Random(chance.random()))) for actor in actors]
     for thread in threads:
