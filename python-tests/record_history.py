@@ -156,11 +156,13 @@ def _consume(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> No
 
 
 def _operate(recorder: Recorder, chance: random.Random, queue: duly.Queue) -> None:
-    pushed = [operation.job for operation in recorder.operations[-200:] if operation.what == "push" and operation.ok]
-    if not pushed:
-        return
-    job = chance.choice(pushed)
     what = chance.choice(["cancel", "reschedule", "result"])
+    # Of jobs that were just pushed a busy machine has no result yet.
+    of = "ack" if what == "result" and chance.random() < 0.5 else "push"
+    jobs = [operation.job for operation in recorder.operations[-200:] if operation.what == of and operation.ok]
+    if not jobs:
+        return
+    job = chance.choice(jobs)
     start = time.time()
     if what == "cancel":
         ok: bool | None = None
