@@ -228,6 +228,31 @@ final class WorkerStopsTest extends ServerTestCase
         }
     }
 
+    /** Nobody asks it to stop, and it takes no more jobs. */
+    public function testCodeBehindTheLastRunThatDoesNotEndEndsTheProcess(): void
+    {
+        $hang = [
+            'report' => 'report: function () { ' . self::LOOPS . ' }',
+            'log' => 'log: function () { ' . self::READS . ' }',
+        ];
+        $programs = [];
+        foreach ($hang as $name => $settings) {
+            $queue = (new Client($this->server->url(), "{$this->prefix}last{$name}:"))->queue('q');
+            $queue->push(1, name: 'n', maxRetries: 0);
+            $programs[$name] = new Program($this->server, "{$this->prefix}last{$name}:", '
+                $worker = new Duly\Worker($client, ["q"], grace: 0.2, maxJobs: 1, ' . $settings . ');
+                $worker->on("n", fn () => throw new DomainException())->run();
+            ');
+        }
+        foreach ($programs as $name => $program) {
+            $program->hear('begin');
+            self::assertSame(124, $program->end(), "{$name}: {$program->said()}");
+            $said = 'duly: code beside the handlers does not end, such as a logger: this process does, with exit code '
+                . "124\n";
+            self::assertStringEndsWith($said, $program->said(), $name);
+        }
+    }
+
     public function testAShutdownFunctionThatDoesNotEndEndsTheProcess(): void
     {
         $hang = 'function () { ' . self::READS . ' }';

@@ -127,6 +127,28 @@ def test_a_hook_that_has_begun_has_the_grace_when_its_worker_stops(
     assert (len(recorder.calls), len(failed)) == (1, 2)
 
 
+def test_a_hook_that_does_not_end_has_the_grace_behind_the_last_run(client: duly.Client) -> None:
+    queue, slow = client.queue("orders"), Slow()
+    failed = fail_elsewhere(queue)
+    worker = duly.Worker(client, ["orders"], middleware=[slow], max_jobs=1, grace=0.1)
+    worker.on("last", lambda _job: slow.begun.acquire(timeout=60))
+    queue.push({}, name="last")
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    thread.join(30)
+    has_ended = not thread.is_alive()
+    worker.stop()
+    thread.join(60)
+    assert has_ended
+    slow.may_end.set()
+    recorder = Recorder()
+    other = duly.Worker(client, ["orders"], middleware=[recorder])
+    other.on("dead", print)
+    with running(other):
+        until(lambda: recorder.calls, "another worker does not call it")
+    assert queue.find(failed) is not None
+
+
 def test_a_hook_that_stops_cut_is_called_however_often(client: duly.Client, caplog: pytest.LogCaptureFixture) -> None:
     queue = client.queue("orders")
     failed = fail_elsewhere(queue)

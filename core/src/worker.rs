@@ -82,7 +82,8 @@ pub struct WorkerSettings {
     /// How long running handlers may go on after a stop, 24 h at most (default 30 s).
     pub grace: Duration,
     /// Stop by itself after so many runs were started (default: never), for a process that is replaced now and then. The last ones may
-    /// take as long as they need: the grace begins when the worker is asked to stop.
+    /// take as long as they need: the grace begins when the worker is asked to stop. Hooks for jobs that failed elsewhere, and runs that
+    /// were interrupted, have the grace behind the last of the others.
     pub max_jobs: Option<u64>,
     /// The worker's name in [`Queue::workers`](crate::Queue::workers): 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,

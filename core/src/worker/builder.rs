@@ -57,7 +57,8 @@ impl WorkerBuilder {
     }
 
     /// Stops the worker after so many runs (default: never). The last ones may take as long as they need: the grace begins when the
-    /// worker is asked to stop. Errors at [`build`](Self::build): 0.
+    /// worker is asked to stop. What goes on behind them, an `on_failed` hook for another job or a run that was interrupted, has the grace,
+    /// too. Errors at [`build`](Self::build): 0.
     pub fn max_jobs(mut self, count: u64) -> Self {
         self.settings.max_jobs = Some(count);
         self

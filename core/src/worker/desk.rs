@@ -61,6 +61,7 @@ use crate::queue::{Decided, Job};
 pub(super) struct Desk {
     state: Mutex<State>,
     lease: Duration,
+    grace: Duration,
     /// Wakes the fetch loop.
     for_fetcher: Notify,
     /// Wakes the timer, because something must end before it rings.
@@ -227,6 +228,7 @@ impl Desk {
                 report: WorkerReport::default(),
             }),
             lease: settings.lease,
+            grace: settings.grace,
             for_fetcher: Notify::new(),
             for_timer: Notify::new(),
             for_queues: settings.queues.iter().map(|_| ForQueue::default()).collect(),
@@ -278,6 +280,11 @@ impl Jobs {
 }
 
 impl Leased {
+    /// Does it run, and may it take its time?
+    fn goes_on(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.interrupted.is_none())
+    }
+
     fn is_interrupted(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.interrupted.is_some())
     }

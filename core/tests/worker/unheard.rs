@@ -391,6 +391,65 @@ async fn a_hook_that_goes_on_behind_the_grace_is_logged_and_left_to_another_work
     drop(ends);
 }
 
+/// Nobody asks it to stop: it has run its jobs.
+#[tokio::test]
+async fn a_hook_has_the_grace_behind_the_last_run_of_its_worker() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let failed = fail_by_hand(&queue).await;
+    let (called, (ends, may_end)) = (Arc::default(), std::sync::mpsc::channel());
+    let has_begun = Arc::clone(&called);
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .grace(Duration::from_millis(100))
+        .max_jobs(1)
+        .middleware(Slow { called, may_end: Mutex::new(may_end) })
+        .handler("runs", move |_: Job<Value>, _: Context| {
+            let has_begun: Arc<Mutex<Vec<String>>> = Arc::clone(&has_begun);
+            async move {
+                support::eventually("the hook is called", || async { has_begun.lock().unwrap().len() == 1 }).await;
+                Ok::<(), Failure>(())
+            }
+        })
+        .build()
+        .unwrap();
+    queue.push(job("runs")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), worker.run_until(std::future::pending())).await;
+    assert_eq!(ended.expect("it ends").unwrap().acked, 1);
+    assert!(is_free(&server, &failed), "another worker calls it");
+    drop(ends);
+}
+
+#[tokio::test]
+async fn a_last_run_that_was_interrupted_and_goes_on_has_the_grace() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+    (settings.max_jobs, settings.grace) = (Some(1), Duration::from_millis(100));
+    let engine = Engine::start(&server.client(), settings).unwrap();
+    queue.push(job("any").timeout(Duration::from_millis(50))).await.unwrap();
+    let executor = engine.executor();
+    let run = executor.next().await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), engine.ended()).await;
+    assert_eq!(ended.expect("it ends").unwrap().failed, 1, "{}", run.job.id());
+    assert!(!engine.was_cut_short());
+}
+
+#[tokio::test]
+async fn no_hook_begins_when_the_engine_is_over() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let failed = fail_by_hand(&queue).await;
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let read = failed_event(&engine).await;
+    // It ends without a farewell.
+    server.redis_cli(&["HSET", "duly:{orders}:meta", "format", "99"]);
+    queue.push(job("any")).await.unwrap_err();
+    engine.ended().await.unwrap_err();
+    assert!(!engine.may_call_hooks(&read), "another worker calls it: {failed}");
+    assert!(engine.in_hooks().is_empty());
+}
+
 /// An engine whose owner calls the hooks between its runs.
 fn engine_with_hooks_between_runs(server: &Server) -> Engine {
     let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);

@@ -232,6 +232,8 @@ impl Watchdog {
 struct Silence {
     since: Option<Instant>,
     signs: u64,
+    /// Since when the engine has ended: behind its last run, without a signal.
+    over: Option<Instant>,
     /// Since when PHP ends.
     leaving: Option<Instant>,
 }
@@ -248,7 +250,8 @@ impl Checks<'_> {
     fn look(&mut self) {
         self.on_signal.check(self.engine);
         let now = Instant::now();
-        let is_over = self.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now);
+        let is_over = self.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now)
+            || self.engine.is_over() && now - *self.silence.over.get_or_insert(now) >= self.watchdog.grace;
         if self.watchdog.ended.load(Ordering::Acquire) {
             return;
         }

@@ -102,7 +102,7 @@ class Worker:
             grace: how long running handlers may go on after a stop, in seconds or as a timedelta, 0 to 24 h. Default:
                 30 s.
             max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. The last runs take
-                as long as they need. Default: no limit.
+                as long as they need; `on_failed` hooks for other jobs have the grace behind them. Default: no limit.
             name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
             on_failure: a hook, called before those of `middleware`: takes a job whose run failed and the exception, and
                 may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,

@@ -48,6 +48,7 @@ impl Desk {
     pub(in crate::worker) fn next_step(&self, due: bool) -> Step {
         let mut state = self.lock();
         let now = Instant::now();
+        state.begin_grace_behind_last_run(now, self.grace);
         let is_busy = state.is_busy();
         if let Phase::Stopping { until, .. } = state.phase
             && (!is_busy || now >= until)

@@ -82,6 +82,8 @@ impl Desk {
 
     pub(super) fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
         state.phase = phase;
+        // From now on no hook begins here.
+        self.give_back_due(&mut state);
         drop(state);
         self.over.notify_waiters();
         self.wake_all();
@@ -149,6 +151,19 @@ impl Desk {
 }
 
 impl State {
+    /// The last run takes as long as it needs, until somebody asks for a stop. What goes on behind it, a hook or a run that was interrupted,
+    /// has the grace: a worker that has no more runs must not wait for that for ever.
+    pub(super) fn begin_grace_behind_last_run(&mut self, now: Instant, grace: Duration) {
+        if self.is_last_run() && self.jobs.leased.iter().flatten().all(|leased| !leased.goes_on()) {
+            self.phase = Phase::Stopping { since: now, until: now + grace };
+        }
+    }
+
+    /// Has the last run begun, and has nobody asked for a stop?
+    pub(super) fn is_last_run(&self) -> bool {
+        matches!(self.phase, Phase::Stopping { since, until } if until.duration_since(since) >= LONGEST_WAIT)
+    }
+
     pub(super) fn grace_ends(&self) -> Option<Instant> {
         match self.phase {
             Phase::Stopping { until, .. } if self.runs.running > 0 => Some(until),

@@ -22,7 +22,7 @@ impl Desk {
         }
         state.runs.timer_rings_at = state.next_end().filter(|at| *at > now);
         let rings_at = state.runs.timer_rings_at;
-        let wake = state.lanes.outcomes > noted && state.wake_for_outcome();
+        let wake = (state.lanes.outcomes > noted || state.is_last_run()) && state.wake_for_outcome();
         drop(state);
         if wake {
             self.for_fetcher.notify_one();

@@ -8,7 +8,6 @@ use super::slow_hooks::InHooks;
 use super::{Desk, Phase, State};
 use crate::queue::{Claim, Part, Standing};
 use crate::script::{BeatReply, HearReply};
-use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, FailedJob, WorkerEvent};
 
 /// A job that this worker is to report.
@@ -100,8 +99,18 @@ impl Desk {
     pub(in crate::worker) fn begins_hooks(&self, failed: &FailedJob) -> bool {
         let mut state = self.lock();
         self.give_back_late(&mut state);
+        if state.phase.is_over() {
+            return false;
+        }
         let Some(one) = state.claim_of(failed, false) else { return false };
         one.begun = Some(InHooks::of(&failed.job));
+        // It has the grace from now on.
+        let is_stopping = state.phase != Phase::Working;
+        let wake = state.wake_if(is_stopping);
+        drop(state);
+        if wake {
+            self.for_fetcher.notify_one();
+        }
         true
     }
 
@@ -221,9 +230,7 @@ impl State {
         };
         match self.phase {
             Phase::Working => !self.between_runs.as_ref().is_some_and(is_busy),
-            Phase::Stopping { since, until } => {
-                self.between_runs.is_none() && self.runs.running > 0 && until.duration_since(since) >= LONGEST_WAIT
-            }
+            Phase::Stopping { .. } => self.between_runs.is_none() && self.runs.running > 0 && self.is_last_run(),
             _ => false,
         }
     }
