@@ -47,12 +47,13 @@ pub(crate) use durability::Durability;
 pub(crate) use patience::at_the_slowest;
 pub(crate) use secret::Secret;
 pub(crate) use settings::Settings;
-pub(crate) use wake::{Enough, Woken};
+pub(crate) use wake::{Enough, WaitedBy, Woken};
 
 use self::link::{Dialer, Request};
 use self::outages::Outages;
 use self::resend::Shared;
 use self::topology::Topology;
+use self::wake::HasWaited;
 use self::wake_line::Waited;
 use crate::script::Call;
 use crate::value::error::Error;
@@ -82,7 +83,7 @@ impl Connection {
             }),
             topology: Topology::new(target.layout),
             has_worked: AtomicBool::new(false),
-            has_waited: AtomicBool::new(false),
+            has_waited: HasWaited::default(),
             lost_waits: AtomicU32::new(0),
             outages: Outages::default(),
         })))
@@ -148,8 +149,8 @@ impl Connection {
     }
 
     /// Did a wait fail only because it is not possible just now? Then time alone ends it, and the next call says what is wrong.
-    pub(crate) fn waits_again(&self, error: &Error) -> bool {
-        self.0.waits_again(error)
+    pub(crate) fn waits_again(&self, by: WaitedBy, error: &Error) -> bool {
+        self.0.waits_again(by, error)
     }
 
     /// Waits for a list whose element stays where it is, so that everybody who waits sees it.

@@ -20,6 +20,7 @@ use super::patience::Patience;
 use super::server::Server;
 use super::topology::Topology;
 use super::trouble::{Away, Next, Trouble};
+use super::wake::HasWaited;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::whole_ms;
 
@@ -35,8 +36,8 @@ pub(super) struct Shared {
     pub(super) topology: Topology,
     /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
     pub(super) has_worked: AtomicBool,
-    /// Has a wait for a wake-up ever been permitted?
-    pub(super) has_waited: AtomicBool,
+    /// Which waits for a wake-up have ever been permitted?
+    pub(super) has_waited: HasWaited,
     /// How many waits for a wake-up lost their connection since one went well.
     pub(super) lost_waits: AtomicU32,
     pub(super) outages: Outages,

@@ -1,7 +1,7 @@
 //! Waiting for a wake-up: an element in a list.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -41,6 +41,35 @@ impl Woken {
     /// Is there a reason to look?
     pub(crate) fn is_woken(self) -> bool {
         self != Self::No
+    }
+}
+
+/// By which command somebody waits: each has a permission of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitedBy {
+    /// `BLPOP`: for a job, or a lock.
+    Taking,
+    /// `BRPOPLPUSH`: for a result.
+    Seeing,
+    /// `XREAD`: for messages.
+    Reading,
+}
+
+/// Which of these waits went well before.
+#[derive(Default)]
+pub(super) struct HasWaited {
+    taking: AtomicBool,
+    seeing: AtomicBool,
+    reading: AtomicBool,
+}
+
+impl HasWaited {
+    fn by(&self, by: WaitedBy) -> &AtomicBool {
+        match by {
+            WaitedBy::Taking => &self.taking,
+            WaitedBy::Seeing => &self.seeing,
+            WaitedBy::Reading => &self.reading,
+        }
     }
 }
 
@@ -122,18 +151,18 @@ impl Shared {
         };
         match &result {
             Ok(Woken::Perhaps) => {}
-            Ok(_) => self.has_waited.store(true, Ordering::Relaxed),
+            Ok(_) => self.has_waited.by(waited.by()).store(true, Ordering::Relaxed),
             Err(trouble) => self.learn(trouble, &server),
         }
         result
     }
 
     /// May a wait that failed like this go well later? What ends that of a new client is an outage for one that has worked; who may
-    /// call may lack the permission to wait.
-    pub(super) fn waits_again(&self, error: &Error) -> bool {
+    /// call may lack the permission to wait, or to wait by this command.
+    pub(super) fn waits_again(&self, by: WaitedBy, error: &Error) -> bool {
         let went_well = match error.kind() {
             ErrorKind::AuthenticationFailed | ErrorKind::EvictionPolicy => &self.has_worked,
-            ErrorKind::PermissionDenied | ErrorKind::Unsupported => &self.has_waited,
+            ErrorKind::PermissionDenied | ErrorKind::Unsupported => self.has_waited.by(by),
             _ => return error.is_transient(),
         };
         went_well.load(Ordering::Relaxed)

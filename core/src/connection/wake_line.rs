@@ -16,7 +16,7 @@ use super::classify;
 use super::link::{Dialer, Purpose};
 use super::stream::{self, ByteStream};
 use super::trouble::Trouble;
-use super::wake::{Sign, no_line};
+use super::wake::{Sign, WaitedBy, no_line};
 use crate::value::error::{Error, ErrorKind};
 
 /// How long a wait that was called back may take to say so before the line is not worth keeping.
@@ -54,6 +54,14 @@ impl Waited<'_> {
                 }
                 command
             }
+        }
+    }
+
+    pub(super) fn by(self) -> WaitedBy {
+        match self {
+            Self::Take(_) => WaitedBy::Taking,
+            Self::See(_) => WaitedBy::Seeing,
+            Self::News { .. } => WaitedBy::Reading,
         }
     }
 

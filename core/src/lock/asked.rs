@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::held::Lock;
 use super::owner::Owner;
+use crate::connection::WaitedBy;
 use crate::process::host;
 use crate::queue::Client;
 use crate::script::{self, Declared, Digits, Key, LockReply};
@@ -82,7 +83,7 @@ impl Asked {
         let pause = until.saturating_duration_since(Instant::now()).min(free).min(LOOK_AGAIN);
         let (slot, wake) = (part.shared.keys.slot(), part.shared.keys.spell(Key::LockWake));
         match part.client.wait_for_wakes("lock", slot, &[wake.as_bytes()], pause, None).await {
-            Err(error) if part.client.waits_again(&error) => tokio::time::sleep(pause).await,
+            Err(error) if part.client.waits_again(WaitedBy::Taking, &error) => tokio::time::sleep(pause).await,
             woken => _ = woken?,
         }
         Ok(())

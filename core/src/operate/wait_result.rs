@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::connection::Woken;
+use crate::connection::{WaitedBy, Woken};
 use crate::format::record::CameBack;
 use crate::operate::JobView;
 use crate::queue::{Part, Queue};
@@ -106,7 +106,7 @@ impl Part {
         let done = keys.spell_of_job(Key::Done, id);
         let wait = until.saturating_duration_since(Instant::now());
         match self.client.wait_for_element("wait_result", keys.slot(), done.as_bytes(), wait).await {
-            Err(error) if self.client.waits_again(&error) => {
+            Err(error) if self.client.waits_again(WaitedBy::Seeing, &error) => {
                 tokio::time::sleep_until(until).await;
                 Ok(false)
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use crate::connection::{self, Connection, Enough, Secret, Settings, Woken};
+use crate::connection::{self, Connection, Enough, Secret, Settings, WaitedBy, Woken};
 use crate::embedded::{self, Attached};
 use crate::queue::event::{ClientEvent, Listener};
 use crate::queue::known_queues::KnownQueues;
@@ -243,8 +243,8 @@ impl Client {
     }
 
     /// See [`Connection::waits_again`].
-    pub(crate) fn waits_again(&self, error: &Error) -> bool {
-        self.shared.backend.get().is_some_and(|backend| backend.connection.waits_again(error))
+    pub(crate) fn waits_again(&self, by: WaitedBy, error: &Error) -> bool {
+        self.shared.backend.get().is_some_and(|backend| backend.connection.waits_again(by, error))
     }
 
     /// May one wait be for several queues? Only where that is known: a client that was never called says no.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::connection::{Enough, Woken};
+use crate::connection::{Enough, WaitedBy, Woken};
 use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::{ReserveOptions, Selection};
@@ -295,7 +295,7 @@ pub(crate) async fn wait_for_wakes(
     match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, pause, enough).await {
         Ok(Woken::Yes(sign)) => Ok(Some(sign.index)),
         Ok(_) => Ok(None),
-        Err(error) if first.client.waits_again(&error) => {
+        Err(error) if first.client.waits_again(WaitedBy::Taking, &error) => {
             tokio::time::sleep_until(until).await;
             Ok(None)
         }

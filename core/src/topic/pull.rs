@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::watch;
 
 use super::{MAX_PUBLISH, Message, Topic};
+use crate::connection::WaitedBy;
 use crate::process::host;
 use crate::queue::{Client, MAX_LEASE};
 use crate::script::{Declared, Digits, Key, Membership, Pull, PulledTopic, TopicKeys, unexpected};
@@ -208,7 +209,7 @@ impl Client {
         let after: Vec<_> = waits.iter().map(|(_, calls)| *calls).collect();
         let (slot, pause) = (first.part.shared.keys.slot(), again.saturating_duration_since(Instant::now()));
         let woken = self.wait_for_news("pull", slot, &streams, &after, pause, Some(enough)).await;
-        if woken.as_ref().is_err_and(|error| self.waits_again(error)) {
+        if woken.as_ref().is_err_and(|error| self.waits_again(WaitedBy::Reading, error)) {
             // The others go on waiting.
             let mut enough = enough.clone();
             let _ = tokio::time::timeout_at(again.into(), enough.wait_for(|is_enough| *is_enough)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::dials;
 use crate::support::meter::Meter;
 use crate::support::{Server, eventually};
-use duly::{Client, LockOptions, NewJob, PullOptions, ReserveOptions, SubscribeOptions};
+use duly::{Client, ErrorKind, LockOptions, NewJob, PullOptions, ReserveOptions, SubscribeOptions};
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
@@ -137,6 +137,22 @@ impl Who {
     }
 }
 
+impl Who {
+    /// The long wait alone.
+    async fn waits(self, client: &Client) -> Result<(), duly::Error> {
+        let (queue, topic) = (client.queue("orders")?, client.topic("t")?);
+        match self {
+            Self::WaitsForAResult => queue.wait_result("a", Some(LONG)).await.map(drop),
+            Self::WaitsForJobs => queue.reserve(&ReserveOptions::new().wait(LONG)).await.map(drop),
+            Self::WaitsForMessages => {
+                topic.subscribe("m", &SubscribeOptions::new()).await?;
+                topic.pull("m", &PullOptions::new().wait(LONG)).await.map(drop)
+            }
+            Self::Producer | Self::WaitsForALock => unreachable!("{self:?}"),
+        }
+    }
+}
+
 /// By somebody whom the change does not meet.
 struct Others {
     client: Client,
@@ -191,6 +207,26 @@ async fn is_ridden_out(change: Change, who: Who) -> Option<String> {
     is_undone.store(true, Ordering::SeqCst);
     others.give(who).await;
     calls.await.unwrap().err().map(|error| format!("{who:?}, {change:?}, undone: {error:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_was_never_permitted_is_refused_at_once_though_others_have_worked() {
+    const BY: [(Who, &str); 3] =
+        [(Who::WaitsForAResult, "brpoplpush"), (Who::WaitsForJobs, "blpop"), (Who::WaitsForMessages, "xread")];
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::new(&1).unwrap().id("a").result_ttl(LONG).delay(LONG)).await.unwrap();
+    for (permitted, command) in BY {
+        server.redis_cli(&["ACL", "SETUSER", "u", "reset", "on", ">s3cr3t", "~duly:*", "&*", "+@all"]);
+        server.redis_cli(&["ACL", "SETUSER", "u", "-brpoplpush", "-blpop", "-xread", &format!("+{command}")]);
+        let client = server.builder().username("u").password("s3cr3t").build().unwrap();
+        permitted.begins(&client, Arc::default()).await.abort();
+        for (refused, _) in BY.into_iter().filter(|(who, _)| *who != permitted) {
+            let error = tokio::time::timeout(Duration::from_secs(20), refused.waits(&client)).await;
+            let error = error.unwrap_or_else(|_| panic!("{permitted:?}: {refused:?} goes on")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{permitted:?}, {refused:?}: {error}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
