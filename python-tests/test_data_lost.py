@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import duly
 import duly.aio
 import pytest
-from support import Server, running, until
+from support import Program, Server, running, until
 
 LOST = "the server has lost what it kept of orders"
 
@@ -49,3 +51,18 @@ def test_a_worker_says_so(own_server: Server, caplog: pytest.LogCaptureFixture) 
     queue.push(name="empty")
     with running(worker):
         until(lambda: any(line.startswith(LOST) for line in lines(caplog, "duly.worker")), "it says nothing")
+
+
+def test_a_program_that_ends_at_once_says_so_and_ends_well(
+    own_server: Server, own_program: Callable[[str], Program]
+) -> None:
+    code = """
+        import subprocess
+        queue = duly.Client(URL, prefix=PREFIX).queue("orders")
+        queue.push(1)
+        subprocess.run(["redis-cli", "-s", URL.removeprefix("unix://"), "FLUSHALL"], stdout=subprocess.DEVNULL, check=True)
+        queue.push(2)
+    """
+    for _ in range(10):
+        status, _, said = own_program(code).end()
+        assert (status, said.startswith(LOST)) == (0, True), (status, said)

@@ -12,7 +12,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::convert::{self, Keywords};
 use crate::error::{Failure, invalid};
-use crate::waiting::attached_unless_exiting;
+use crate::waiting::stay_in_python;
 
 /// Their defaults stand in the signatures that Python shows, and in the stub.
 const SETTINGS: [&str; 14] = [
@@ -102,8 +102,10 @@ pub(crate) fn builder(
 /// Logs what the client notices. On a thread of its own: the one that noticed must not wait for the GIL.
 fn log(event: &ClientEvent) {
     let text = event.to_string();
+    let Some(stay) = stay_in_python() else { return };
     let log = move || {
-        let Some(Err(error)) = attached_unless_exiting(|py| {
+        let _stay = stay;
+        let Some(Err(error)) = Python::try_attach(|py| {
             let (runs, logging) = (py.import("duly._runs")?, py.import("logging")?);
             let logger = logging.call_method1("getLogger", ("duly.client",))?;
             let given = [("logger", logger)].into_py_dict(py)?;

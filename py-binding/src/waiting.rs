@@ -2,7 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use duly::blocking::Interrupt;
 use duly::{Error, ErrorKind};
@@ -67,16 +69,63 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
 /// The thread that ends the interpreter, once it has begun to.
 static EXITING: OnceLock<ThreadId> = OnceLock::new();
 
-/// Called by `atexit`.
+/// Called by `atexit`. First what is being logged comes to its end: the line would be lost, and its thread must not be in Python when
+/// the interpreter ends.
 #[pyfunction]
-pub(crate) fn note_exit() {
+pub(crate) fn note_exit(py: Python<'_>) {
     let _ = EXITING.set(thread::current().id());
+    py.detach(|| LOGGING.finish(LONGEST_FAREWELL));
 }
 
-/// Runs this with the GIL; on a thread of ours that nobody waits for.
-pub(crate) fn attached_unless_exiting<T>(run: impl for<'py> FnOnce(Python<'py>) -> T) -> Option<T> {
-    park_if_exiting();
-    Python::try_attach(run)
+/// How long the end of a process waits for a logger that does not come back.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// The threads of ours that are in Python, or on their way there. Without a lock: a fork could leave it held.
+struct InPython {
+    count: AtomicUsize,
+    /// Of which process the count is: a forked child has none of the threads.
+    pid: AtomicU32,
+    is_over: AtomicBool,
+}
+
+static LOGGING: InPython =
+    InPython { count: AtomicUsize::new(0), pid: AtomicU32::new(0), is_over: AtomicBool::new(false) };
+
+/// As long as this lives, the interpreter does not end.
+pub(crate) struct Stay(());
+
+/// None when the interpreter ends already.
+pub(crate) fn stay_in_python() -> Option<Stay> {
+    let pid = std::process::id();
+    if LOGGING.pid.swap(pid, Ordering::SeqCst) != pid {
+        LOGGING.count.store(0, Ordering::SeqCst);
+    }
+    LOGGING.count.fetch_add(1, Ordering::SeqCst);
+    let stay = Stay(());
+    (!LOGGING.is_over.load(Ordering::SeqCst)).then_some(stay)
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        LOGGING.count.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl InPython {
+    fn finish(&self, within: Duration) {
+        let until = Instant::now() + within;
+        let is_running =
+            || self.pid.load(Ordering::SeqCst) == std::process::id() && self.count.load(Ordering::SeqCst) > 0;
+        while is_running() && Instant::now() < until {
+            thread::sleep(LOOK_AGAIN);
+        }
+        self.is_over.store(true, Ordering::SeqCst);
+        // Whoever came in between.
+        while is_running() && Instant::now() < until {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
 }
 
 /// A daemon thread whose wait is over while the interpreter ends must not ask for the GIL: before Python 3.14 such a thread
