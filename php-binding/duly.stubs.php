@@ -190,7 +190,8 @@ namespace Duly {
          *
          * @return list<Message> empty if there are none
          *
-         * @throws Exception\NotFoundException the member has subscribed to no topic
+         * @throws Exception\NotFoundException the member has subscribed to no topic; or, once for each topic, it is no
+         *     member any more without having unsubscribed
          * @throws Exception\CutOffException a subscription has lost messages that it had not read, and no other topic
          *     has messages
          * @throws Exception\ExceptionInterface
@@ -1260,6 +1261,8 @@ namespace Duly {
          *
          * @throws Exception\NotFoundException it is no member: subscribe first
          * @throws Exception\CutOffException its subscription has lost messages that it had not read: subscribe again
+         * @throws Exception\CorruptException there is only a message that is not JSON: ack the id that it names to pass
+         *     over it
          * @throws Exception\ExceptionInterface
          */
         public function pull(

@@ -5,6 +5,7 @@
 mod client;
 mod combine;
 mod event;
+pub(crate) mod held_pulls;
 mod job;
 mod known_queues;
 mod lease;

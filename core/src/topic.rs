@@ -7,6 +7,7 @@
 mod info;
 mod message;
 mod pull;
+mod pull_all;
 
 pub use info::{CutOff, Member, Subscription, TopicInfo};
 pub use message::Message;
@@ -46,6 +47,8 @@ pub struct Bounds {
 pub const DEFAULT_BOUNDS: Bounds =
     Bounds { age: Duration::from_secs(7 * 24 * 3600), messages: 1_000_000, bytes: 100_000_000 };
 const SHORTEST_AGE: Duration = Duration::from_secs(1);
+/// Begins the tag of a subscription that is being made or ended.
+const ON_THE_WAY: &str = "-";
 const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 impl Default for Bounds {
@@ -183,10 +186,13 @@ impl Client {
         script::noted_topics(self.command("topics_of", keys.slot(), script::topics(keys)).await?)
     }
 
-    async fn note_topic(&self, member: &str, topic: &str) -> Result<(), Error> {
+    /// Gives the tag. One that is `on_the_way` says nothing if the member turns out to be none.
+    async fn note_topic(&self, member: &str, topic: &str, on_the_way: bool) -> Result<String, Error> {
         let part = Part::beside_queues(self.clone(), member);
-        let note = NoteTopic { name: topic.to_owned(), tag: host::random_id()? };
-        part.run(note.with([]).during("subscribe")).await
+        let tag = format!("{}{}", if on_the_way { ON_THE_WAY } else { "" }, host::random_id()?);
+        let note = NoteTopic { name: topic.to_owned(), tag: tag.clone() };
+        part.run(note.with([]).during("subscribe")).await?;
+        Ok(tag)
     }
 
     async fn forget_topic(&self, member: &str, topic: &str, tag: &str) -> Result<(), Error> {
@@ -248,7 +254,7 @@ impl Topic {
                 default_age_ms: whole_ms(DEFAULT_BOUNDS.age),
             };
             // Before, so that no subscription is without an entry in the list, and behind, as a pull in between takes it away again.
-            self.part.client.note_topic(member, self.name()).await?;
+            self.part.client.note_topic(member, self.name(), true).await?;
             let made = match self.part.run(subscribe.with([])).await? {
                 SubscribeReply::Made => true,
                 SubscribeReply::Joined | SubscribeReply::Known => false,
@@ -257,7 +263,7 @@ impl Topic {
                     return Err(Error::invalid(message));
                 }
             };
-            self.part.client.note_topic(member, self.name()).await?;
+            self.part.client.note_topic(member, self.name(), false).await?;
             Ok(made)
         };
         subscribed.await.map_err(|error| self.error(error, "subscribe"))
@@ -270,10 +276,13 @@ impl Topic {
     pub async fn unsubscribe(&self, member: &str) -> Result<bool, Error> {
         let unsubscribed = async {
             name::check_topic(member)?;
-            let noted = self.part.client.noted_topics(member).await?;
+            let client = &self.part.client;
+            let is_noted = client.noted_topics(member).await?.iter().any(|(name, _)| name == self.name());
+            // A pull of all of its topics in between must not take it for one that was lost.
+            let tag = if is_noted { Some(client.note_topic(member, self.name(), true).await?) } else { None };
             let was = self.part.run(Unsubscribe { member: member.to_owned() }.with([])).await?;
-            if let Some((name, tag)) = noted.iter().find(|(name, _)| name == self.name()) {
-                self.part.client.forget_topic(member, name, tag).await?;
+            if let Some(tag) = tag {
+                client.forget_topic(member, self.name(), &tag).await?;
             }
             Ok(was != UnsubscribeReply::Stranger)
         };
@@ -342,11 +351,17 @@ impl Topic {
         match reply {
             Membership::Member(reply) => Ok(reply),
             Membership::CutOff(reply) => Err(self.cut_off(member, &reply, operation)),
-            Membership::Stranger => {
-                let message = format!("'{member}' is no member: subscribe first");
-                Err(self.error(Error::new(ErrorKind::NotFound, message), operation))
-            }
+            Membership::Stranger => Err(self.stranger(member, operation)),
         }
+    }
+
+    fn stranger(&self, member: &str, operation: &'static str) -> Error {
+        let message = format!("'{member}' is no member: subscribe first");
+        self.error(Error::new(ErrorKind::NotFound, message), operation)
+    }
+
+    fn slot(&self) -> u16 {
+        self.part.shared.keys.slot()
     }
 
     fn cut_off(&self, member: &str, reply: &CutOffReply, operation: &'static str) -> Error {

@@ -102,7 +102,8 @@ impl Client {
     /// Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
     ///
     /// Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
-    /// other has messages.
+    /// other has messages; so is the error of a server of a cluster that does not answer. NotFoundError is raised once
+    /// for each topic of which it is no member any more without having unsubscribed.
     #[pyo3(
         signature = (member, *, max=None, wait=None, lease=None),
         text_signature = "($self, member, *, max=100, wait=None, lease=None)"

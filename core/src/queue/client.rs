@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use crate::connection::{self, Connection, Enough, Secret, Settings, WaitedBy, Woken};
 use crate::embedded::{self, Attached};
 use crate::queue::event::{ClientEvent, Listener};
+use crate::queue::held_pulls::HeldPulls;
 use crate::queue::known_queues::KnownQueues;
 use crate::queue::other_connections::OtherConnections;
 use crate::queue::session::Session;
@@ -51,8 +52,7 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
     pub(crate) queues: Mutex<KnownQueues>,
-    /// The topic that was served last in a pull from several.
-    pub(crate) last_topic: Mutex<String>,
+    pub(crate) pulls: HeldPulls,
     /// Over which locks are renewed.
     pub(crate) beside: OtherConnections,
     pub(crate) clock: Clock,
@@ -152,7 +152,7 @@ impl Client {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
-                last_topic: Mutex::default(),
+                pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),
                 clock: shared.clock,
                 max_data_bytes: shared.max_data_bytes,
@@ -534,7 +534,7 @@ impl ClientBuilder {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
-                last_topic: Mutex::default(),
+                pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),
                 clock: self.clock,
                 max_data_bytes: self.max_data_bytes,

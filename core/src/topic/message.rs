@@ -26,7 +26,12 @@ impl Message {
     pub(super) fn of(topic: &Topic, member: &str, pulled: PulledMessage) -> Result<Self, Error> {
         let foreign = || Error::new(ErrorKind::Corrupt, "a message has an id that duly did not give it");
         let (published_at, _) = parts_of(&pulled.id).ok_or_else(foreign)?;
-        let data = Data::from_json(pulled.data, usize::MAX)?;
+        let data = Data::from_json(pulled.data, usize::MAX).map_err(|error| {
+            let id = &pulled.id;
+            let message =
+                format!("the data of message {id} is not JSON, another program wrote it: ack this id to pass over it");
+            Error::new(ErrorKind::Corrupt, message).caused_by(error)
+        })?;
         let (topic, member) = (topic.clone(), member.to_owned());
         Ok(Self { id: pulled.id, data, published_at, deliveries: pulled.pulled, topic, member })
     }

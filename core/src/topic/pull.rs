@@ -1,38 +1,27 @@
-//! Pulling: one command for all topics of a slot, and one wait for them.
+//! Pulling from a topic, with the command that serves all topics of a slot.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-use tokio::sync::watch;
-
 use super::{MAX_PUBLISH, Message, Topic};
-use crate::connection::WaitedBy;
 use crate::process::host;
-use crate::queue::{Client, MAX_LEASE};
-use crate::script::{Declared, Digits, Key, Membership, Pull, PulledTopic, TopicKeys, unexpected};
-use crate::value::error::{Error, ErrorKind};
+use crate::queue::MAX_LEASE;
+use crate::queue::held_pulls::{KeptFailure, Pulled};
+use crate::script::{Declared, Digits, Pull, PulledMessage, TopicKeys, unexpected};
+use crate::value::error::Error;
 use crate::value::name;
 use crate::value::time::{LONGEST_WAIT, whole_ms};
 
 /// About so many bytes of messages come with one call.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// For so many topics is one command.
-const MOST_TOPICS: usize = 200;
-/// So many slots of a cluster are asked at once: each may give a message that is as large as can be.
-const MOST_SLOTS: usize = 16;
-/// Who waits looks again after this long at the latest: what others have pulled comes back without a wake-up, and a failover loses some.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// How long a member has for its acks unless it says otherwise.
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// How messages are pulled.
 #[derive(Debug, Clone)]
 pub struct PullOptions {
-    max: usize,
-    wait: Duration,
-    lease: Duration,
+    pub(super) max: usize,
+    pub(super) wait: Duration,
+    pub(super) lease: Duration,
 }
 
 impl PullOptions {
@@ -63,7 +52,7 @@ impl PullOptions {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         if !(1..=MAX_PUBLISH).contains(&self.max) {
             return Err(Error::invalid(format!("a pull asks for 1 to {MAX_PUBLISH} messages, not {}", self.max)));
         }
@@ -80,162 +69,37 @@ impl Default for PullOptions {
     }
 }
 
-impl Client {
-    /// Pulls from all topics of a member, `max` messages and about 4 MB together. One call for all topics, in a cluster one a slot; a wait
-    /// ends with the first message in any of them. Each call begins with the topic behind the one that was served last, so none is left
-    /// out. A topic of which the member has been cut off gives its error when no other has messages.
-    ///
-    /// Errors: as [`Topic::pull`]; `NotFound` for a member without topics.
-    pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
-        options.check().map_err(|error| error.during("pull"))?;
-        let until = Instant::now() + options.wait.min(LONGEST_WAIT);
-        loop {
-            let mut noted = self.noted_topics(member).await?;
-            noted.sort();
-            self.take_turns(&mut noted);
-            let topics = noted.iter().map(|(name, _)| self.topic(name)).collect::<Result<Vec<_>, _>>()?;
-            let (mut messages, mut waits, mut failed) = (Vec::new(), Vec::new(), None);
-            for (at, pulled) in self.pull_in_turn(member, &topics, options).await {
-                let topic = &topics[at];
-                match pulled {
-                    Ok(Membership::Member(pulled)) => {
-                        waits.push((topic, pulled.calls));
-                        messages.extend(topic.messages(member, pulled)?);
-                    }
-                    Ok(Membership::CutOff(reply)) => {
-                        failed = failed.or_else(|| Some(topic.cut_off(member, &reply, "pull")));
-                    }
-                    Ok(Membership::Stranger) => self.forget_topic(member, topic.name(), &noted[at].1).await?,
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-            }
-            if let Some(last) = messages.last() {
-                last.topic().clone_into(&mut self.shared.last_topic.lock().unwrap_or_else(PoisonError::into_inner));
-                return Ok(messages);
-            }
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            if waits.is_empty() {
-                let message = format!("the member '{member}' has no topics: subscribe to one first");
-                return Err(Error::new(ErrorKind::NotFound, message).during("pull"));
-            }
-            if Instant::now() >= until {
-                return Ok(Vec::new());
-            }
-            self.wait_for_messages(&waits, until).await?;
-        }
-    }
-
-    /// Puts those first that come behind the topic that was served last. The first time chance decides: a program that pulls once must
-    /// not always serve the same.
-    fn take_turns(&self, noted: &mut [(String, String)]) {
-        let last = self.shared.last_topic.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = if last.is_empty() {
-            host::random_below(noted.len())
-        } else {
-            noted.partition_point(|(name, _)| *name <= *last)
-        };
-        noted.rotate_left(first.min(noted.len()));
-    }
-
-    /// What each topic gives, by its place among them. Who has more is asked again, as long as there is room.
-    async fn pull_in_turn(&self, member: &str, topics: &[Topic], options: &PullOptions) -> Vec<(usize, Pulled)> {
-        let mut groups: VecDeque<_> = self.together(topics).into();
-        let (mut most, mut max_bytes) = (options.max, MOST_BYTES);
-        let mut pulled = Vec::new();
-        while !groups.is_empty() && most > 0 && max_bytes > 0 {
-            let asked: Vec<_> = groups.drain(..groups.len().min(MOST_SLOTS).min(most)).collect();
-            let room = Room { most: most / asked.len(), max_bytes: max_bytes / asked.len() };
-            let answers = join_all(asked.iter().map(|group| pull_of(member, group, topics, options, room))).await;
-            for (group, answer) in asked.into_iter().zip(answers) {
-                let (mut given, mut has_more) = (0, false);
-                for (at, of_topic) in group.iter().zip(answer) {
-                    if let Ok(Membership::Member(of_topic)) = &of_topic {
-                        given += of_topic.messages.len();
-                        has_more |= of_topic.has_more;
-                        let bytes: usize = of_topic.messages.iter().map(|message| message.data.len()).sum();
-                        max_bytes = max_bytes.saturating_sub(bytes);
-                    }
-                    pulled.push((*at, of_topic));
-                }
-                most = most.saturating_sub(given);
-                if has_more && given > 0 {
-                    groups.push_back(group);
-                }
-            }
-        }
-        pulled
-    }
-
-    /// The places of the topics that one command can be about, in their order: those of a slot, or any where there is no cluster.
-    pub(super) fn together(&self, topics: &[Topic]) -> Vec<Vec<usize>> {
-        let is_cluster = !self.waits_together();
-        let mut by_slot: BTreeMap<(usize, u16), Vec<usize>> = BTreeMap::new();
-        let mut first_of = HashMap::new();
-        for (at, topic) in topics.iter().enumerate() {
-            let slot = if is_cluster { topic.part.shared.keys.slot() } else { 0 };
-            by_slot.entry((*first_of.entry(slot).or_insert(at), slot)).or_default().push(at);
-        }
-        by_slot
-            .into_values()
-            .flat_map(|of_slot| of_slot.chunks(MOST_TOPICS).map(<[_]>::to_vec).collect::<Vec<_>>())
-            .collect()
-    }
-
-    /// Ready when somebody may have published to one of these topics behind so many calls, and at the latest after a second.
-    async fn wait_for_messages(&self, waits: &[(&Topic, u64)], until: Instant) -> Result<(), Error> {
-        let topics: Vec<_> = waits.iter().map(|(topic, _)| (*topic).clone()).collect();
-        let again = until.min(Instant::now() + LOOK_AGAIN);
-        // The first wait that ends calls the others back: that keeps their connections.
-        let (ended, enough) = watch::channel(false);
-        let wait = |group: Vec<usize>| {
-            let waits = group.iter().map(|&at| waits[at]).collect();
-            self.wait_for_news_of(waits, again, &ended, &enough)
-        };
-        join_all(self.together(&topics).into_iter().map(wait)).await.into_iter().collect()
-    }
-
-    async fn wait_for_news_of(
-        &self,
-        waits: Vec<(&Topic, u64)>,
-        again: Instant,
-        ended: &watch::Sender<bool>,
-        enough: &watch::Receiver<bool>,
-    ) -> Result<(), Error> {
-        let Some((first, _)) = waits.first() else { return Ok(()) };
-        let spelled: Vec<_> = waits.iter().map(|(topic, _)| topic.part.shared.keys.spell(Key::News)).collect();
-        let streams: Vec<_> = spelled.iter().map(String::as_bytes).collect();
-        let after: Vec<_> = waits.iter().map(|(_, calls)| *calls).collect();
-        let (slot, pause) = (first.part.shared.keys.slot(), again.saturating_duration_since(Instant::now()));
-        let woken = self.wait_for_news("pull", slot, &streams, &after, pause, Some(enough)).await;
-        if woken.as_ref().is_err_and(|error| self.waits_again(WaitedBy::Reading, error)) {
-            // The others go on waiting.
-            let mut enough = enough.clone();
-            let _ = tokio::time::timeout_at(again.into(), enough.wait_for(|is_enough| *is_enough)).await;
-            return Ok(());
-        }
-        ended.send_replace(true);
-        woken.map(drop).map_err(|error| first.error(error, "pull"))
-    }
-}
-
 impl Topic {
     /// Messages for a member, oldest first: before all others those that were pulled and not acked within their lease. Who shares a
     /// subscription gets what the others have not got.
     ///
     /// Errors: `NotFound` for who has not subscribed; `CutOff` if messages went that this subscription had not read: the message says
-    /// which, and [`Self::subscribe`] begins anew, [from the earliest](super::SubscribeOptions::from_earliest) with what is left.
+    /// which, and [`Self::subscribe`] begins anew, [from the earliest](super::SubscribeOptions::from_earliest) with what is left; `Corrupt`
+    /// for a message that is not JSON, which another program has written: others come first, and an [ack](Self::ack) of its id passes over
+    /// it.
     pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
         name::check_topic(member).and_then(|()| options.check()).map_err(|error| self.error(error, "pull"))?;
         let until = Instant::now() + options.wait.min(LONGEST_WAIT);
         let room = Room { most: options.max, max_bytes: MOST_BYTES };
+        let held = &self.part.client.shared.pulls;
+        if let Some(failure) = held.take_failure(member, Some(self.name())) {
+            return Err(failure.error);
+        }
         loop {
             let pulled = self.member_only(member, self.pull_once(member, options, room).await?, "pull")?;
-            if !pulled.messages.is_empty() || Instant::now() >= until {
-                return self.messages(member, pulled);
+            let calls = pulled.calls;
+            let (messages, failed) = self.messages(member, pulled.messages);
+            match failed {
+                Some(error) if messages.is_empty() => return Err(error),
+                Some(error) => {
+                    held.keep_failure(member, KeptFailure { topic: self.name().to_owned(), leaves: None, error })
+                }
+                None => {}
             }
-            self.part.client.wait_for_messages(&[(self, pulled.calls)], until).await?;
+            if !messages.is_empty() || Instant::now() >= until {
+                return Ok(messages);
+            }
+            self.part.client.wait_for_messages(&[(self.clone(), calls)], until).await?;
         }
     }
 
@@ -243,24 +107,28 @@ impl Topic {
         pull_with_one_command(member, &[self], options, room).await?.pop().unwrap_or_else(|| Err(unexpected("a topic")))
     }
 
-    fn messages(&self, member: &str, pulled: PulledTopic) -> Result<Vec<Message>, Error> {
-        let read = |one| Message::of(self, member, one).map_err(|error| self.error(error, "pull"));
-        pulled.messages.into_iter().map(read).collect()
+    /// Those that can be read; and the error of the first one that cannot, which hides no other.
+    pub(super) fn messages(&self, member: &str, pulled: Vec<PulledMessage>) -> (Vec<Message>, Option<Error>) {
+        let mut failed = None;
+        let read = pulled.into_iter().filter_map(|one| {
+            let message = Message::of(self, member, one).map_err(|error| self.error(error, "pull"));
+            message.map_err(|error| failed.get_or_insert(error)).ok()
+        });
+        let messages = read.collect();
+        (messages, failed)
     }
 }
 
-type Pulled = Result<Membership<PulledTopic>, Error>;
-
 /// How much a command may bring.
 #[derive(Debug, Clone, Copy)]
-struct Room {
-    most: usize,
-    max_bytes: usize,
+pub(super) struct Room {
+    pub(super) most: usize,
+    pub(super) max_bytes: usize,
 }
 
 /// What each topic of a group gives.
-async fn pull_of(member: &str, group: &[usize], topics: &[Topic], options: &PullOptions, room: Room) -> Vec<Pulled> {
-    let of_group: Vec<_> = group.iter().map(|&at| &topics[at]).collect();
+pub(super) async fn pull_of(member: &str, group: &[Topic], options: &PullOptions, room: Room) -> Vec<Pulled> {
+    let of_group: Vec<_> = group.iter().collect();
     let mut pulled = match pull_with_one_command(member, &of_group, options, room).await {
         Ok(pulled) => pulled,
         Err(error) => return vec![Err(error)],

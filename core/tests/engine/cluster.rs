@@ -305,3 +305,46 @@ async fn a_member_pulls_from_topics_of_all_nodes_over_the_same_connections() {
     }
     assert_eq!(waiting.await.unwrap(), names);
 }
+
+/// Each pull of all topics waited for it until its deadline, and what the others gave was dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_node_holds_up_no_topic_of_the_others() {
+    let cluster = Cluster::start();
+    let on = |kind: &str, node: usize| {
+        let owner = |name: &str| cluster.owner(&cluster.slot(&format!("duly:{{{name}}}:topic")));
+        (0..1000).map(|n| format!("{kind}{n}")).find(|name| owner(name) == node).unwrap()
+    };
+    // The list of its topics is on one that answers, and on the one that does not.
+    for (turn, list) in [2, 1].into_iter().enumerate() {
+        let client = cluster.client();
+        let member = on("m", list);
+        let topic = |node: usize| client.topic(&on(&format!("turn-{turn}-"), node)).unwrap();
+        let (silent, other) = (topic(1), topic(2));
+        for topic in [&silent, &other] {
+            topic.subscribe(&member, &SubscribeOptions::new()).await.unwrap();
+        }
+        let options = PullOptions::new().wait(Duration::from_secs(60));
+        let pull = async || {
+            let pulled = client.pull(&member, &options).await.unwrap();
+            for message in &pulled {
+                assert_eq!(message.deliveries, 1);
+                message.ack().await.unwrap();
+            }
+            pulled.iter().map(|message| message.data.deserialize::<u32>().unwrap()).collect::<Vec<_>>()
+        };
+        other.publish(&0).await.unwrap();
+        assert_eq!(pull().await, [0]);
+        silent.publish(&100).await.unwrap();
+        cluster.nodes[1].signal("-STOP");
+        let began = Instant::now();
+        for number in 1..=20 {
+            other.publish(&number).await.unwrap();
+            assert_eq!(pull().await, [number]);
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "it was held up for {:?}", began.elapsed());
+        cluster.nodes[1].signal("-CONT");
+        assert_eq!(pull().await, [100], "the call that was under way is not lost");
+        other.publish(&21).await.unwrap();
+        assert_eq!(pull().await, [21]);
+    }
+}

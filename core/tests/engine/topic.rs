@@ -1,12 +1,14 @@
 //! Topics: every subscription gets every message, at its own pace, whatever is late, lost or silent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::meter::Meter;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
-use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, ErrorKind, Message, PullOptions, SubscribeOptions, Topic};
+use duly::{Bounds, Client, DEFAULT_BOUNDS, Data, Error, ErrorKind, Message, PullOptions, SubscribeOptions, Topic};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -480,9 +482,14 @@ async fn one_call_pulls_from_all_topics_of_a_member() {
     Meter::of(&server).until("it waits", |meter| meter.blocked() == 1).await;
     y.publish(&3).await.unwrap();
     assert_eq!(data(&waiting.await.unwrap()), [3]);
-    // Deleted, or left.
+    // Left; or deleted, which is said once, and hides no other's messages.
     z.delete().await.unwrap();
     y.unsubscribe("m").await.unwrap();
+    x.publish(&4).await.unwrap();
+    let pulled = client.pull("m", &all()).await.unwrap();
+    assert_eq!((data(&pulled), pulled[0].ack().await.unwrap()), (vec![4], true));
+    let gone = client.pull("m", &all()).await.unwrap_err();
+    assert!(gone.kind() == ErrorKind::NotFound && gone.to_string().contains("topic 'z': 'm' is no member"), "{gone}");
     assert!(client.pull("m", &all()).await.unwrap().is_empty());
     assert_eq!(client.topics_of("m").await.unwrap(), ["x"]);
     // One that is cut off hides no other's messages.
@@ -500,6 +507,93 @@ async fn one_call_pulls_from_all_topics_of_a_member() {
     y.unsubscribe("m").await.unwrap();
     let damaged = client.pull("m", &all()).await.unwrap_err();
     assert!(damaged.kind() == ErrorKind::Corrupt && damaged.to_string().contains("topic 'z'"), "{damaged}");
+}
+
+/// A pull of all gave nothing of them, and did not say so.
+#[tokio::test]
+async fn a_member_that_was_forgotten_hears_of_it_in_a_pull_of_all() {
+    let server = Server::start();
+    let client = server.client();
+    let [x, y] = ["x", "y"].map(|name| client.topic(name).unwrap());
+    x.set_bounds(Bounds { age: Duration::from_secs(1), ..DEFAULT_BOUNDS }).await.unwrap();
+    let shared = SubscribeOptions::new().subscription("s");
+    for member in ["m", "other"] {
+        x.subscribe(member, &shared).await.unwrap();
+    }
+    subscribe(&y, "m").await;
+    support::eventually("it was silent for longer than messages are kept", || async {
+        x.pull("other", &all()).await.unwrap();
+        x.subscribe("new", &shared).await.unwrap();
+        x.unsubscribe("new").await.unwrap();
+        x.members().await.unwrap().iter().all(|member| member.name != "m")
+    })
+    .await;
+    publish(&x, 1..=1).await;
+    publish(&y, 2..=2).await;
+    assert_eq!(data(&client.pull("m", &all()).await.unwrap()), [2]);
+    let said = client.pull("m", &all()).await.unwrap_err();
+    assert!(said.kind() == ErrorKind::NotFound && said.to_string().contains("topic 'x'"), "{said}");
+    assert!(client.pull("m", &all()).await.unwrap().is_empty(), "once");
+    // Whoever subscribes or leaves beside a pull is not taken for one.
+    let pulling = client.clone();
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let pulling = tokio::spawn(async move {
+        while !is_over.load(Ordering::Relaxed) {
+            pulling.pull("m", &all()).await.unwrap();
+        }
+    });
+    for _ in 0..100 {
+        x.subscribe("m", &shared).await.unwrap();
+        x.unsubscribe("m").await.unwrap();
+    }
+    over.store(true, Ordering::Relaxed);
+    pulling.await.unwrap();
+}
+
+/// It hid what others gave until their leases were over, and said neither which message it is nor what to do.
+#[tokio::test]
+async fn a_message_that_is_no_json_hides_no_other_and_can_be_acked() {
+    let server = Server::start();
+    let client = server.client();
+    let [bad, good] = ["bad", "good"].map(|name| client.topic(name).unwrap());
+    for topic in [&bad, &good] {
+        subscribe(topic, "m").await;
+    }
+    let foreign = async |topic: &Topic| {
+        let ids = publish(topic, 0..=0).await;
+        let (ms, number) = ids[0].split_once('-').unwrap();
+        let number = number.parse::<u64>().unwrap() + 1;
+        let id = format!("{ms}-{number}");
+        let bytes = server.redis_cli(&["HINCRBY", "duly:{bad}:topic", "bytes", "8"]);
+        server.redis_cli(&["XADD", "duly:{bad}:messages", &id, "d", "{no json", "b", bytes.trim()]);
+        server.redis_cli(&["HSET", "duly:{bad}:topic", "last", &number.to_string()]);
+        publish(topic, 1..=1).await;
+        id
+    };
+    let id = foreign(&bad).await;
+    publish(&good, 2..=2).await;
+    let said = |error: Error, id: &str| {
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(&format!("topic 'bad': the data of message {id} is not JSON")), "{error}");
+    };
+    let pulled = client.pull("m", &all()).await.unwrap();
+    let mut seen = data(&pulled);
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2]);
+    for message in &pulled {
+        message.ack().await.unwrap();
+    }
+    said(client.pull("m", &all()).await.unwrap_err(), &id);
+    assert!(client.pull("m", &all()).await.unwrap().is_empty(), "once in a lease");
+    assert_eq!(bad.info().await.unwrap().messages, 2, "it stays");
+    assert_eq!(bad.ack("m", &[&id]).await.unwrap(), 1);
+    assert_eq!(bad.info().await.unwrap().messages, 0);
+
+    let id = foreign(&bad).await;
+    assert_eq!(data(&bad.pull("m", &all()).await.unwrap()), [0, 1]);
+    said(bad.pull("m", &all()).await.unwrap_err(), &id);
+    assert_eq!(bad.ack("m", &[&id]).await.unwrap(), 1);
 }
 
 /// They stayed on the list until a pull of all.

@@ -94,7 +94,8 @@ class Client:
         """Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
 
         Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
-        other has messages.
+        other has messages; so is the error of a server of a cluster that does not answer. NotFoundError is raised once
+        for each topic of which it is no member any more without having unsubscribed.
         """
 
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
@@ -1175,6 +1176,8 @@ class Topic:
 
         Raises:
             NotFoundError: it has not subscribed.
+            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it. Others come
+                first, and then the next pull raises it.
             CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
 
         """
@@ -1310,6 +1313,8 @@ class AsyncTopic:
 
         Raises:
             NotFoundError: it has not subscribed.
+            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it. Others come
+                first, and then the next pull raises it.
             CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
 
         """
@@ -1905,7 +1910,8 @@ class AsyncClient:
         """Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.
 
         Arguments and errors are those of `Topic.pull`. If it is cut off from one topic, CutOffError is raised when no
-        other has messages.
+        other has messages; so is the error of a server of a cluster that does not answer. NotFoundError is raised once
+        for each topic of which it is no member any more without having unsubscribed.
         """
 
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
