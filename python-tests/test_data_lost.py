@@ -53,14 +53,13 @@ def test_a_worker_says_so(own_server: Server, caplog: pytest.LogCaptureFixture) 
         until(lambda: any(line.startswith(LOST) for line in lines(caplog, "duly.worker")), "it says nothing")
 
 
-def test_a_program_that_ends_at_once_says_so_and_ends_well(
-    own_server: Server, own_program: Callable[[str], Program]
-) -> None:
+def test_a_program_that_ends_at_once_says_so_and_ends_well(own_program: Callable[[str], Program]) -> None:
     code = """
         import subprocess
         queue = duly.Client(URL, prefix=PREFIX).queue("orders")
         queue.push(1)
-        subprocess.run(["redis-cli", "-s", URL.removeprefix("unix://"), "FLUSHALL"], stdout=subprocess.DEVNULL, check=True)
+        socket = URL.removeprefix("unix://")
+        subprocess.run(["redis-cli", "-s", socket, "FLUSHALL"], stdout=subprocess.DEVNULL, check=True)
         queue.push(2)
     """
     for _ in range(10):

@@ -92,7 +92,7 @@ impl Topic {
             match failed {
                 Some(error) if messages.is_empty() => return Err(error),
                 Some(error) => {
-                    held.keep_failure(member, KeptFailure { topic: self.name().to_owned(), leaves: None, error })
+                    held.keep_failure(member, KeptFailure { topic: self.name().to_owned(), leaves: None, error });
                 }
                 None => {}
             }
