@@ -181,8 +181,8 @@ macro_rules! verbs {
             ///
             /// Raises:
             ///     NotFoundError: it has not subscribed.
-            ///     CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it. Others come
-            ///         first, and then the next pull raises it.
+            ///     CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it.
+            ///         What else was pulled comes first, and the next pull raises it.
             ///     CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
             #[pyo3(
                 signature = (member, *, max=None, wait=None, lease=None),

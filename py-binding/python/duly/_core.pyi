@@ -1176,8 +1176,8 @@ class Topic:
 
         Raises:
             NotFoundError: it has not subscribed.
-            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it. If there are
-                others, these come first, and the next pull raises it.
+            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it.
+                What else was pulled comes first, and the next pull raises it.
             CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
 
         """
@@ -1313,8 +1313,8 @@ class AsyncTopic:
 
         Raises:
             NotFoundError: it has not subscribed.
-            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it. If there are
-                others, these come first, and the next pull raises it.
+            CorruptError: there is only a message that is not JSON; ack the id that it names to pass over it.
+                What else was pulled comes first, and the next pull raises it.
             CutOffError: messages went that its subscription had not read. The text says which; subscribe again.
 
         """
