@@ -146,11 +146,14 @@ pub fn start_watchdog(watch: impl FnOnce() + Send + 'static) -> Result<JoinHandl
 /// Ends a process with a handler, a hook or other code that cannot be interrupted: reports what is known, and gives back what was
 /// fetched.
 pub fn end_stuck(engine: &Engine) -> ! {
-    let (handlers, hooks) = (named(&engine.overdue()), named(&engine.in_hooks()));
-    let what = match (&*handlers, &*hooks) {
-        ("", "") => "code beside the handlers does not end, such as a logger".to_owned(),
-        ("", jobs) => format!("{jobs}; its on_failed hook does not end"),
-        (jobs, _) => format!("{jobs}; the handler does not end"),
+    let (handlers, decided) = (named(&engine.overdue()), named(&engine.decided()));
+    let what = match (&*handlers, &*decided, &*named(&engine.in_hooks())) {
+        ("", "", "") => "code beside the handlers does not end, such as a logger".to_owned(),
+        ("", "", jobs) => format!("{jobs}; its on_failed hook does not end"),
+        ("", jobs, _) => {
+            format!("{jobs}; what becomes of it is decided, but a hook behind it or its handler does not end")
+        }
+        (jobs, ..) => format!("{jobs}; the handler does not end"),
     };
     engine.stop();
     engine.stop();

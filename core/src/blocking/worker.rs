@@ -149,6 +149,11 @@ impl Engine {
         self.engine.overdue()
     }
 
+    /// See [`worker::Engine::decided`].
+    pub fn decided(&self) -> Vec<worker::AboutJob> {
+        self.engine.decided()
+    }
+
     /// See [`worker::Engine::running`].
     pub fn running(&self) -> Vec<worker::AboutJob> {
         self.engine.running()
@@ -206,24 +211,25 @@ impl Executor {
     pub fn note(&self, run: &Run, outcome: Outcome, error: String, changed: Option<Envelope>) -> Result<Next, Error> {
         let was_interrupted = self.was_interrupted(run).is_some();
         let next = run.outcome.note(run.job.reserved(), was_interrupted, outcome, error, changed)?;
-        self.decide(run);
+        if !self.decide(run) {
+            // Interrupted just now: it says so.
+            return run.outcome.note(run.job.reserved(), true, outcome, String::new(), None);
+        }
         Ok(next)
     }
 
     /// Notes that the job is done, and what it gives. Errors: as of [`Executor::note`].
     pub fn note_done(&self, run: &Run, result: Option<Data>) -> Result<(), Error> {
         run.outcome.note_done(run.job.reserved(), self.was_interrupted(run).is_some(), result)?;
-        self.decide(run);
-        Ok(())
+        if self.decide(run) { Ok(()) } else { run.outcome.note_done(run.job.reserved(), true, None) }
     }
 
     /// Handler or hooks go on, but what becomes of the job is known: what was noted, or else that it is done. That counts also if the run
-    /// is interrupted now.
-    pub fn decide(&self, run: &Run) {
+    /// is interrupted now; false if it was interrupted before.
+    pub fn decide(&self, run: &Run) -> bool {
         let job = run.job.reserved();
-        if let Some(decided) = run.outcome.decided(job).or_else(|| Decided::of(&Settlement::done(job)).ok()) {
-            self.executor.decide(&run.of_engine, decided);
-        }
+        let decided = run.outcome.decided(job).or_else(|| Decided::of(&Settlement::done(job)).ok());
+        decided.is_none_or(|decided| self.executor.decide(&run.of_engine, decided))
     }
 
     /// Notes what the handler gave, if nothing was noted before.

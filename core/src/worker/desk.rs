@@ -57,6 +57,7 @@ use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
 use crate::queue::{Decided, Job};
+use crate::value::retry::Next;
 
 pub(super) struct Desk {
     state: Mutex<State>,
@@ -199,12 +200,13 @@ struct Running {
     number: u64,
     started: Instant,
     executor: Arc<ExecutorShared>,
-    /// What its handler or its failure comes to, while hooks are called before that is sent.
+    /// What its handler or its failure comes to, while hooks are called before that is sent. A last failure also if the timeout is over
+    /// meanwhile: another worker that heard of it would call the same hooks beside these.
     decided: Option<Box<Decided>>,
-    /// Since when its outcome is settled already; what the handler says no longer counts.
+    /// Since when what the handler says no longer counts.
     interrupted: Option<Instant>,
-    /// That outcome is what was decided.
-    is_kept: bool,
+    /// What was decided before.
+    kept: Option<Next>,
 }
 
 impl Desk {
@@ -285,7 +287,8 @@ impl Leased {
         self.run.as_ref().is_some_and(|run| run.interrupted.is_none())
     }
 
+    /// Was it interrupted, and its outcome noted? Then its lease is that of the outcome.
     fn is_interrupted(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.interrupted.is_some())
+        self.run.as_ref().is_some_and(|run| run.interrupted.is_some() && run.decided.is_none())
     }
 }

@@ -152,7 +152,7 @@ impl Engine {
         self.desk.report()
     }
 
-    /// Did its grace end before a handler did? That is for the exit code of its process.
+    /// Did a job go back because its grace ended? That is for the exit code of its process.
     pub fn was_cut_short(&self) -> bool {
         self.desk.was_cut_short()
     }
@@ -167,9 +167,14 @@ impl Engine {
         self.desk.overdue_for()
     }
 
-    /// The jobs of runs that go on though they were interrupted.
+    /// The jobs of runs that go on though they were interrupted, and whose outcome that has decided.
     pub fn overdue(&self) -> Vec<AboutJob> {
         self.desk.overdue()
+    }
+
+    /// The same of runs whose outcome had been decided before: their hooks go on, or the handler that has said it.
+    pub fn decided(&self) -> Vec<AboutJob> {
+        self.desk.decided()
     }
 
     /// The jobs of all runs that have not ended.
@@ -177,8 +182,7 @@ impl Engine {
         self.desk.all_running()
     }
 
-    /// The jobs whose hooks are called just now: see [`Self::may_call_hooks`]. Also those of runs that were interrupted behind their
-    /// failure.
+    /// The jobs whose hooks are called just now: see [`Self::may_call_hooks`].
     pub fn in_hooks(&self) -> Vec<AboutJob> {
         self.desk.in_hooks()
     }

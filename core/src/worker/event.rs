@@ -84,7 +84,7 @@ pub enum WorkerEvent {
         run: u64,
         /// Why.
         why: Interruption,
-        /// Had its handler settled the job itself? Then nothing more becomes of it.
+        /// Was it decided before what becomes of the job: by its handler, or by a run whose hooks go on? Then that stays.
         was_settled: bool,
         /// Has the job no retries left? Then it goes to `failed`, which another event reports.
         is_last: bool,
@@ -321,14 +321,14 @@ impl fmt::Display for WorkerEvent {
                     }
                     (Interruption::TimedOut, false) => "it ran longer than its timeout, which counts as a failure",
                     (Interruption::TimedOut, true) => {
-                        "it ran longer than its timeout, but its handler had settled the job"
+                        "it ran longer than its timeout, but what becomes of the job was decided before"
                     }
                     (Interruption::LeaseLost, _) => {
                         "its lease was lost: it was cancelled, or another worker may run it"
                     }
                     (Interruption::Stopped, false) => "the grace of the stopping worker is over: the job goes back",
                     (Interruption::Stopped, true) => {
-                        "the grace of the stopping worker is over, but its handler had settled the job"
+                        "the grace of the stopping worker is over, but what becomes of the job was decided before"
                     }
                 };
                 write!(f, "{job} is interrupted: {why}")

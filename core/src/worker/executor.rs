@@ -120,7 +120,8 @@ impl Executor {
 
     /// Notes how the run ended, with its hooks called, without I/O: the engine sends it with its next call, at once when it is idle.
     ///
-    /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it or the run was interrupted.
+    /// Gives what becomes of the job; nothing, whatever is said here, when the handler settled it, or the run was interrupted before that
+    /// was decided.
     ///
     /// Errors: `InvalidArgument` for a rewritten envelope that is none, `TooLarge` for a result; the run then counts as a plain
     /// failure.
@@ -135,12 +136,11 @@ impl Executor {
     }
 
     /// Notes what the run comes to while its hooks are still to be called, without I/O: if it is interrupted meanwhile, this is sent, as
-    /// by [`Self::finish_unheard`]. [`Self::finish`] is to be called all the same.
-    pub(crate) fn decide(&self, run: &Run, decided: Decided) {
+    /// by [`Self::finish_unheard`]; a last failure whose timeout ends, when its hooks have. [`Self::finish`] is to be called all the same.
+    /// False if the run was interrupted before, and its hooks are another worker's.
+    pub(crate) fn decide(&self, run: &Run, decided: Decided) -> bool {
         // In a forked child the desk's lock may be held for ever.
-        if self.shared.pid == id() {
-            self.desk.decide(run, decided);
-        }
+        self.shared.pid != id() || self.desk.decide(run, decided)
     }
 
     /// By which events name it.

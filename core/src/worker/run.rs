@@ -256,8 +256,10 @@ impl Shared {
                 let done = Settlement { result: result.clone(), ..Settlement::done(&run.job) };
                 if !self.middleware.is_empty()
                     && let Ok(decided) = Decided::of(&done)
+                    && !executor.decide(run, decided)
                 {
-                    executor.decide(run, decided);
+                    span::interrupted(span);
+                    return Ended::SettledByHandler;
                 }
                 self.after(&run.job);
                 Ended::done(result)
@@ -305,7 +307,10 @@ impl Shared {
             if let Ok(decided) = Decided::of(&Settlement { job, outcome, error, rewritten, result: None }) {
                 let is_last = decided.next.is_last();
                 // The grace may end before the hooks.
-                executor.decide(run, decided);
+                if !executor.decide(run, decided) {
+                    tracing::error!("{} was interrupted behind its failure", AboutJob::of(job));
+                    return Ended::SettledByHandler;
+                }
                 if is_last {
                     self.hooks("on_failed", |middleware| middleware.on_failed(job, &failure.error));
                 }

@@ -266,6 +266,79 @@ async fn what_a_run_has_come_to_stays_though_its_hooks_outlive_the_grace() {
     }
 }
 
+/// Hooks that hold up the one thread of their test, until the server shows what they wait for.
+struct Outlives {
+    server: Arc<Server>,
+    /// The timeout is over in `on_failure`, or in `on_failed`.
+    in_on_failure: bool,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl Outlives {
+    fn failed(&self) -> String {
+        self.server.redis_cli(&["ZCARD", "duly:{orders}:failed"]).trim().to_owned()
+    }
+}
+
+impl Middleware for Outlives {
+    fn on_failure(&self, _: &duly::Job, _: &mut Failure, _: &mut Envelope) {
+        while self.in_on_failure && self.failed() == "0" {}
+    }
+
+    fn on_failed(&self, _: &duly::Job, error: &str) {
+        self.calls.lock().unwrap().push(error.to_owned());
+        // Until its lease would have ended twice, without a renewal.
+        let mut leases = std::collections::HashSet::new();
+        while !self.in_on_failure && leases.len() < 8 {
+            assert_eq!(self.failed(), "0", "another worker hears of it");
+            leases.insert(self.server.redis_cli(&["ZRANGE", "duly:{orders}:reserved", "0", "-1", "WITHSCORES"]));
+        }
+    }
+}
+
+/// The calls of `on_failed` for a job whose timeout is over in one of its hooks, the log and the events.
+async fn outlive_the_timeout(in_on_failure: bool) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let lines = crate::log::Lines::default();
+    let _guard =
+        crate::listen(tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::registry(), lines.clone()));
+    let server = Arc::new(Server::start());
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let (calls, events) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&events);
+    let worker = worker(&client)
+        .lease(Duration::from_millis(500))
+        .middleware(Outlives { server: Arc::clone(&server), in_on_failure, calls: Arc::clone(&calls) })
+        .on_event(move |event| seen.lock().unwrap().push(event.to_string()))
+        .any_handler(|_: Job<Value>, _| async { Err::<(), _>("no luck") });
+    queue.push(job("fails").max_retries(0).timeout(Duration::from_millis(200))).await.unwrap();
+    let is_done = eventually("it has failed, and all is heard of", || async {
+        let counts = queue.counts().await.unwrap();
+        let is_heard = server.redis_cli(&["HGET", "duly:{orders}:meta", "unheard_last"]).trim().is_empty()
+            && server.redis_cli(&["ZCARD", "duly:{orders}:unheard"]).trim() == "0";
+        counts.failed == 1 && is_heard && !calls.lock().unwrap().is_empty()
+    });
+    let report = worker.build().unwrap().run_until(is_done).await.unwrap();
+    assert_eq!((report.failed, report.lost), (1, 0));
+    let (calls, events) = (calls.lock().unwrap().clone(), events.lock().unwrap().clone());
+    (calls, lines.all(), events)
+}
+
+#[tokio::test]
+async fn a_hook_that_outlives_the_timeout_of_its_run_is_called_once() {
+    let (calls, lines, events) = outlive_the_timeout(false).await;
+    assert_eq!(calls, ["no luck"]);
+    assert!(lines.iter().any(|line| line.contains("failed for good; find the cause")), "{lines:?}");
+    let said = "it ran longer than its timeout, but what becomes of the job was decided before";
+    assert!(events.iter().any(|event| event.contains(said)), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_was_interrupted_in_its_on_failure_hook_is_heard_of_once() {
+    let (calls, lines, _) = outlive_the_timeout(true).await;
+    assert_eq!(calls, ["ran longer than its timeout of 0.2 s"]);
+    assert!(lines.iter().any(|line| line.contains("was interrupted behind its failure")), "{lines:?}");
+}
+
 #[tokio::test]
 async fn a_stop_lets_run_within_the_grace_and_gives_back_the_rest() {
     let server = Server::start();

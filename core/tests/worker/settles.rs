@@ -85,7 +85,7 @@ async fn a_timeout_ends_its_run_and_changes_nothing() {
     let (report, events) = it.end().await;
     assert_eq!((report.failed, report.released, report.lost), (0, 0, 0));
     let [WorkerEvent::Interrupted { was_settled: true, .. }] = events[..] else { panic!("{events:?}") };
-    assert!(events[0].to_string().contains("but its handler had settled the job"), "{}", events[0]);
+    assert!(events[0].to_string().contains("but what becomes of the job was decided before"), "{}", events[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

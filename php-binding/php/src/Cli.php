@@ -50,8 +50,8 @@ final class Cli
             0  stopped by a signal, all handlers ended; of a worker also: replaced by --max-jobs, --memory, restartOn
             1  a permanent error, such as a wrong password; a fatal error of PHP is 255
             2  a wrong option, no such file, no extension, or a bootstrap.php that returns no worker
-          124  a handler had to end (timeout, lost lease, end of the grace) and could not be interrupted; or other code
-               (a hook, a logger) did not end after the grace, or a shutdown function when PHP ended
+          124  a handler or its hook had to end (timeout, lost lease, end of the grace) and could not be interrupted;
+               or other code (a logger) did not end after the grace, or a shutdown function when PHP ended
           137  a worker had to be killed
           142  the grace ended before the handler, and its job was given back
           143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)

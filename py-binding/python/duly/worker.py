@@ -403,7 +403,10 @@ class _Watch(threading.Thread):
             if self._executors[number].job is not job:
                 del self._interrupted[number]
             elif now > until and not self._ending.stuck:
-                what = "the handler of job %s of queue %s does not end: the worker stops when the others have ended"
+                what = (
+                    "the handler of job %s of queue %s, or a hook behind it, does not end: "
+                    "the worker stops when the others have ended"
+                )
                 log_safely(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
                 self._ending.stuck = True
                 self._engine.stop()

@@ -122,14 +122,15 @@ impl Desk {
         }
     }
 
-    /// Notes what a run comes to whose hooks are still to be called: if it is interrupted meanwhile, that counts, and another worker
-    /// calls the hooks, too.
-    pub(in crate::worker) fn decide(&self, run: &Run, decided: Decided) {
+    /// Notes what a run comes to whose hooks are still to be called: if it is interrupted meanwhile, that counts. False if it was
+    /// interrupted before: then another worker calls the hooks.
+    pub(in crate::worker) fn decide(&self, run: &Run, decided: Decided) -> bool {
         let mut state = self.lock();
         let leased = state.jobs.leased.get_mut(run.index).and_then(Option::as_mut);
-        if let Some(running) = leased.and_then(|leased| leased.run.as_mut()).filter(|one| one.number == run.number) {
-            running.decided = Some(Box::new(decided));
-        }
+        let running = leased.and_then(|leased| leased.run.as_mut()).filter(|one| one.number == run.number);
+        let Some(running) = running.filter(|running| running.interrupted.is_none()) else { return false };
+        running.decided = Some(Box::new(decided));
+        true
     }
 
     /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
@@ -143,9 +144,10 @@ impl Desk {
         let Some(leased) = state.jobs.take_out(run.index) else { return Ok(None) };
         state.runs.running -= 1;
         state.runs.last_end = Some(now);
-        let interrupted = leased.run.is_none_or(|run| run.interrupted.is_some());
+        let run = leased.run.filter(|run| run.interrupted.is_some());
         let next = match decided {
-            _ if interrupted || leased.job.is_settled() => Ok(None),
+            _ if leased.job.is_settled() => Ok(None),
+            _ if run.is_some() => Ok(run.and_then(|run| state.note_held(leased.lane, &leased.job, run, is_heard))),
             _ if leased.job.is_lost() => {
                 state.report.lost += 1;
                 state.report(WorkerEvent::LeaseLost { job: AboutJob::of(&leased.job) }, self);
@@ -199,6 +201,14 @@ fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<E
 }
 
 impl State {
+    /// An interrupted run has ended: notes what was held back until now, and gives what was decided before.
+    fn note_held(&mut self, lane: usize, job: &Arc<Job>, run: Running, is_heard: bool) -> Option<Next> {
+        if let Some(decided) = run.decided {
+            self.note_decided(lane, job, if is_heard { decided.heard() } else { *decided });
+        }
+        run.kept
+    }
+
     fn take(&mut self, executor: &Arc<ExecutorShared>) -> Taken {
         let started = Instant::now();
         let Some(index) = self.next_to_start(started) else { return Taken::None };
@@ -206,7 +216,7 @@ impl State {
         let number = self.runs.last_number;
         let Some(leased) = self.jobs.leased[index].as_mut() else { return Taken::None };
         let executor = Arc::clone(executor);
-        leased.run = Some(Running { number, started, executor, decided: None, interrupted: None, is_kept: false });
+        leased.run = Some(Running { number, started, executor, decided: None, interrupted: None, kept: None });
         let job = Arc::clone(&leased.job);
         if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.runs.timeouts.push(Reverse((until, index, number)));

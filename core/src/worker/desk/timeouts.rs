@@ -44,7 +44,12 @@ impl Desk {
 
     /// The jobs of runs that go on though they were interrupted.
     pub(in crate::worker) fn overdue(&self) -> Vec<AboutJob> {
-        self.lock().jobs_of_runs(|run| run.interrupted.is_some() && !run.is_kept)
+        self.lock().jobs_of_runs(|run| run.interrupted.is_some() && run.kept.is_none())
+    }
+
+    /// The same of runs whose outcome was decided before: their handlers or hooks go on.
+    pub(in crate::worker) fn decided(&self) -> Vec<AboutJob> {
+        self.lock().jobs_of_runs(|run| run.kept.is_some())
     }
 
     /// The jobs of all runs.
@@ -101,6 +106,7 @@ impl State {
             return;
         };
         if run.interrupted.is_some() {
+            self.interrupt_again(index, why, desk);
             return;
         }
         // One of the job's own verbs may have learned it sooner.
@@ -108,12 +114,14 @@ impl State {
         run.interrupted = Some(Instant::now());
         let (executor, number) = (Arc::clone(&run.executor), run.number);
         let decided = run.decided.take().filter(|_| why != Interruption::LeaseLost && !job.is_settled());
-        run.is_kept = decided.is_some();
-        self.runs.cut_short |= why == Interruption::Stopped;
-        let was_settled = run.is_kept || job.is_settled();
+        run.kept = decided.as_ref().map(|decided| decided.next);
+        let was_settled = run.kept.is_some() || job.is_settled();
+        self.runs.cut_short |= why == Interruption::Stopped && !was_settled;
         let mut is_last = false;
-        if let Some(decided) = decided {
-            self.note_decided(lane, &job, *decided);
+        match decided {
+            Some(decided) if why == Interruption::TimedOut && decided.is_unheard() => run.decided = Some(decided),
+            Some(decided) => _ = self.note_decided(lane, &job, *decided),
+            None => {}
         }
         match why {
             _ if was_settled => {}
@@ -130,6 +138,28 @@ impl State {
         executor.interrupt(number, why);
         let (job, executor) = (AboutJob::of(&job), executor.tag);
         self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
+    }
+}
+
+impl State {
+    /// Of a run whose last failure is held back while its hooks are called.
+    fn interrupt_again(&mut self, index: usize, why: Interruption, desk: &Desk) {
+        let Some(leased) = self.jobs.leased[index].as_mut().filter(|leased| !leased.is_interrupted()) else { return };
+        let (job, lane) = (Arc::clone(&leased.job), leased.lane);
+        let Some(run) = &mut leased.run else { return };
+        match why {
+            Interruption::TimedOut => {}
+            Interruption::LeaseLost => {
+                (run.decided, run.kept) = (None, None);
+                self.report.lost += 1;
+                self.report(WorkerEvent::LeaseLost { job: AboutJob::of(&job) }, desk);
+            }
+            Interruption::Stopped => {
+                if let Some(decided) = run.decided.take() {
+                    self.note_decided(lane, &job, *decided);
+                }
+            }
+        }
     }
 }
 

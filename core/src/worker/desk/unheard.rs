@@ -118,10 +118,7 @@ impl Desk {
     pub(in crate::worker) fn in_hooks(&self) -> Vec<AboutJob> {
         let state = self.lock();
         let begun = state.claimed.iter().filter(|one| one.is_begun() || one.goes_on());
-        let mut jobs: Vec<_> = begun.filter_map(|one| one.begun.as_ref()).map(|begun| begun.job.clone()).collect();
-        // In a run that has failed, and was interrupted behind that.
-        jobs.append(&mut state.jobs_of_runs(|run| run.is_kept));
-        jobs
+        begun.filter_map(|one| one.begun.as_ref()).map(|begun| begun.job.clone()).collect()
     }
 
     /// The owner has called its hooks. False if another worker calls them, too.
