@@ -36,11 +36,6 @@ pub(crate) struct AsyncSchedules {
     queue: AsyncQueue,
 }
 
-/// The class of the schedules of this class of queue.
-pub(crate) trait HasSchedules {
-    type Schedules;
-}
-
 /// The verbs, which both have: `call` waits in the one, and starts in the other.
 macro_rules! verbs {
     ($class:ident of $queue:ident) => {
@@ -48,10 +43,6 @@ macro_rules! verbs {
             pub(crate) fn new(queue: blocking::Queue) -> Self {
                 Self { queue: $queue::new(queue) }
             }
-        }
-
-        impl HasSchedules for $queue {
-            type Schedules = $class;
         }
 
         #[pymethods]

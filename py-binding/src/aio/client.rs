@@ -67,10 +67,9 @@ impl AsyncClient {
     }
 
     /// Return the names of the topics that this member has subscribed to.
-    #[expect(clippy::redundant_closure, reason = "the function is of one lifetime")]
     fn topics_of<'py>(&self, py: Python<'py>, member: Text<Member>) -> PyResult<Bound<'py, PyAny>> {
         let client = self.client.inner().or_raise()?;
-        start(py, async move { client.topics_of(&member).await }, |py, topics| object(py, topics))
+        start(py, async move { client.topics_of(&member).await }, object)
     }
 
     /// Return messages from all topics of a member, at most `max` together, and wait for all of the topics at once.

@@ -1,4 +1,8 @@
-//! `duly.aio.Queue`. Its verbs are those of `duly.Queue`, declared beside them.
+//! `duly.aio.Queue`.
+
+#[path = "../queue/methods.rs"]
+#[expect(clippy::duplicate_mod, reason = "both queues have the same methods, and a class of PyO3 has no parameter")]
+mod methods;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,10 +10,12 @@ use std::sync::Arc;
 use duly::{Error, ReserveOptions, blocking};
 use pyo3::prelude::*;
 
+use self::AsyncQueue as Queue; // for the methods
 use super::future::{start, start_reserve};
 use super::job::AsyncJob;
 use super::reserved::Reserved;
 use crate::error::OrRaise as _;
+use crate::schedules::AsyncSchedules as Schedules;
 
 /// The asyncio version of `Queue`: each method returns a `Call`.
 #[pyclass(frozen, module = "duly._core")]
@@ -18,7 +24,7 @@ pub(crate) struct AsyncQueue {
 }
 
 impl AsyncQueue {
-    pub(crate) const CLASS: &str = "duly.aio.Queue";
+    const CLASS: &str = "duly.aio.Queue";
 
     pub(crate) fn new(queue: blocking::Queue) -> Self {
         Self { queue }
@@ -34,7 +40,7 @@ impl AsyncQueue {
         start(py, call(self.queue.inner().or_raise()?), finish).map(Bound::unbind)
     }
 
-    pub(crate) fn reserve_up_to(
+    fn reserve_up_to(
         slf: &Bound<'_, Self>,
         options: &ReserveOptions,
         finish: impl FnOnce(Python<'_>, Vec<Py<AsyncJob>>) -> PyResult<Py<PyAny>> + Send + 'static,
