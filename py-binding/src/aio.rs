@@ -6,9 +6,11 @@ mod job;
 mod mailbox;
 mod queue;
 mod reserved;
+mod schedules;
 
 pub(crate) use client::AsyncClient;
 pub(crate) use future::start;
 pub(crate) use job::AsyncJob;
 pub(crate) use queue::AsyncQueue;
 pub(crate) use reserved::_give_back;
+pub(crate) use schedules::AsyncSchedules;

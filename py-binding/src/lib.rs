@@ -73,7 +73,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<retry::RetryPolicy>()?;
     module.add_class::<schedule::Schedule>()?;
     module.add_class::<schedules::Schedules>()?;
-    module.add_class::<schedules::AsyncSchedules>()?;
+    module.add_class::<aio::AsyncSchedules>()?;
     module.add_class::<schedule::ScheduleView>()?;
     module.add_class::<schedule::Fire>()?;
     module.add_class::<schedule::SyncReport>()?;

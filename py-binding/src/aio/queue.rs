@@ -1,7 +1,7 @@
 //! `duly.aio.Queue`.
 
 #[path = "../queue/methods.rs"]
-#[expect(clippy::duplicate_mod, reason = "both queues have the same methods, and a class of PyO3 has no parameter")]
+#[expect(clippy::duplicate_mod, reason = "both classes have the same methods, and a class of PyO3 has no parameter")]
 mod methods;
 
 use std::future::Future;
@@ -14,8 +14,8 @@ use self::AsyncQueue as Queue; // for the methods
 use super::future::{start, start_reserve};
 use super::job::AsyncJob;
 use super::reserved::Reserved;
+use super::schedules::AsyncSchedules as Schedules;
 use crate::error::OrRaise as _;
-use crate::schedules::AsyncSchedules as Schedules;
 
 /// The asyncio version of `Queue`: each method returns a `Call`.
 #[pyclass(frozen, module = "duly._core")]
