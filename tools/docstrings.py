@@ -31,11 +31,11 @@ def documented() -> dict[tuple[str, str], list[str]]:
     return found
 
 
-def written(file: pathlib.Path, source: str, docs: dict[tuple[str, str], list[str]], used: set[tuple[str, str]]) -> str:
+def written(source: str, docs: dict[tuple[str, str], list[str]], used: set[tuple[str, str]]) -> str:
     """Give the source with the docstrings in front of what they document."""
     lines: list[str] = []
     item: list[str] = []  # comments and attributes in front of the next item
-    depth, owner, in_methods, inner = 0, "", False, "    "
+    depth, owner, in_methods = 0, "", False
     for line in source.splitlines():
         stripped = line.strip()
         if depth > 0:  # an attribute goes on
@@ -48,14 +48,12 @@ def written(file: pathlib.Path, source: str, docs: dict[tuple[str, str], list[st
                 depth = line.count("(") + line.count("[") - line.count(")") - line.count("]")
             continue
         attributes = " ".join(item)
-        if match := re.match(r"( *)impl(?:<[^>]*>)? (\$?\w+)", line):
-            # What a macro declares for two classes is documented at the one that has the name of the file.
-            owner = file.stem.title() if match[2].startswith("$") else match[2]
-            in_methods, inner = "#[pymethods]" in attributes, f"{match[1]}    "
+        if match := re.match(r"impl(?:<[^>]*>)? (\w+)", line):
+            owner, in_methods = match[1], "#[pymethods]" in attributes
         elif match := re.match(r"pub\(crate\) struct (\w+)", line):
             item = with_doc(item, docs, used, (match[1], "") if "#[pyclass" in attributes else None)
-        elif match := re.match(rf"{inner}(?:pub\(\w+\) )?fn (\w+)", line):
-            item = with_doc(item, docs, used, (owner, match[1]) if in_methods else None, inner)
+        elif match := re.match(r"    (?:pub\(\w+\) )?fn (\w+)", line):
+            item = with_doc(item, docs, used, (owner, match[1]) if in_methods else None, "    ")
         lines += [*item, line]
         item = []
     return "\n".join([*lines, *item]) + "\n"
@@ -81,7 +79,7 @@ def main() -> int:
     differing = []
     for file in SOURCES:
         before = file.read_text("utf-8")
-        after = written(file, before, docs, used)
+        after = written(before, docs, used)
         if before != after:
             differing.append(str(file.relative_to(ROOT)))
             if "--check" not in sys.argv:

@@ -4,13 +4,17 @@ mod client;
 mod future;
 mod job;
 mod mailbox;
+mod message;
 mod queue;
 mod reserved;
 mod schedules;
+mod topic;
 
 pub(crate) use client::AsyncClient;
 pub(crate) use future::start;
 pub(crate) use job::AsyncJob;
+pub(crate) use message::AsyncMessage;
 pub(crate) use queue::AsyncQueue;
 pub(crate) use reserved::_give_back;
 pub(crate) use schedules::AsyncSchedules;
+pub(crate) use topic::AsyncTopic;

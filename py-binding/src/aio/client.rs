@@ -9,16 +9,17 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::future::{start, start_lock};
 use super::job::AsyncJob;
+use super::message::AsyncMessage;
 use super::queue::AsyncQueue;
 use super::reserved::Reserved;
+use super::topic::AsyncTopic;
 use crate::convert::{self, Member, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::lock::{AsyncLock, lock_options};
-use crate::message::AsyncMessage;
 use crate::queue::{object, reserve_options};
 use crate::select;
 use crate::settings;
-use crate::topic::{AsyncTopic, pull_options};
+use crate::topic::pull_options;
 
 /// The asyncio version of `Client`, with the same arguments.
 #[pyclass(frozen, module = "duly._core")]
