@@ -1,6 +1,8 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
+mod events;
 pub mod pcntl;
+mod waiting;
 mod watchdog;
 
 use std::cell::{Cell, RefCell};
@@ -9,10 +11,9 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::blocking::{self, Engine, Executor, Interrupt, NextRun, Run, Uninterrupted, process};
-use duly::worker::{AboutJob, Ended, FailedJob, Interruption, WorkerEvent, WorkerSettings};
+use duly::blocking::{self, Engine, Executor, NextRun, Run, Uninterrupted, process};
+use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings};
 use duly::{Error, ErrorKind, Millis, Outcome};
-use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -23,8 +24,9 @@ use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::schedule::own_schedules;
 use crate::select;
-use crate::waiting::Signals;
+use events::FailedJobs;
 use pcntl::Since;
+use waiting::{UntilEvent, Waits};
 use watchdog::Watchdog;
 
 /// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
@@ -45,8 +47,7 @@ struct Inner {
     current: RefCell<Option<Run>>,
     /// Whether that run has worked.
     has_worked: Cell<bool>,
-    /// Jobs that `events` gave, and whose hooks have not run yet.
-    failed: RefCell<Vec<Arc<FailedJob>>>,
+    failed: FailedJobs,
 }
 
 /// How long the last outcome may take.
@@ -147,7 +148,7 @@ impl WorkerEngine {
                 watchdog,
                 current: RefCell::default(),
                 has_worked: Cell::default(),
-                failed: RefCell::default(),
+                failed: FailedJobs::default(),
             });
             Ok(Self { pid: process::id(), inner })
         };
@@ -199,7 +200,9 @@ impl WorkerEngine {
                 return Ok(None);
             }
             let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::ZERO);
-            let NextRun::Run(run) = inner.executor.next(wait, &mut Until(inner))? else { return Ok(None) };
+            let NextRun::Run(run) = inner.executor.next(wait, &mut UntilEvent(&inner.watchdog))? else {
+                return Ok(None);
+            };
             inner.watchdog.running(run.number());
             let job = Job::new(run.job().clone());
             inner.current.replace(Some(run));
@@ -325,27 +328,19 @@ impl WorkerEngine {
     /// of a job that failed while no hook was called also the job itself, `failed`, and its `error`.
     pub fn events(&self) -> PhpResult<Vec<BTreeMap<&'static str, Zval>>> {
         let Some(inner) = self.called() else { return Ok(Vec::new()) };
-        inner.watchdog.take_events().iter().map(|event| Ok(inner.array_of(event)?)).collect()
+        inner.watchdog.take_events().iter().map(|event| Ok(inner.failed.array_of(event, &inner.engine)?)).collect()
     }
 
     /// The hooks of this failed job, which `events` gave, were called. False if another worker calls them, too: the engine had ended.
     pub fn heard(&self, job: &Job) -> bool {
         let Some(inner) = self.called() else { return true };
-        let mut failed = inner.failed.borrow_mut();
-        let index = failed.iter().position(|failed| is_of(failed, job));
-        index.is_none_or(|index| inner.engine.heard(&failed.swap_remove(index)))
+        inner.failed.heard(job, &inner.engine)
     }
 
     /// To be asked just before the hooks of a failed job that `events` gave: false if another worker calls them.
     pub fn may_call_hooks(&self, job: &Job) -> bool {
         let Some(inner) = self.called() else { return false };
-        let mut failed = inner.failed.borrow_mut();
-        let Some(index) = failed.iter().position(|failed| is_of(failed, job)) else { return false };
-        let may_call = inner.engine.may_call_hooks(&failed[index]);
-        if !may_call {
-            failed.swap_remove(index);
-        }
-        may_call
+        inner.failed.may_call_hooks(job, &inner.engine)
     }
 
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
@@ -398,7 +393,7 @@ impl WorkerEngine {
         let Some(inner) = self.called() else { return Ok(true) };
         let wait = span("wait", wait, Duration::ZERO)?;
         inner.watchdog.let_signals_through();
-        let ended = inner.engine.ended(wait, &mut Waits(inner))?.is_some();
+        let ended = inner.engine.ended(wait, &mut Waits(&inner.watchdog))?.is_some();
         if ended {
             inner.watchdog.hear_all();
         }
@@ -435,42 +430,10 @@ impl WorkerEngine {
     }
 }
 
-/// Gives a sign of life, and lets PHP's handlers of signals run, which may keep it from the next one.
-struct Waits<'a>(&'a Inner);
-
-impl Interrupt for Waits<'_> {
-    type Error = Fault;
-
-    fn check(&mut self) -> Result<(), Fault> {
-        self.0.watchdog.sign_of_life();
-        Signals.check()
-    }
-}
-
-/// Ends a wait early when something happened.
-struct Until<'a>(&'a Inner);
-
-impl Interrupt for Until<'_> {
-    type Error = Fault;
-
-    fn check(&mut self) -> Result<(), Fault> {
-        Waits(self.0).check()?;
-        if self.0.watchdog.has_events() {
-            return Err(Error::new(ErrorKind::Interrupted, "something happened").into());
-        }
-        Ok(())
-    }
-}
-
 /// The run that is under way may be another one, after PHP code was called.
 fn is_run_of(run: &Run, job: &blocking::Job) -> bool {
     let (running, job) = (run.job().reserved(), job.reserved());
     (running.id(), running.token()) == (job.id(), job.token())
-}
-
-fn is_of(failed: &FailedJob, job: &Job) -> bool {
-    let reserved = job.job.reserved();
-    failed.job.id() == reserved.id() && failed.job.queue().name() == reserved.queue().name()
 }
 
 fn settings(
@@ -495,29 +458,4 @@ fn settings(
     settings.hooks_between_runs = true;
     settings.language = "php";
     Ok(settings)
-}
-
-impl Inner {
-    fn array_of(&self, event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
-        let mut fields = BTreeMap::from([
-            ("level", event.level().as_str().into_zval(false)?),
-            ("text", event.to_string().into_zval(false)?),
-        ]);
-        if let Some(queue) = event.queue() {
-            fields.insert("queue", queue.into_zval(false)?);
-        }
-        if let Some(AboutJob { id, name, attempt, .. }) = event.job() {
-            fields.insert("id", id.as_str().into_zval(false)?);
-            fields.insert("name", name.as_deref().into_zval(false)?);
-            fields.insert("attempt", attempt.into_zval(false)?);
-        }
-        if let WorkerEvent::Failed { failed: Some(failed), .. } = event
-            && let Some(job) = self.engine.failed_job(failed)
-        {
-            fields.insert("failed", Job::new(job).into_zval(false)?);
-            fields.insert("error", failed.error().into_zval(false)?);
-            self.failed.borrow_mut().push(Arc::clone(failed));
-        }
-        Ok(fields)
-    }
 }
