@@ -42,80 +42,10 @@ local function pull(topic, messages, floors)
   end
 
   if is_repeated then
-    local got = what_it_got(topic) or function() end
-    for id in got do
-      -- What was acked meanwhile is over, and what another member has pulled by now is its own.
-      local held = redis.call('XPENDING', messages, subscription, id, id, 1, member)[1]
-      -- with `local entry = redis.call` for `local entry = held and redis.call`: a pull that is sent again gives what was acked
-      local entry = held and redis.call('XRANGE', messages, id, id)[1]
-      if entry then give(entry, held and held[4] or 1) end
-    end
+    --- include: topic_given_again
     return reply
   end
-
-  -- Each member has the lease of its last pull. Of one that has left, nothing is known, and nothing is waited for.
-  local leases = {}
-  local function lease_of(other)
-    leases[other] = leases[other] or tonumber(redis.call('HGET', topic, 'lease:' .. other) or 0)
-    return leases[other]
-  end
-  -- Where the last look ended, if it did not come to the end: what waits behind many long leases is found, too.
-  local look = 'look:' .. subscription
-  local known_start = redis.call('HGET', topic, look) or nil
-  local start = known_start or '-'
-  local next_start = known_start
-  for part = 1, 10 do
-    if not has_room() then break end
-    local pulled = redis.call('XPENDING', messages, subscription, start, '+', 100)
-    for _, one in ipairs(pulled) do
-      -- without `one[3] >= lease_of(one[2]) and`: messages are given to a second member at once
-      -- without `and has_room()`: a pull gives more than was asked for
-      if one[3] >= lease_of(one[2]) and has_room() then
-        local entry = redis.call('XCLAIM', messages, subscription, member, 0, one[1])[1]
-        if entry then give(entry, one[4] + 1) end
-      end
-      start = behind(one[1])
-    end
-    if not has_room() then break end
-    if #pulled < 100 then
-      next_start = nil
-      break
-    end
-    if part == 10 then next_start = start end
-  end
-  if next_start ~= known_start then
-    if next_start then redis.call('HSET', topic, look, next_start) else redis.call('HDEL', topic, look) end
-  end
-
-  -- As XREADGROUP does, which Redis 5 does not let a script call.
-  local again_pulled = #ids
-  local at = redis.call('HGET', topic, 'at:' .. subscription)
-  local count = 1
-  while has_room() do
-    count = math.min(count, most - given)
-    local entries = redis.call('XRANGE', messages, behind(at), '+', 'COUNT', count)
-    for _, entry in ipairs(entries) do
-      -- with `if false then break end` for `if not has_room() then break end`: small messages before large ones bring all of those at once
-      if not has_room() then break end
-      give(entry, 1)
-      at = entry[1]
-    end
-    if #entries < count then break end
-    -- All the rest if it fits, else as many as are likely to, by the largest one yet; few, as the next ones may be much larger.
-    if published_bytes - tonumber(entries[count][2][4] or 0) <= max_bytes - bytes then
-      count = most
-    else
-      count = math.min(2 * count, 32, math.max(1, math.floor((max_bytes - bytes) / largest)))
-    end
-  end
-  if #ids > again_pulled then
-    local claim = { 'XCLAIM', messages, subscription, member, 0 }
-    for i = again_pulled + 1, #ids do claim[#claim + 1] = ids[i] end
-    for _, word in ipairs({ 'FORCE', 'RETRYCOUNT', '1', 'JUSTID', 'LASTID', at }) do claim[#claim + 1] = word end
-    redis.call(unpack(claim))
-    -- without: messages are given again and again
-    redis.call('HSET', topic, 'at:' .. subscription, at)
-  end
+  --- include: topic_pulled_long_ago, topic_unread
   -- without: a pull that is sent again gives nothing
   if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
   if number_of(at) < last then reply[2] = '1' end

@@ -25,7 +25,8 @@ library! {
     limits_found_again, live_limits, make_room, merge_limits, meta, newer_format, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
     place_freed, promote_due, pushed, rate, read_chunk, reclaim_expired, remove, resolve, routing, schedule_head, set_back,
     settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places,
-    to_head, topic_lost, topic_member, topic_state, topic_trim, unheard_line, usage, waiters, wake, wake_for_place, wake_one,
+    to_head, topic_given_again, topic_lost, topic_member, topic_pulled_long_ago, topic_state,
+    topic_trim, topic_unread, unheard_line, usage, waiters, wake, wake_for_place, wake_one,
     within_limits
 }
 const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
