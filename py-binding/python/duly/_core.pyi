@@ -444,6 +444,13 @@ class ReservedJob:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
 
     @property
+    def redelivered(self) -> bool:
+        """Whether an earlier lease of this job ended without an answer, since it was pushed or requeued.
+
+        Then its handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+        """
+
+    @property
     def result_ttl(self) -> float | None:
         """For how many seconds its result is kept; None if it is not kept."""
 
