@@ -690,6 +690,11 @@ namespace Duly {
         /** The number of this attempt, 1 for the first: one more than `attempts`. */
         public readonly int $attempt;
         /**
+         * Whether an earlier lease of this job ended without an answer, since it was pushed or requeued. Then its handler may
+         * have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+         */
+        public readonly bool $redelivered;
+        /**
          * The fencing token of this lease: greater than that of every earlier lease of this job. Jobs that were fetched
          * together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
          */

@@ -24,6 +24,7 @@ JOB = [
     "attempts",
     "max_retries",
     "returns",
+    "redelivered",
     "error",
     "headers",
     "token",

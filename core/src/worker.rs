@@ -17,7 +17,7 @@
 //! | `schedules.rs` | fires schedules |
 //! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | events: what the engine reports to its owner |
-//! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
+//! | `run.rs`, `run_log.rs`, `builder.rs`, `handler.rs`, `failure.rs`, `panic.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
 mod appetite;
 mod beat;
@@ -26,13 +26,16 @@ mod desk;
 mod engine;
 mod event;
 mod executor;
+mod failure;
 mod fetch;
 mod handler;
 mod middleware;
+mod panic;
 mod past;
 mod prefetch;
 mod renew;
 mod run;
+mod run_log;
 mod run_outcome;
 mod schedules;
 mod span;
@@ -47,7 +50,8 @@ pub use desk::Run;
 pub use engine::Engine;
 pub use event::{AboutJob, EventLevel, FailedJob, Interruption, WorkerEvent};
 pub use executor::{Ended, Executor, NextRun};
-pub use handler::{Context, Failure, Job};
+pub use failure::{Failure, LogErrors};
+pub use handler::{Context, Job};
 pub use middleware::Middleware;
 pub use run::Worker;
 pub(crate) use run_outcome::RunOutcome;

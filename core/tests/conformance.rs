@@ -413,6 +413,7 @@ impl Run {
         shown["attempt"] = json!(job.attempt());
         shown["token"] = json!(job.token());
         shown["returns"] = json!(job.returns);
+        shown["redelivered"] = json!(job.redelivered());
         self.jobs.insert((job.id().to_owned(), job.token()), job);
         shown
     }

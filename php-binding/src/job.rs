@@ -73,6 +73,12 @@ view! {
             self.job.reserved().attempt().into()
         }
 
+        /// Has an earlier lease of this job ended without an answer?
+        #[php(getter)]
+        pub fn redelivered(&self) -> bool {
+            self.job.reserved().redelivered()
+        }
+
         /// The fencing token of this lease: larger than that of every earlier lease of this job.
         #[php(getter)]
         pub fn token(&self) -> i64 {

@@ -162,6 +162,14 @@ impl ReservedJob {
         self.job().returns
     }
 
+    /// Whether an earlier lease of this job ended without an answer, since it was pushed or requeued.
+    ///
+    /// Then its handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+    #[getter]
+    fn redelivered(&self) -> bool {
+        self.job().redelivered()
+    }
+
     /// The queue that the job came from.
     #[getter]
     fn queue(&self, py: Python<'_>) -> Py<PyAny> {

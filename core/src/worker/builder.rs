@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::event::{EventLevel, WorkerEvent};
-use super::handler::{Context, Failure, Handler, Job, boxed};
+use super::failure::{Failure, LogErrors};
+use super::handler::{Context, Handler, Job, boxed};
 use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
 use super::{WorkerReport, WorkerSettings};
@@ -27,6 +28,7 @@ pub struct WorkerBuilder {
     any: Option<Handler>,
     middleware: Vec<Box<dyn Middleware>>,
     on_event: OnEvent,
+    log_errors: LogErrors,
     /// The first setting that cannot be.
     refused: Option<Error>,
 }
@@ -40,6 +42,7 @@ impl WorkerBuilder {
             any: None,
             middleware: Vec::new(),
             on_event: Arc::new(log),
+            log_errors: LogErrors::default(),
             refused: None,
         }
     }
@@ -159,6 +162,12 @@ impl WorkerBuilder {
         self
     }
 
+    /// What the log says of the errors with which handlers fail (default: [`LogErrors::Location`], and never their texts).
+    pub fn log_errors(mut self, log_errors: LogErrors) -> Self {
+        self.log_errors = log_errors;
+        self
+    }
+
     /// Builds it and runs it until SIGTERM or SIGINT. Errors: those of [`Worker::run`] and of `build`.
     pub async fn run(self) -> Result<WorkerReport, Error> {
         self.build()?.run().await
@@ -175,11 +184,11 @@ impl WorkerBuilder {
             return Err(Error::invalid("a worker needs at least one handler"));
         }
         self.settings.check(&self.client)?;
-        let Self { client, settings, handlers, any, middleware, on_event, refused } = self;
+        let Self { client, settings, handlers, any, middleware, on_event, log_errors, refused } = self;
         if let Some(error) = refused {
             return Err(error);
         }
-        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event }) })
+        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event, log_errors }) })
     }
 }
 
