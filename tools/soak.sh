@@ -24,7 +24,7 @@ steps() {
         cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
     tests 'sizes: many findings of an audit' cargo test "${shape[@]}" --test soak -- --nocapture many_findings
     tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
-        cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules
+        cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules model::topics
     tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json value::retry schedule::plan
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
