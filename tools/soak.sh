@@ -46,6 +46,8 @@ steps() {
         pytest --capture=no python-tests/test_schedule_kills.py
     needs skins tests 'random kills and a clock that jumps' env DULY_KILL_SECONDS=$((300 * times)) \
         pytest --capture=no python-tests/test_schedule_jumps.py
+    needs skins tests 'random kills of members of topics' env DULY_TOPIC_KILLS=$((1000 * times)) \
+        pytest --capture=no python-tests/test_topic_kills.py
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
