@@ -274,7 +274,8 @@ namespace Duly {
          *     properties, unless they are a `stdClass` or JsonSerializable. Default: null
          * @param ?string $name selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs
          *     without a name
-         * @param int|float|null $delay how many seconds until the job is due, 0 to 100 years. Default: 0
+         * @param int|float|\DateInterval|null $delay how many seconds until the job is due, 0 to 100 years, or an
+         *     interval that begins now. Default: 0
          * @param int|float|\DateTimeInterface|null $at when the job is due, instead of `delay`; a number is unix
          *     seconds. A time in the past means now. Default: none
          * @param ?string $id an id of your own, 1 to 128 bytes. If the jobs of a partitioned queue have keys, it is
@@ -313,7 +314,7 @@ namespace Duly {
         public function push(
             #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
             ?string $id = null,
             ?string $key = null,
@@ -415,7 +416,8 @@ namespace Duly {
          *
          * @param ?string $id the job's id; give this or `key`
          * @param ?string $key the job's key
-         * @param int|float|null $delay how many seconds from now until it is due, 0 to 100 years; give this or `at`
+         * @param int|float|\DateInterval|null $delay how many seconds from now until it is due, 0 to 100 years, or an
+         *     interval; give this or `at`
          * @param int|float|\DateTimeInterface|null $at when it is due; a number is unix seconds
          *
          * @return string its id
@@ -426,7 +428,7 @@ namespace Duly {
         public function reschedule(
             ?string $id = null,
             ?string $key = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
         ): string {
         }
@@ -821,7 +823,7 @@ namespace Duly {
         public function __construct(
             #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
             ?string $id = null,
             ?string $key = null,

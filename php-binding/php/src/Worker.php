@@ -139,6 +139,19 @@ final class Worker
     }
 
     /**
+     * Sets the handler of the jobs for whose name there is none, and of jobs without a name unless there is one.
+     *
+     * @param callable(mixed, Job): mixed $handler see `on`
+     *
+     * @throws InvalidArgumentException there is such a handler already, or the handler yields
+     */
+    public function otherwise(callable $handler): static
+    {
+        $this->runs->handleOthers($handler);
+        return $this;
+    }
+
+    /**
      * Adds a hook that is called before the handler; if it throws, the handler does not run.
      *
      * @param callable(Job): mixed $hook
