@@ -11,6 +11,7 @@ use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ce;
 
 use crate::call;
+use crate::consumer::Out;
 use crate::convert::{self, Text, given, lease_span, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::inspect::view;
@@ -24,30 +25,57 @@ use crate::waiting::Signals;
 #[php(name = "Duly\\Job")]
 #[php(flags = ClassFlags::Final)]
 #[derive(Clone)]
+#[allow(clippy::struct_field_names)] // it is the core's of the same name
 pub struct Job {
     pub job: blocking::Job,
     /// By this host's clock; nothing where a worker's engine renews the lease.
     lease_ends_at: Rc<Cell<Option<SystemTime>>>,
+    /// What settles it, if a consumer gave it.
+    out: Option<Rc<Out>>,
 }
 
 impl Job {
     /// A job of a worker.
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, lease_ends_at: Rc::default() }
+        Self { job, lease_ends_at: Rc::default(), out: None }
+    }
+
+    /// A job of a consumer.
+    pub fn out(out: Rc<Out>) -> Self {
+        Self { job: out.delivery().job().clone(), lease_ends_at: Rc::default(), out: Some(out) }
     }
 
     /// A job that has arrived just now.
     pub fn leased(job: blocking::Job, lease: Duration) -> Self {
         let ends_at = SystemTime::now().checked_add(lease);
-        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)) }
+        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None }
     }
 
-    fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
-        self.job.settle(outcome, error, &mut Signals)
+    fn settle(&self, outcome: Outcome, error: &str, changed: Option<duly::Envelope>) -> Result<Next, Fault> {
+        match (&self.out, changed) {
+            (Some(out), changed) => Ok(out.delivery().settle(outcome, error, changed)?),
+            (None, Some(mut changed)) => {
+                error.clone_into(&mut changed.error);
+                self.job.settle_rewritten(outcome, changed, &mut Signals)
+            }
+            (None, None) => self.job.settle(outcome, error, &mut Signals),
+        }
     }
 
-    fn settle_rewritten(&self, outcome: Outcome, changed: duly::Envelope) -> Result<Next, Fault> {
-        self.job.settle_rewritten(outcome, changed, &mut Signals)
+    /// Acks these jobs, with few calls; false where the lease was lost.
+    pub fn ack_all(queue: &blocking::Queue, jobs: &[&Self]) -> Result<Vec<bool>, Fault> {
+        let reserved: Vec<blocking::Job> =
+            jobs.iter().filter(|job| job.out.is_none()).map(|job| job.job.clone()).collect();
+        let mut acked = queue.ack_all(&reserved, &mut Signals)?.into_iter();
+        let of_job = |job: &&Self| match &job.out {
+            Some(out) => out.delivery().ack(None).is_ok(),
+            None => acked.next().unwrap_or_default(),
+        };
+        Ok(jobs.iter().map(of_job).collect())
+    }
+
+    fn said(&self) -> Option<Outcome> {
+        self.out.as_ref().and_then(|out| out.delivery().said())
     }
 
     /// The jobs of an array.
@@ -94,13 +122,13 @@ view! {
         /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
         #[php(getter)]
         pub fn settled(&self) -> bool {
-            self.job.reserved().is_settled()
+            self.said().is_some() || self.job.reserved().is_settled()
         }
 
         /// Whether it was acked through this object.
         #[php(getter)]
         pub fn acked(&self) -> bool {
-            self.job.reserved().is_acked()
+            self.said() == Some(Outcome::Done) || self.job.reserved().is_acked()
         }
 
         /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
@@ -172,24 +200,21 @@ impl Job {
 
     fn done(&self, result: Option<&Zval>) -> Result<(), Fault> {
         let result = convert::result(self.job.reserved(), result)?;
-        self.job.ack_with_data(result, &mut Signals)
+        match &self.out {
+            Some(out) => Ok(out.delivery().ack(result)?),
+            None => self.job.ack_with_data(result, &mut Signals),
+        }
     }
 
     fn failed(&self, failed: Outcome, error: String, changed: Option<duly::Envelope>) -> Result<Option<f64>, Fault> {
-        let next = match changed {
-            Some(mut changed) => {
-                changed.error = error;
-                self.settle_rewritten(failed, changed)?
-            }
-            None => self.settle(failed, &error)?,
-        };
+        let next = self.settle(failed, &error, changed)?;
         Ok(wait_of(next))
     }
 
     fn given_back(&self, after: Option<&Zval>, reason: Option<Text>) -> Result<(), Fault> {
         let after = after.map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
         let reason = utf8("reason", reason)?.unwrap_or_default();
-        self.settle(Outcome::Release { after }, &reason).map(drop)
+        self.settle(Outcome::Release { after }, &reason, None).map(drop)
     }
 
     fn note_progress(&self, fraction: &Zval, text: Option<Text>) -> Result<(), Fault> {

@@ -18,6 +18,7 @@ mod call;
 mod class;
 mod client;
 mod console;
+mod consumer;
 mod convert;
 mod error;
 mod inspect;
@@ -71,6 +72,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     register!(
         client::Client,
         console::Console,
+        consumer::Consumer,
         queue::Queue,
         job::Job,
         new_job::NewJob,

@@ -125,9 +125,7 @@ impl Queue {
 
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
-        let jobs = Job::list(jobs)?;
-        let reserved: Vec<duly::blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
-        Ok(self.queue.ack_all(&reserved, &mut Signals)?)
+        Ok(Job::ack_all(&self.queue, &Job::list(jobs)?)?)
     }
 
     /// Removes a job in whatever state it is, or gives null if there is no such job.

@@ -1,6 +1,6 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
-mod events;
+pub mod events;
 pub mod pcntl;
 mod waiting;
 mod watchdog;

@@ -15,7 +15,7 @@ pub fn when(delay: Option<&Zval>, at: Option<&Zval>) -> Result<Option<When>, Fau
     match (given(delay), given(at)) {
         (Some(_), Some(_)) => Err(Fault::invalid("give delay or at, not both")),
         (Some(delay), None) => {
-            let when = When::after_seconds(seconds_of_delay(delay)?);
+            let when = When::after_seconds(seconds_or_interval("delay", delay)?);
             Ok(Some(when.map_err(|error| named("delay", &error))?))
         }
         (None, Some(at)) => {
@@ -32,22 +32,28 @@ pub fn moment(name: &str, value: &Zval) -> Result<Millis, Fault> {
 }
 
 /// A `DateInterval` counts from now, as PHP's own calendar adds it: a day is one of the default time zone.
-fn seconds_of_delay(delay: &Zval) -> Result<f64, Fault> {
-    let delay = delay.dereference();
-    if delay.is_long() || delay.is_double() {
-        return seconds("delay", delay);
+fn seconds_or_interval(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let value = value.dereference();
+    if value.is_long() || value.is_double() {
+        return seconds(name, value);
     }
     let is_interval =
         |object: &ZendObject| ClassEntry::try_find("DateInterval").is_some_and(|class| object.instance_of(class));
-    if !delay.object().is_some_and(is_interval) {
-        let found = type_name(delay);
-        return Err(Fault::invalid(format!("delay must be seconds (int or float) or a DateInterval, not {found}")));
+    if !value.object().is_some_and(is_interval) {
+        let found = type_name(value);
+        return Err(Fault::invalid(format!("{name} must be seconds (int or float) or a DateInterval, not {found}")));
     }
     let now = call::function("date_create_immutable", Vec::new())?;
-    let then = now.object().map(|now| call::method(now, "add", vec![delay])).transpose()?.flatten();
-    let then = then.ok_or_else(|| Fault::invalid("delay: PHP cannot add this DateInterval to a time"))?;
+    let then = now.object().map(|now| call::method(now, "add", vec![value])).transpose()?.flatten();
+    let then = then.ok_or_else(|| Fault::invalid(format!("{name}: PHP cannot add this DateInterval to a time")))?;
     // With a whole second in common, the fractions are exact.
-    Ok(unix_seconds("delay", &then)? - unix_seconds("delay", &now)?)
+    Ok(unix_seconds(name, &then)? - unix_seconds(name, &now)?)
+}
+
+/// A span in seconds or as `DateInterval`.
+pub fn span_or_interval(name: &str, value: &Zval) -> Result<Duration, Fault> {
+    let span = Millis::from_seconds(seconds_or_interval(name, value)?).map_err(|error| named(name, &error))?;
+    Ok(span.to_duration())
 }
 
 fn unix_seconds(name: &str, value: &Zval) -> Result<f64, Fault> {
