@@ -1784,37 +1784,73 @@ namespace Duly {
      */
     final class Supervision
     {
-        /**
-         * Returns what to do about a process that has ended: `code` if all are to stop, else `after` how many seconds
-         * another one takes its place, and how many have died young there in a row.
-         *
-         * @param int $status its exit code, or the negative number of the signal that killed it
-         * @param bool $isFatal whether every other process would meet the same error
-         * @param bool $wasReady whether it had said that it begins to work
-         * @param float $beganAfter for how many seconds the supervisor had run when this process began
-         * @param bool $oneEndedWell whether another process has run its jobs before, and ended as it should
-         *
-         * @return array{code: ?int, after: float, youngDeaths: int}
-         */
-        public static function afterExit(
-            int $status,
-            bool $isFatal,
-            bool $wasReady,
-            float $lived,
-            int $youngDeaths,
-            float $beganAfter,
-            bool $oneEndedWell,
-            bool $isStopping,
-        ): array {
-        }
-
-        /** Returns the seconds until another attempt if the system gives no process. */
-        public static function afterNoProcess(): float
+        /** Begins without a process. A terminal sends SIGHUP when it goes away. */
+        public function __construct(int $processes, float $grace, bool $hasTerminal)
         {
         }
 
-        /** Returns the seconds until processes are killed that were asked to end so long ago, and again so long ago. */
-        public static function timeLeft(float $grace, float $asked, ?float $askedAgain = null): float
+        /** Returns the seconds that a handler may go on after it was interrupted, before its process ends. */
+        public static function patience(): float
+        {
+        }
+
+        /** Returns a slot whose process is to be started now; null if there is none. */
+        public function start(): ?int
+        {
+        }
+
+        /** Notes that the system gives no process for this slot. */
+        public function notStarted(int $slot): void
+        {
+        }
+
+        /** Notes that the process of this slot is ready, with its grace; returns true for the first one of all. */
+        public function ready(int $slot, float $grace): bool
+        {
+        }
+
+        /** Notes why the process of this slot ends: `fatal` or `refused`. */
+        public function ends(int $slot, string $why): void
+        {
+        }
+
+        /**
+         * Notes how the process of this slot has ended; returns what that means, and the seconds until another process
+         * takes its place.
+         *
+         * @param int $status its exit code, or the negative number of the signal that killed it
+         *
+         * @return array{'stopped'|'stop_all'|'reloaded'|'recycled'|'replace', float}
+         */
+        public function ended(int $slot, int $status): array
+        {
+        }
+
+        /**
+         * Notes a signal to the supervisor; returns what it means.
+         *
+         * @return 'stop'|'stop_again'|'reload'|'ignore'
+         */
+        public function signal(int $signal): string
+        {
+        }
+
+        /**
+         * Returns what is to be sent now: slots, and the numbers of signals to their processes.
+         *
+         * @return list<array{int, int}>
+         */
+        public function signals(): array
+        {
+        }
+
+        /** Returns the code with which the supervisor ends, when it does. */
+        public function exitCode(): ?int
+        {
+        }
+
+        /** Returns the seconds that the jobs that run may go on after a signal. */
+        public function grace(): float
         {
         }
     }

@@ -10,6 +10,8 @@ mod lock;
 mod long_push;
 #[doc(hidden)] // for the skins
 pub mod process;
+#[doc(hidden)] // for the skins
+pub mod supervision;
 mod topic;
 mod worker;
 
