@@ -26,6 +26,7 @@ mod iterate;
 mod job;
 mod limits;
 mod lock;
+mod message;
 mod method;
 mod new_job;
 mod operate;
@@ -35,6 +36,7 @@ mod record;
 mod registry;
 mod retry;
 mod schedule;
+mod schedules;
 mod select;
 mod settings;
 mod supervise;
@@ -81,7 +83,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         schedule::Fire,
         schedule::ScheduleView,
         schedule::SyncReport,
-        schedule::Schedules,
+        schedules::Schedules,
         worker::WorkerEngine,
         supervise::Supervision,
         push_many::PushSummary,
@@ -92,8 +94,8 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         limits::Limits,
         lock::Lock,
         topic::Topic,
-        topic::Published,
-        topic::Message,
+        message::Published,
+        message::Message,
         topic::TopicInfo,
         topic::Subscription,
         topic::Member,

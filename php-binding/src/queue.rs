@@ -19,7 +19,7 @@ use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
-use crate::schedule::Schedules;
+use crate::schedules::Schedules;
 use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
