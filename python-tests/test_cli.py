@@ -455,6 +455,59 @@ def test_a_broken_file_is_waited_out_with_reload(
     until(lambda: len(notes()) == 2, "the second job did not run")
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2])
+def test_processes_are_replaced_one_after_the_other_at_a_reload(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path, number: int
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2")
+    orders.push({}, name="wait")
+    until(lambda: len(orders.workers()) == 2 and notes(), "not both work")
+    before = {worker.pid for worker in orders.workers()}
+    (tmp_path / "shop.py").write_text(textwrap.dedent(APP).replace("{text}", "new {text}"))
+    # To all of its processes, as by `systemctl kill`.
+    for pid in (supervisor.pid, *before):
+        os.kill(pid, number)
+    (tmp_path / "gate").touch()
+    until(lambda: "ended" in [text for _, text in notes()], "the job that ran did not end")
+    until(
+        lambda: len(orders.workers()) == 2 and not before & {worker.pid for worker in orders.workers()},
+        "they were not replaced",
+    )
+    orders.push({"text": "after"}, name="note")
+    until(lambda: notes()[-1][1] == "new after", "the new code does not run")
+    supervisor.send_signal(signal.SIGTERM)
+    _, said = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0, said
+    assert "reloading: one worker process after the other" in said
+    assert "another starts in" not in said
+    assert [text for _, text in notes()] == ["began", "ended", "new after"]
+
+
+def test_code_that_is_broken_when_it_is_reloaded_stops_no_other_process(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2")
+    until(lambda: len(orders.workers()) == 2, "not both work")
+    before = {worker.pid for worker in orders.workers()}
+    source = (tmp_path / "shop.py").read_text()
+    (tmp_path / "shop.py").write_text("def broken(:")
+    supervisor.send_signal(signal.SIGHUP)
+    assert supervisor.stderr is not None
+    said = ""
+    while said.count("ended with status 2 after") < 2:
+        line = supervisor.stderr.readline()
+        assert line, f"it has ended: {said}"
+        said += line
+    orders.push({"text": "x"}, name="note")
+    until(notes, "the other one does not work")
+    assert int(notes()[0][0]) in before
+    (tmp_path / "shop.py").write_text(source)
+    until(lambda: not before & {worker.pid for worker in orders.workers()}, "the reload does not go on")
+    supervisor.send_signal(signal.SIGTERM)
+    supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
+
+
 def test_a_job_that_ends_its_process_with_status_1_ends_no_other(
     start: Start, orders: duly.Queue, notes: Notes
 ) -> None:

@@ -5,13 +5,17 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod consumer;
 mod lock;
 mod long_push;
 #[doc(hidden)] // for the skins
 pub mod process;
+#[doc(hidden)] // for the skins
+pub mod supervision;
 mod topic;
 mod worker;
 
+pub use consumer::{Consumer, Delivery};
 pub use lock::Lock;
 #[doc(hidden)] // for the skins
 pub use long_push::LongPush;

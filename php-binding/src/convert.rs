@@ -2,7 +2,7 @@
 
 mod time;
 
-pub use time::{given, lease_span, moment, span, when};
+pub use time::{given, lease_span, moment, span, span_or_interval, when};
 
 use duly::{Data, Millis};
 use ext_php_rs::convert::{FromZval, IntoZvalDyn, StubLiteral};

@@ -1,6 +1,6 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
-mod events;
+pub mod events;
 pub mod pcntl;
 mod waiting;
 mod watchdog;
@@ -22,7 +22,7 @@ use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, utf8};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
-use crate::schedule::own_schedules;
+use crate::schedules::own_schedules;
 use crate::select;
 use events::FailedJobs;
 use pcntl::Since;

@@ -282,7 +282,7 @@ impl Run {
 }
 
 /// Waits in slices, between which the caller may be interrupted. What is there is given without asking.
-fn sliced<T, I: Interrupt>(
+pub(super) fn sliced<T, I: Interrupt>(
     wait: Duration,
     interrupt: &mut I,
     mut look: impl FnMut(Duration) -> Option<T>,

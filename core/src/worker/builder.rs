@@ -144,6 +144,19 @@ impl WorkerBuilder {
         self
     }
 
+    /// The most jobs that wait in the process besides those that run, up to 1,000; 0 for none (default: as many as run within 50 ms,
+    /// by what was learned from the runs so far).
+    pub fn prefetch(mut self, prefetch: usize) -> Self {
+        self.settings.prefetch = Some(prefetch);
+        self
+    }
+
+    /// The longest run of a job that has no `timeout` of its own (default: as long as it likes).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
     /// The worker's name in [`Queue::workers`](crate::Queue::workers), 1 to 128 bytes (default: none).
     pub fn name(mut self, name: &str) -> Self {
         self.settings.name = Some(name.to_owned());

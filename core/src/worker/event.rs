@@ -12,9 +12,11 @@ use crate::value::time::Millis;
 const LEASE_ENDED: [&str; 2] =
     ["lease ended: the worker died, hung or lost the server", "lease ended: worker died, outcome unknown"];
 
-/// What the engine writes as the error of a run that was longer than its timeout.
+/// How the error begins that the engine writes of a run that was longer than its timeout.
+const TIMED_OUT: &str = "ran longer than its timeout of ";
+
 pub(super) fn timeout_error(timeout: Millis) -> String {
-    format!("ran longer than its timeout of {timeout} s")
+    format!("{TIMED_OUT}{timeout} s")
 }
 
 /// Something that the user of a worker may want to log or act on.
@@ -157,7 +159,7 @@ impl FailedJob {
         let error = self.error();
         if LEASE_ENDED.contains(&error) {
             "its worker died, hung or lost the server"
-        } else if self.job.envelope.timeout.is_some_and(|timeout| timeout_error(timeout) == error) {
+        } else if error.starts_with(TIMED_OUT) {
             "it ran longer than its timeout"
         } else {
             "a direct call of `fail` ended it, see its stored error"

@@ -6,6 +6,7 @@
 mod support;
 
 mod charges;
+mod consumer;
 mod failure_hook;
 mod leases;
 mod lock;

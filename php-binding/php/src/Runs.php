@@ -28,6 +28,9 @@ final class Runs
     private array $handlers = [];
     /** @var array<string, bool> whether the handler takes the data by reference */
     private array $takesReference = [];
+    /** @var ?callable of the jobs for whose name there is no handler */
+    private $otherwise = null;
+    private bool $otherwiseTakesReference = false;
     /** @var list<callable> */
     private array $before = [];
     /** @var list<callable> the last one that was added is the first, as in the lists below */
@@ -68,8 +71,9 @@ final class Runs
     public function copy(RestartOn $restartOn): self
     {
         $copy = new self($this->log, $this->report, $restartOn, $this->logDone);
-        foreach (['handlers', 'takesReference', 'before', 'after', 'onFailure', 'onFailed'] as $list) {
-            $copy->{$list} = $this->{$list};
+        $all = ['handlers', 'takesReference', 'otherwise', 'otherwiseTakesReference'];
+        foreach ([...$all, 'before', 'after', 'onFailure', 'onFailed'] as $name) {
+            $copy->{$name} = $this->{$name};
         }
         return $copy;
     }
@@ -87,6 +91,17 @@ final class Runs
         $this->takesReference[$name] = Misuse::takesReference($handler);
     }
 
+    /** @param callable $handler of the jobs for whose name there is no handler */
+    public function handleOthers(callable $handler): void
+    {
+        if ($this->otherwise !== null) {
+            throw new InvalidArgumentException('there is a handler for all other names already: a worker has one');
+        }
+        Misuse::refuseGenerator('the handler for all other names', $handler);
+        $this->otherwise = $handler;
+        $this->otherwiseTakesReference = Misuse::takesReference($handler);
+    }
+
     /** @param 'before'|'after'|'onFailure'|'onFailed' $kind */
     public function hook(string $kind, callable $hook): void
     {
@@ -96,7 +111,7 @@ final class Runs
 
     public function refuseNoHandlers(): void
     {
-        if ($this->handlers === []) {
+        if ($this->handlers === [] && $this->otherwise === null) {
             throw new InvalidArgumentException('a worker needs at least one handler: $worker->on(name, callable)');
         }
     }
@@ -163,8 +178,8 @@ final class Runs
                 }
                 $this->phase = self::HANDLER;
                 $name = $job->name;
-                $handler = $this->handlers[$name ?? ''] ?? throw self::noHandler($name);
-                if ($this->takesReference[$name ?? '']) {
+                $handler = $this->handlers[$name ?? ''] ?? $this->otherwise ?? throw self::noHandler($name);
+                if ($this->takesReference[$name ?? ''] ?? $this->otherwiseTakesReference) {
                     $data = $job->data();
                     $result = $handler($data, $given);
                 } else {

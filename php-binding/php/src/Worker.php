@@ -62,8 +62,6 @@ final class Worker
     private const LONGEST_WAIT_S = 0.5;
     /** The same while the engine ends. */
     private const LAST_WAIT_S = 0.05;
-    /** How long an interrupted handler may take to clean up. */
-    private const PATIENCE_S = 5.0;
 
     private Log $log;
     private RestartOn $restartOn;
@@ -135,6 +133,19 @@ final class Worker
     public function on(string $name, callable $handler): static
     {
         $this->runs->handle($name, $handler);
+        return $this;
+    }
+
+    /**
+     * Sets the handler of the jobs for whose name there is none, and of jobs without a name unless there is one.
+     *
+     * @param callable(mixed, Job): mixed $handler see `on`
+     *
+     * @throws InvalidArgumentException there is such a handler already, or the handler yields
+     */
+    public function otherwise(callable $handler): static
+    {
+        $this->runs->handleOthers($handler);
         return $this;
     }
 
@@ -278,7 +289,7 @@ final class Worker
         // signal would leave its job to the lease.
         Signals::hold();
         try {
-            $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
+            $patience = function_exists('pcntl_signal') ? Supervision::patience() : 0.0;
             $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
             $engine = new WorkerEngine($this->client, ...$settings, schedules: array_values($this->schedules));
             $this->runs->begin($engine);

@@ -1758,40 +1758,55 @@ class WorkerEngine:
 
 @final
 class Supervision:
-    """The decisions of a supervisor of worker processes."""
+    """What a supervisor of worker processes does next; it starts them and sends the signals itself.
 
-    @staticmethod
-    def after_exit(
-        status: int,
-        *,
-        is_fatal: bool,
-        was_ready: bool,
-        lived: float,
-        young_deaths: int,
-        began_after: float,
-        one_ended_well: bool,
-        is_stopping: bool,
-    ) -> tuple[int | None, float, int]:
-        """Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
+    A slot is one of its processes and those that take its place.
+    """
 
-        Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
-        is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-        `was_ready`: it had said that it begins to work. `began_after`: for how many seconds the supervisor had run when
-        this one began.
-        `one_ended_well`: another process has run its jobs before, and ended as it should.
+    def __new__(cls, processes: int, *, grace: float, has_terminal: bool, await_changes: bool) -> Supervision:
+        """Begin without a process, in a supervisor that has loaded the app itself.
+
+        `has_terminal`: it was started in a terminal, which sends SIGHUP when it goes away. `await_changes`: processes
+        start again when a file has changed.
         """
-
-    @staticmethod
-    def after_no_process() -> float:
-        """Return the seconds until another attempt if the system gives no process."""
 
     @staticmethod
     def patience() -> float:
         """Return the seconds that a handler may go on after it was interrupted, before its process ends."""
 
-    @staticmethod
-    def time_left(grace: float, asked: float, asked_again: float | None) -> float:
-        """Return the seconds until processes are killed that were asked to end so long ago, and again so long ago."""
+    def start(self) -> int | None:
+        """Return a slot whose process is to be started now; None if there is none."""
+
+    def not_started(self, slot: int) -> None:
+        """Note that the system gives no process for this slot."""
+
+    def ready(self, slot: int) -> bool:
+        """Note that the process of this slot is ready for jobs; return True for the first one of all."""
+
+    def ends(self, slot: int, why: str) -> None:
+        """Note why the process of this slot ends: `fatal` or `refused`."""
+
+    def ended(self, slot: int, status: int) -> tuple[str, float]:
+        """Note how the process of this slot has ended: its exit status, or the negative number of a signal.
+
+        Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
+        until another process takes its place.
+        """
+
+    def signal(self, number: int) -> str:
+        """Note a signal to the supervisor; return what it means: `stop`, `stop_again`, `reload` or `ignore`."""
+
+    def code_changed(self) -> None:
+        """Note that a file has changed: all processes start again."""
+
+    def signals(self) -> list[tuple[int, int]]:
+        """Return what is to be sent now: slots, and the numbers of signals to their processes."""
+
+    def wait(self) -> float | None:
+        """Return the seconds until something is to be done without a signal or a word; None if there is nothing."""
+
+    def exit_code(self) -> int | None:
+        """Return the exit status of the supervisor, when it ends."""
 
 @final
 class Executor:

@@ -23,7 +23,7 @@ from duly._core import Supervision, WorkerEngine, __version__, _console
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, READY, STOPS, USAGE, Supervisor, say
+from duly.supervisor import FAILED, FATAL, READY, REFUSED, RELOADS, STOPS, USAGE, Supervisor, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _STATUS = """\
 signals:
   SIGTERM, SIGINT, SIGQUIT: running jobs may finish within the grace; a second signal ends the grace.
+  SIGHUP, SIGUSR2 (with --processes 2 or more, --max-jobs or --reload): the processes finish their jobs and are replaced
+    one by one, with the new code and new log files; in a terminal, SIGHUP ends them.
 
 exit status:
     0  stopped by a signal, all handlers ended; or after --max-jobs
@@ -106,15 +108,10 @@ def _run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         status: int = given.run(given)
-    except AppError as error:
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
-        # Not fatal: the supervisor could import it, and soon another process may (a deployment that is half-way, a
-        # module that asks a database).
-        return USAGE
     except (DulyError, UsageError) as error:
         if getattr(given, "supervisor_line", None) is not None:
-            say(given.supervisor_line, FATAL)
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
+            say(given.supervisor_line, REFUSED if isinstance(error, AppError) else FATAL)
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
         return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED
     except BrokenPipeError:
         return FAILED
@@ -271,6 +268,7 @@ def _work(given: argparse.Namespace) -> int:
         return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     if given.supervised is not None:
         _end_with_parent(given.supervised)
+        _leave_reloads_to_parent()
     if given.supervisor_line is not None:
         os.set_inheritable(given.supervisor_line, False)
     app = _import_app(given.app)
@@ -339,6 +337,16 @@ def _again(given: argparse.Namespace) -> list[str]:
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
     return words if given.queues is None else [*words, f"--queues={given.queues}"]
+
+
+def _leave_reloads_to_parent() -> None:
+    """Do nothing at signals that are for the supervisor: it starts its processes with these blocked.
+
+    `systemctl kill` sends them to all. By a handler, not by SIG_IGN, which programs that the app starts would inherit.
+    """
+    for number in RELOADS:
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, RELOADS)
 
 
 def _end_with_parent(parent: int) -> None:
