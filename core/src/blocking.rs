@@ -119,6 +119,15 @@ impl Client {
         self.shared.made.get(|| self.shared.builder.clone().build())
     }
 
+    /// Any call on the client, waited for.
+    pub fn wait_for<T, I: Interrupt, F: Future<Output = Result<T, Error>>>(
+        &self,
+        call: impl FnOnce(Arc<crate::queue::Client>) -> F,
+        interrupt: &mut I,
+    ) -> Result<T, I::Error> {
+        block_on(call(self.inner()?), || interrupt.check())
+    }
+
     /// One round trip to the server.
     pub fn ping<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
         let client = self.inner()?;

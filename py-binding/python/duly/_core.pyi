@@ -102,8 +102,9 @@ class Client:
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
         """Take the lock of this name, or wait until it is free, and return it.
 
-        `with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread until
-        then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+        `with client.lock("stock:42", wait=10) as lock:` (`async with` in `duly.aio`) releases it at the end. It is
+        renewed by a native thread until then, also while Python is busy. Raises LockedError if another one holds it
+        when the wait is over.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
@@ -115,7 +116,8 @@ class Client:
     def close(self) -> None:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `with duly.Client() as client:` closes it at the end. A worker has connections of its own and keeps running.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
+        own and keeps running.
         """
 
     def __enter__(self) -> Client: ...
@@ -1938,10 +1940,11 @@ class AsyncClient:
         """
 
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
-        """Take the lock of this name, or wait until it is free, and return it; also for `async with`.
+        """Take the lock of this name, or wait until it is free, and return it.
 
-        `async with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread
-        until then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+        `with client.lock("stock:42", wait=10) as lock:` (`async with` in `duly.aio`) releases it at the end. It is
+        renewed by a native thread until then, also while Python is busy. Raises LockedError if another one holds it
+        when the wait is over.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
@@ -1953,7 +1956,8 @@ class AsyncClient:
     def close(self) -> Call[None]:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `async with duly.aio.Client() as client:` closes it at the end.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
+        own and keeps running.
         """
 
     def __aenter__(self) -> Call[AsyncClient]: ...
