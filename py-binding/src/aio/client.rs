@@ -24,7 +24,7 @@ use crate::topic::pull_options;
 /// The asyncio version of `Client`, with the same arguments.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct AsyncClient {
-    client: blocking::Client,
+    pub(crate) client: blocking::Client,
 }
 
 #[pymethods]
