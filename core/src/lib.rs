@@ -144,6 +144,8 @@ mod documents {
     struct RustPage;
     #[doc = include_str!("../../docs/workers.md")]
     struct Workers;
+    #[doc = include_str!("../../docs/consumer.md")]
+    struct ConsumerPage;
     #[doc = include_str!("../../docs/locks.md")]
     struct Locks;
     #[doc = include_str!("../../docs/topics.md")]
