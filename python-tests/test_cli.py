@@ -114,7 +114,7 @@ def test_processes_of_a_supervisor_have_its_options_and_pythons_own_modules(
     orders.push({}, name="flags")
     begin = "import sys; sys.path.pop(0); from duly.cli import main; sys.exit(main())"
     command = [sys.executable, "-O", "-W", "error::UserWarning", "-X", "dev", "-c", begin]
-    command += ["worker", "shop:app", "--processes", "2"]
+    command += ["worker", "shop:app", "--processes", "2", "--prefetch", "0"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as supervisor:
         try:
             until(notes, "the job did not run")
@@ -147,6 +147,8 @@ def test_processes_of_a_supervisor_have_its_options_and_pythons_own_modules(
         (["worker", "shop:app", "-c", "abc"], "must be a whole number, 1 or more, not 'abc'"),
         (["worker", "shop:app", "--grace", "soon"], "must be a number of seconds, 0 or more, not 'soon'"),
         (["worker", "shop:app", "--lease", "nan"], "must be a number of seconds, 0 or more, not 'nan'"),
+        (["worker", "shop:app", "--prefetch", "1001"], "prefetch must be a whole number from 0 to 1000"),
+        (["worker", "shop:app", "--prefetch", "x"], "must be a whole number"),
         (["worker"], "the following arguments are required: app"),
     ],
 )

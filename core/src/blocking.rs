@@ -32,7 +32,7 @@ use crate::operate::{
 };
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
-    ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, ReserveOptions, Selection,
+    ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, Renewal, ReserveOptions, Selection,
     Settlement, batches, check_queue_or_part, client_closed,
 };
 use crate::value::data::Data;
@@ -413,6 +413,11 @@ impl Job {
     pub fn progress<I: Interrupt>(&self, fraction: f64, text: &str, interrupt: &mut I) -> Result<(), I::Error> {
         let part = self.part()?;
         block_on(part.note_progress(&self.job, fraction, text), || interrupt.check())
+    }
+
+    /// See [`crate::Job::renew`].
+    pub fn renew(&self, lease: Duration) -> Result<Renewal, Error> {
+        Renewal::of(&self.job, &self.part()?, lease)
     }
 
     /// See [`crate::Job::extend`].

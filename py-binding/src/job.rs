@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
+use duly::worker::Interruption;
+use duly::{Data, Envelope, Millis, Next, Outcome, Renewal, blocking};
 use pyo3::PyTraverseError;
 use pyo3::PyVisit;
 use pyo3::exceptions::PyBaseException;
@@ -11,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
 
 use crate::convert::{self, Counted, Final, Name, Text, Words};
-use crate::error::{Failure, invalid};
+use crate::error::{Failure, OrRaise as _, invalid};
 use crate::lock::{Lock, lock_options, release_for};
 use crate::waiting::wait;
 use crate::worker::InRun;
@@ -21,20 +22,28 @@ pub(crate) enum Inner {
     Async(Arc<duly::Job>),
     /// A worker runs it: what its verbs say is noted, and sent when the handler has ended.
     InRun(InRun),
+    /// It came from a consumer: what its verbs say is decided at once, and sent with the engine's next call.
+    Out(blocking::Delivery),
 }
 
 /// What a reserved job of a sync and of an asyncio queue have in common.
-#[pyclass(frozen, subclass, module = "duly")]
+#[pyclass(frozen, subclass, weakref, module = "duly")]
 pub(crate) struct ReservedJob {
     inner: Inner,
     queue: Py<PyAny>,
+    /// As long as this object lives.
+    _renewal: Option<Renewal>,
     /// Not Python's own lock: the garbage collector looks into it.
     data: OnceLock<Py<PyAny>>,
 }
 
 impl ReservedJob {
     pub(crate) fn new(inner: Inner, queue: Py<PyAny>) -> Self {
-        Self { inner, queue, data: OnceLock::new() }
+        Self::renewed(inner, queue, None)
+    }
+
+    pub(crate) fn renewed(inner: Inner, queue: Py<PyAny>, renewal: Option<Renewal>) -> Self {
+        Self { inner, queue, _renewal: renewal, data: OnceLock::new() }
     }
 
     pub(crate) fn job(&self) -> &duly::Job {
@@ -42,6 +51,7 @@ impl ReservedJob {
             Inner::Blocking(job) => job.reserved(),
             Inner::Async(job) => job,
             Inner::InRun(run) => run.job().reserved(),
+            Inner::Out(delivery) => delivery.job().reserved(),
         }
     }
 
@@ -51,6 +61,7 @@ impl ReservedJob {
             Inner::Blocking(job) => job.shared(),
             Inner::Async(job) => Arc::clone(job),
             Inner::InRun(run) => run.job().shared(),
+            Inner::Out(delivery) => delivery.job().shared(),
         }
     }
 
@@ -58,6 +69,7 @@ impl ReservedJob {
         match &self.inner {
             Inner::Blocking(job) => Ok(job),
             Inner::InRun(run) => Ok(run.job()),
+            Inner::Out(delivery) => Ok(delivery.job()),
             Inner::Async(_) => {
                 Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
             }
@@ -71,8 +83,19 @@ impl ReservedJob {
         }
     }
 
+    pub(crate) fn delivery(&self) -> Option<&blocking::Delivery> {
+        match &self.inner {
+            Inner::Out(delivery) => Some(delivery),
+            _ => None,
+        }
+    }
+
     fn said(&self) -> Option<Outcome> {
-        self.in_run().and_then(InRun::said)
+        match &self.inner {
+            Inner::InRun(run) => run.said(),
+            Inner::Out(delivery) => delivery.said(),
+            _ => None,
+        }
     }
 
     fn envelope(&self) -> &Envelope {
@@ -206,6 +229,19 @@ impl ReservedJob {
         self.said() == Some(Outcome::Done) || self.job().is_acked()
     }
 
+    /// Why its run is over though nothing was said of it: timed_out, lease_lost or stopped; None if it may go on.
+    ///
+    /// Only of a job of a worker or a consumer.
+    #[getter]
+    fn interrupted(&self) -> Option<&'static str> {
+        let why = match &self.inner {
+            Inner::InRun(run) => run.was_interrupted(),
+            Inner::Out(delivery) => delivery.interrupted(),
+            _ => None,
+        };
+        why.map(Interruption::as_str)
+    }
+
     /// The data may hold the job, and a class of the user's that is in it much more.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.queue)?;
@@ -237,13 +273,20 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
 ///
 /// In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
 /// There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
-/// is logged.
+/// is logged. For a job of a `duly.Consumer` it is the same, but what they say is sent soon, not at the end of a run.
 #[pyclass(frozen, extends = ReservedJob, module = "duly")]
 pub(crate) struct Job {}
 
 impl Job {
     pub(crate) fn new(py: Python<'_>, job: blocking::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
         Self::of(py, Inner::Blocking(job), queue)
+    }
+
+    /// With a lease that is renewed.
+    pub(crate) fn renewed(py: Python<'_>, job: blocking::Job, lease: Duration, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        let renewal = job.renew(lease).or_raise()?;
+        let reserved = ReservedJob::renewed(Inner::Blocking(job), queue, Some(renewal));
+        Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
     }
 
     pub(crate) fn of(py: Python<'_>, inner: Inner, queue: Py<PyAny>) -> PyResult<Py<Self>> {
@@ -255,6 +298,7 @@ fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option
     let reserved = slf.as_super().get();
     let next = match (&reserved.inner, changed) {
         (Inner::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
+        (Inner::Out(delivery), changed) => delivery.settle(outcome, &error, changed).map_err(Failure::from)?,
         (_, None) => {
             let job = reserved.blocking()?;
             wait(slf.py(), |signals| job.settle(outcome, &error, signals))?
@@ -275,11 +319,13 @@ impl Job {
     fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let reserved = slf.as_super().get();
         let result = result_of(reserved.job(), result)?;
-        if let Inner::InRun(run) = &reserved.inner {
-            run.note_done(result).map_err(Failure::from)?;
-        } else {
-            let job = reserved.blocking()?;
-            wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+        match &reserved.inner {
+            Inner::InRun(run) => run.note_done(result).map_err(Failure::from)?,
+            Inner::Out(delivery) => delivery.ack(result).map_err(Failure::from)?,
+            _ => {
+                let job = reserved.blocking()?;
+                wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+            }
         }
         Ok(())
     }

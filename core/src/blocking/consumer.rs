@@ -66,6 +66,24 @@ impl Consumer {
         Ok(next.transpose()?.flatten().and_then(|delivery| self.with_job(delivery)))
     }
 
+    /// A job that is here already, without a wait and without asking for more.
+    #[doc(hidden)] // for the skins
+    pub fn take(&self) -> Result<Option<Delivery>, Error> {
+        Ok(self.consumer.take()?.and_then(|delivery| self.with_job(delivery)))
+    }
+
+    /// See [`worker::Consumer::next`].
+    #[doc(hidden)] // for the skins
+    pub async fn next_async(&self, wait: Duration) -> Result<Option<Delivery>, Error> {
+        Ok(self.consumer.next(wait).await?.and_then(|delivery| self.with_job(delivery)))
+    }
+
+    /// See [`worker::Consumer::close`].
+    #[doc(hidden)] // for the skins
+    pub async fn close_async(&self, within: Option<Duration>) -> Result<WorkerReport, Error> {
+        self.consumer.close(within).await
+    }
+
     fn with_job(&self, delivery: worker::Delivery) -> Option<Delivery> {
         // A job comes from one of the queues that the engine was started with.
         let queue = self.queues.iter().find(|queue| queue.name() == delivery.job().queue().name())?.clone();

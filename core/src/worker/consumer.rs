@@ -105,6 +105,16 @@ impl Consumer {
         self.delivered(executor, taken)
     }
 
+    /// One that is here already, at once; it does not ask for more.
+    pub(crate) fn take(&self) -> Result<Option<Delivery>, Error> {
+        if self.is_parents() {
+            return Ok(None);
+        }
+        let executor = self.shared.engine.executor();
+        let taken = executor.desk.pull_now(&executor.shared);
+        self.delivered(executor, taken)
+    }
+
     fn delivered(&self, executor: Executor, taken: Taken) -> Result<Option<Delivery>, Error> {
         match taken {
             Taken::Run(run) => {

@@ -74,6 +74,7 @@ from duly.outcomes import Fail, JobInterrupted, Release, Retry
 
 if TYPE_CHECKING:
     from duly.app import App, Task, current_job
+    from duly.consumer import Consumer
     from duly.middleware import Failure, Middleware
     from duly.pushed import AsyncPushed, Pushed
     from duly.worker import Worker
@@ -86,6 +87,7 @@ __all__ = [
     "BusyError",
     "Cancelled",
     "Client",
+    "Consumer",
     "CorruptError",
     "Counts",
     "CutOff",
@@ -157,6 +159,7 @@ __all__ = [
 _LATER = {
     "App": "duly.app",
     "AsyncPushed": "duly.pushed",
+    "Consumer": "duly.consumer",
     "Failure": "duly.middleware",
     "Middleware": "duly.middleware",
     "Pushed": "duly.pushed",

@@ -18,6 +18,7 @@ _State: TypeAlias = Literal["delayed", "ready", "reserved", "failed"]
 # Where a class has a method `list`.
 _Slots: TypeAlias = list[float]
 _StrPath: TypeAlias = str | PathLike[str]
+_Interruption: TypeAlias = Literal["timed_out", "lease_lost", "stopped"]
 
 class _NameLimits(TypedDict, total=False):
     concurrency: int
@@ -238,13 +239,15 @@ class Queue:
 
         """
 
-    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Job | None:
+    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None, renew: bool = False) -> Job | None:
         """Lease the next job; return None if there is none.
 
         Args:
             wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
+            renew: renew the lease natively, three times a lease, also while Python is busy: until the job is settled or
+                garbage collected, or its `timeout` is over. Default: False.
 
         """
 
@@ -488,13 +491,20 @@ class ReservedJob:
     def acked(self) -> bool:
         """True once it was acked through this object."""
 
+    @property
+    def interrupted(self) -> _Interruption | None:
+        """Why its run is over though nothing was said of it: timed_out, lease_lost or stopped; None if it may go on.
+
+        Only of a job of a worker or a consumer.
+        """
+
 @final
 class Job(ReservedJob):
     """A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.
 
     In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
     There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
-    is logged.
+    is logged. For a job of a `duly.Consumer` it is the same, but what they say is sent soon, not at the end of a run.
     """
 
     @property
@@ -1697,6 +1707,8 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
+        prefetch: float | None = None,
+        timeout: _Span | None = None,
         schedules: list[tuple[str, str, dict[str, Schedule]]] = ...,
         patience: float | None = None,
         signals_seen: int | None = None,
@@ -1717,6 +1729,8 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
+        prefetch: float | None = None,
+        timeout: _Span | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are wrong; starts nothing."""
 
@@ -1897,6 +1911,65 @@ class WorkerEvent:
     def run(self) -> int | None:
         """The number of that run."""
 
+    @property
+    def why(self) -> _Interruption | None:
+        """Why that run was interrupted."""
+
+@final
+class PullEngine:
+    """The engine of a consumer: fetches jobs for who asks, renews leases and sends outcomes on a native thread."""
+
+    def __new__(
+        cls,
+        client: Client | AsyncClient,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: float,
+        lease: _Span,
+        grace: _Span,
+        timeout: _Span | None,
+        name: str | None,
+        prefetch: float | None,
+    ) -> PullEngine: ...
+    def take(self) -> Any:
+        """Return a job that is here, without a wait; None if there is none."""
+
+    def next(self, wait: _Span | None = None) -> Any:
+        """Return the next job; None if there is none within the wait (None: for ever), or if there will be none."""
+
+    def next_async(self, wait: _Span | None = None) -> Call[Any]:
+        """Do the same for asyncio."""
+
+    @staticmethod
+    def number(job: ReservedJob) -> int:
+        """Return the number by which events name this job, which came from here."""
+
+    def event(self, wait: float) -> WorkerEvent | None:
+        """Return the next event; None if there is none within the wait, or if it has ended."""
+
+    def stop(self) -> None:
+        """Give nothing more, and give back what was fetched ahead."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once it was stopped, or has ended by itself."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended."""
+
+    def close(self, within: _Span | None = None) -> WorkerReport:
+        """Stop it, wait for what is out within this time (default: the grace), and end it."""
+
+    def close_async(self, within: _Span | None = None) -> Call[WorkerReport]:
+        """Do the same for asyncio."""
+
+    def events(self) -> int:
+        """Return a file descriptor that is readable while there is something to take."""
+
+    def report(self) -> WorkerReport:
+        """Return what it has done so far."""
+
 @final
 class AsyncClient:
     """The asyncio version of `Client`, with the same arguments."""
@@ -2074,13 +2147,17 @@ class AsyncQueue:
 
         """
 
-    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[AsyncJob | None]:
+    def reserve(
+        self, *, wait: _Span | None = None, lease: _Span | None = None, renew: bool = False
+    ) -> Call[AsyncJob | None]:
         """Lease the next job; return None if there is none.
 
         Args:
             wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
+            renew: renew the lease natively, three times a lease, also while Python is busy: until the job is settled or
+                garbage collected, or its `timeout` is over. Default: False.
 
         """
 

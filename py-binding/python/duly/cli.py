@@ -157,6 +157,11 @@ def _parser() -> argparse.ArgumentParser:
         type=_whole,
         help="replace a process after so many jobs, when the last ones have ended (default: never)",
     )
+    worker.add_argument(
+        "--prefetch",
+        type=_whole_or_none,
+        help="the most jobs that wait in a process for a handler, 0 to 1,000 (default: as many as run in 50 ms)",
+    )
     worker.add_argument("--reload", action="store_true", help="for development: restart when a Python file changes")
     logs = worker.add_argument_group(
         "logging", "if the app's module configures logging (basicConfig, dictConfig), only --log-config overrides it"
@@ -192,6 +197,10 @@ def _whole(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, not {text!r}")
     return number
+
+
+def _whole_or_none(text: str) -> int:
+    return 0 if text == "0" else _whole(text)
 
 
 def _seconds(text: str) -> float:
@@ -286,6 +295,7 @@ def _work(given: argparse.Namespace) -> int:
             grace=given.grace,
             max_jobs=given.max_jobs,
             name=given.name,
+            prefetch=given.prefetch,
             log_errors=given.log_errors,
         )
     except InvalidArgumentError as error:
@@ -336,6 +346,8 @@ def _again(given: argparse.Namespace) -> list[str]:
         words += [f"--name={given.name}"]
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
+    if given.prefetch is not None:
+        words += ["--prefetch", str(given.prefetch)]
     return words if given.queues is None else [*words, f"--queues={given.queues}"]
 
 

@@ -55,6 +55,8 @@ class WorkerSettings(TypedDict, total=False):
     grace: float | timedelta
     max_jobs: int | None
     name: str | None
+    prefetch: int | None
+    timeout: float | timedelta | None
     on_failure: FailureHook | None
     middleware: Iterable[Middleware]
     log_errors: Literal["location", "full"]
@@ -87,6 +89,8 @@ class Worker:
         grace: float | timedelta = 30.0,
         max_jobs: int | None = None,
         name: str | None = None,
+        prefetch: int | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
         log_errors: Literal["location", "full"] = "location",
@@ -104,6 +108,10 @@ class Worker:
             max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. The last runs take
                 as long as they need; `on_failed` hooks for other jobs have the grace behind them. Default: no limit.
             name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
+            prefetch: the most jobs that wait here besides those that run, 0 to 1,000. Default: as many as run within 50
+                ms.
+            timeout: the longest run of a job that has no `timeout` of its own, in seconds or as a timedelta, 0.001 s to
+                100 years. Default: no limit.
             on_failure: a hook, called before those of `middleware`: takes a job whose run failed and the exception, and
                 may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,
                 `final`.
@@ -133,6 +141,8 @@ class Worker:
             "grace": grace,
             "max_jobs": max_jobs,
             "name": name,
+            "prefetch": prefetch,
+            "timeout": timeout,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
         if log_errors not in ("location", "full"):

@@ -1,12 +1,14 @@
 //! `duly.aio.Job`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duly::{Envelope, Next, Outcome};
 use pyo3::prelude::*;
 
-use super::future::{start, start_lock};
+use super::future::{ready, start, start_lock};
 use crate::convert::{self, Counted, Final, Name, Text, Words};
+use crate::error::OrRaise as _;
 use crate::job::{
     Inner, ReservedJob, error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged,
     wait_of,
@@ -20,6 +22,16 @@ pub(crate) struct AsyncJob {}
 impl AsyncJob {
     pub(super) fn new(py: Python<'_>, job: duly::Job, queue: Py<PyAny>) -> PyResult<Py<Self>> {
         let reserved = ReservedJob::new(Inner::Async(Arc::new(job)), queue);
+        Self::of(py, reserved)
+    }
+
+    /// With a lease that is renewed.
+    pub(super) fn renewed(py: Python<'_>, job: duly::Job, lease: Duration, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        let renewal = job.renew(lease).or_raise()?;
+        Self::of(py, ReservedJob::renewed(Inner::Async(Arc::new(job)), queue, Some(renewal)))
+    }
+
+    pub(crate) fn of(py: Python<'_>, reserved: ReservedJob) -> PyResult<Py<Self>> {
         Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
     }
 }
@@ -32,6 +44,9 @@ fn settle<'py>(
     rewritten: Option<Envelope>,
     finish: impl FnOnce(Python<'_>, Next) -> PyResult<Py<PyAny>> + Send + 'static,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(delivery) = slf.as_super().get().delivery() {
+        return ready(slf.py(), delivery.settle(outcome, &error, rewritten), finish);
+    }
     let job = slf.as_super().get().job().clone();
     let settle = async move {
         match rewritten {
@@ -52,6 +67,9 @@ impl AsyncJob {
     fn ack<'py>(slf: &Bound<'py, Self>, result: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let job = slf.as_super().get().job().clone();
         let result = result_of(&job, result)?;
+        if let Some(delivery) = slf.as_super().get().delivery() {
+            return ready(slf.py(), delivery.ack(result), |py, ()| Ok(py.None()));
+        }
         start(slf.py(), async move { job.ack_with_data(result).await }, |py, ()| Ok(py.None()))
     }
 

@@ -91,6 +91,23 @@ impl Desk {
         }
     }
 
+    /// A run that may begin now; asks for none.
+    pub(in crate::worker) fn pull_now(&self, executor: &Arc<ExecutorShared>) -> Taken {
+        let mut state = self.lock();
+        if state.phase != Phase::Working {
+            return Taken::Over;
+        }
+        if state.runs.running >= state.concurrency {
+            return Taken::None;
+        }
+        let taken = state.take(executor, self);
+        if matches!(taken, Taken::Run(_)) {
+            state.asks_no_more();
+            self.refill(state);
+        }
+        taken
+    }
+
     /// The same for a task, which may be dropped while it waits.
     pub(in crate::worker) async fn pull(&self, executor: &Arc<ExecutorShared>, wait: Duration) -> Taken {
         let mut question = Question::new(wait);
@@ -172,13 +189,12 @@ impl Desk {
         let mut state = self.lock();
         let wakes = state.wake_if(true);
         let Some(pulls) = &mut state.pulls else { return Err(io::ErrorKind::Unsupported.into()) };
-        let sign = match &mut pulls.sign {
-            Some(sign) => sign,
-            None => pulls.sign.insert(Sign::new()?),
-        };
-        sign.show();
+        if pulls.sign.is_none() {
+            // What is there may have come before.
+            pulls.sign.insert(Sign::new()?).show();
+        }
         pulls.awaits_sign = true;
-        let fd = sign.fd();
+        let fd = pulls.sign.as_ref().map_or(-1, Sign::fd);
         drop(state);
         if wakes {
             self.for_fetcher.notify_one();
