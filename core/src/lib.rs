@@ -98,7 +98,7 @@ mod topic;
 mod value;
 pub mod worker;
 
-pub use bridge::{Bridge, BridgeReport, LaneReport, OldQueue, OldState, PushedCounts, ScoreUnit};
+pub use bridge::{Bridge, BridgeReport, GivenBack, LaneReport, OldQueue, OldState, PushedCounts, ScoreUnit};
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};

@@ -44,7 +44,10 @@ pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]
 pub(crate) use call::{Flags, Script};
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
-pub(crate) use depart::{Depart, DepartReply, DepartingJob, Publish, Published};
+pub(crate) use depart::{
+    Depart, DepartReply, DepartingJob, GiveBack, GiveBackReply, Publish, Published, Withdraw, departed_key, departing,
+    departing_of, is_published,
+};
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };

@@ -15,7 +15,7 @@ const TAKE: Undeclared = undeclared!("bridge/take_batch");
 const LOOK: Undeclared = undeclared!("bridge/look");
 /// They are about keys of others, which no declaration spells.
 #[cfg(test)]
-pub(super) const UNDECLARED: [Undeclared; 3] = [TAKE, LOOK, super::depart::PUBLISH];
+pub(super) const UNDECLARED: [Undeclared; 4] = [TAKE, LOOK, super::depart::PUBLISH, super::depart::WITHDRAW];
 
 scripts! {
     /// Stores the jobs of a batch with its sequence, unless they are in.
@@ -139,6 +139,11 @@ impl Reading {
         Call::plain(script, &self.source, slot(&self.source), keys, args)
     }
 
+    /// Where the token of the last bridge is.
+    pub(crate) fn state_key(&self) -> String {
+        beside(&self.source, "state")
+    }
+
     /// Reads entries behind the first `from`, and takes none of them.
     pub(crate) fn look(&self, from: usize, most: usize, most_bytes: usize) -> Call<'_> {
         static SCRIPT: OnceBox<Script> = OnceBox::new();
@@ -192,7 +197,7 @@ impl<'a> Take<'a> {
         let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
         let source = &self.reading.source;
         keys.push(source.as_bytes());
-        for own in ["in_flight", "state", "aside"] {
+        for own in ["in_flight", "state"] {
             keys.push(beside(source, own).as_bytes());
         }
         args.push_display(self.token);
@@ -249,7 +254,7 @@ pub(crate) enum Taken {
         /// None if there is nothing.
         sequence: Option<u64>,
         lane: String,
-        /// How many went back to the other queue before this batch.
+        /// How many that went back to the other queue lie before this batch.
         kept_before: u64,
         /// May the next call find something?
         more: bool,
@@ -257,14 +262,21 @@ pub(crate) enum Taken {
         dropped: u64,
         entries: Entries,
     },
-    /// Another bridge has taken over.
-    Fenced,
+    /// A bridge whose lock had this larger token has been here.
+    Fenced(u64),
+}
+
+/// The answer to a bridge whose token is too small.
+pub(super) fn fenced(reply: Value) -> Result<u64, Error> {
+    let text = text_of(reply)?;
+    let token = text.strip_prefix("fenced ").and_then(|token| token.parse().ok());
+    token.ok_or_else(|| unexpected("a batch"))
 }
 
 impl Taken {
     pub(crate) fn decode(reply: Value, order: Order) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return if text_of(reply)? == "fenced" { Ok(Self::Fenced) } else { Err(unexpected("a batch")) };
+            return fenced(reply).map(Self::Fenced);
         }
         let mut items = array(reply)?.into_iter();
         let sequence = utf8(next(&mut items, "a sequence")?)?;
@@ -282,16 +294,13 @@ impl Taken {
     }
 }
 
-/// How many there are: in the key, in flight from a bridge that has ended, and on their way back.
-pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 3]) {
+/// How many there are: in the key, and in flight from a bridge that has ended.
+pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 2]) {
     let mut length = cmd(if order.has_scores() { "ZCARD" } else { "LLEN" });
     length.arg(source);
-    let of = |own| {
-        let mut length = cmd("LLEN");
-        length.arg(beside(source, own));
-        length
-    };
-    (slot(source), [length, of("in_flight"), of("aside")])
+    let mut in_flight = cmd("LLEN");
+    in_flight.arg(beside(source, "in_flight"));
+    (slot(source), [length, in_flight])
 }
 
 /// Makes a list no longer than this.
