@@ -1859,6 +1859,10 @@ class Executor:
         failed for good, its hooks were called.
         """
 
+    @staticmethod
+    def says(outcome: str, after: float | None) -> tuple[str, str]:
+        """Return how loudly a log says an outcome, `debug` to `error`, and its words behind the name of the job."""
+
     def take(self) -> Job | None:
         """Return the next job if there is one now, to run on an event loop. A run that was not ended has failed."""
 
