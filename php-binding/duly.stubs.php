@@ -1993,6 +1993,18 @@ namespace Duly {
         }
 
         /**
+         * Returns what the log says of an outcome behind the name of the job: how loudly, and the words.
+         *
+         * @param 'ack'|'release'|'failed' $outcome
+         * @param ?float $after seconds until the job runs again; null after a failure for good
+         *
+         * @return array{string, string}
+         */
+        public static function says(string $outcome, ?float $after = null): array
+        {
+        }
+
+        /**
          * Returns the exit code of a worker that has stopped after these signals: 0 unless the grace ended before a
          * handler did.
          *

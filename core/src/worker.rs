@@ -11,6 +11,7 @@
 //! | `executor.rs` | runs one handler at a time |
 //! | `consumer.rs` | gives jobs to an owner that pulls them |
 //! | `run_outcome.rs` | what is to become of a job, noted until its run has ended |
+//! | `run_words.rs` | what the log says of a run that has ended |
 //! | `prefetch.rs` | how many jobs to fetch ahead |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
@@ -39,6 +40,7 @@ mod renew;
 mod run;
 mod run_log;
 mod run_outcome;
+mod run_words;
 mod schedules;
 mod span;
 mod sync_schedules;
@@ -58,6 +60,8 @@ pub use handler::{Context, Job};
 pub use middleware::Middleware;
 pub use run::Worker;
 pub(crate) use run_outcome::RunOutcome;
+#[doc(hidden)] // for the skins
+pub use run_words::{outcome_of, words_of};
 
 use self::prefetch::MOST_AHEAD;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking::{self, Engine, Executor, NextRun, Run, Uninterrupted, process};
-use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings};
+use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings, words_of};
 use duly::{Error, ErrorKind, Millis, Outcome};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -315,6 +315,16 @@ impl WorkerEngine {
     pub fn describe(interruption: Text) -> PhpResult<Option<String>> {
         let word = interruption.utf8("the interruption")?;
         Ok(Interruption::ALL.iter().find(|why| why.as_str() == word).map(Interruption::to_string))
+    }
+
+    /// What the log says of an outcome (`ack`, `release`, `failed`) behind the name of the job: how loudly, and the words. A failure is
+    /// for good if the job does not run again after so many seconds.
+    pub fn says(outcome: &str, after: Option<f64>) -> PhpResult<Vec<String>> {
+        let says = || -> Result<Vec<String>, Fault> {
+            let (level, words) = words_of(outcome, after.map(Millis::from_seconds).transpose()?);
+            Ok(vec![level.as_str().to_owned(), words])
+        };
+        Ok(says()?)
     }
 
     /// The exit code of a worker that has stopped after these signals.

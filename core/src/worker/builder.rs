@@ -212,6 +212,7 @@ fn log(event: &WorkerEvent) {
     match event.level() {
         EventLevel::Error => tracing::error!(queue, id, name, attempt, "{event}"),
         EventLevel::Warning => tracing::warn!(queue, id, name, attempt, "{event}"),
+        EventLevel::Debug => tracing::debug!(queue, id, name, attempt, "{event}"),
         EventLevel::Info => tracing::info!(queue, id, name, attempt, "{event}"),
     }
 }

@@ -244,6 +244,8 @@ impl WorkerEvent {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventLevel {
+    /// It is of use to who looks for a mistake.
+    Debug,
     /// It is good to know.
     Info,
     /// Somebody should look at it.
@@ -253,9 +255,10 @@ pub enum EventLevel {
 }
 
 impl EventLevel {
-    /// Its word in every language: `info`, `warning` or `error`.
+    /// Its word in every language: `debug`, `info`, `warning` or `error`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Debug => "debug",
             Self::Info => "info",
             Self::Warning => "warning",
             Self::Error => "error",

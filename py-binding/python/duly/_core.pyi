@@ -1859,6 +1859,10 @@ class Executor:
         failed for good, its hooks were called.
         """
 
+    @staticmethod
+    def says(outcome: str, after: float | None) -> tuple[str, str]:
+        """Return how loudly a log says an outcome, `debug` to `error`, and its words behind the name of the job."""
+
     def take(self) -> Job | None:
         """Return the next job if there is one now, to run on an event loop. A run that was not ended has failed."""
 
@@ -2343,10 +2347,10 @@ class AsyncJob(ReservedJob):
         """
 
     def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
-        """Take a lock for this run, as `Client.lock` does, and return it; also for `async with`.
+        """Take a lock for this run, as `Client.lock` does, and return it.
 
-        If another one holds it when the wait is over, this raises `duly.Release`. `Lock.waited` of a later run then
-        says for how long the job has met the lock taken.
+        If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
+        counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.

@@ -28,6 +28,7 @@ log = logging.getLogger("duly.worker")
 running: ContextVar[Job] = ContextVar("duly_job")
 """The job of this run, in the context of the run."""
 SAID_SO = "its handler said so"
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
 
@@ -228,21 +229,13 @@ class Runs:
         if outcome is None:
             return
         what, after = outcome
-        who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
-        fields = about(job)
-        if what == "ack":
-            log_safely(logging.DEBUG, f"{who[0]} is done", *who[1:], fields=fields)
-        elif what == "retry":
-            log_safely(
-                logging.WARNING, f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, fields=fields
-            )
-        elif what == "failed":
-            log_safely(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
-        else:
-            released = f"{who[0]} was released by its handler; it runs again in %g s"
-            if why and why != SAID_SO:
-                released += f": {why}".replace("%", "%%")
-            log_safely(logging.INFO, released, *who[1:], after, fields=fields)
+        level, words = executor.says(what, after)
+        said = f"job %s (%s, attempt %d) of queue %s {words}"
+        who = [job.id, job.name or "no name", job.attempt, job.queue.name]
+        if what in {"retry", "failed"} or (what == "release" and why not in {"", SAID_SO}):
+            said += ": %s"
+            who.append(why)
+        log_safely(_LEVELS[level], said, *who, fields=about(job))
 
     def _call(self, hooks: Sequence[Hook], job: Job, *more: Any) -> None:
         for hook in hooks:
