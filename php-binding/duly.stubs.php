@@ -790,6 +790,20 @@ namespace Duly {
         public function data(bool $assoc = true): mixed
         {
         }
+
+        /**
+         * The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has
+         * written them.
+         *
+         * @param bool $assoc whether JSON objects become arrays (true) or objects. Default: true
+         *
+         * @return array<string, mixed>
+         *
+         * @throws Exception\CorruptException PHP cannot decode one of them
+         */
+        public function extra(bool $assoc = true): array
+        {
+        }
     }
 
     /** A reserved job. One call settles it: `ack`, `fail` or `release`. */
@@ -797,6 +811,8 @@ namespace Duly {
     {
         use DescribesItself;
 
+        /** The complete JSON package, as an export or an older consumer reads it. */
+        public readonly string $package;
         /** The number of this attempt, 1 for the first: one more than `attempts`. */
         public readonly int $attempt;
         /**

@@ -174,6 +174,13 @@ impl JobView {
         Ok(convert::decode(self.0.envelope.data.as_str(), assoc)?)
     }
 
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(&self.0.envelope, assoc)?)
+    }
+
     /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.
     #[php(getter)]
     pub fn package(&self) -> Binary<u8> {
@@ -302,6 +309,13 @@ impl Found {
     #[php(defaults(assoc = true))]
     pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
         Ok(convert::decode(self.0.job.envelope.data.as_str(), assoc)?)
+    }
+
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(&self.0.job.envelope, assoc)?)
     }
 
     /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use duly::{Millis, Next, Outcome, blocking};
+use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
@@ -173,6 +174,19 @@ impl Job {
     #[php(defaults(assoc = true))]
     pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
         Ok(convert::decode(self.envelope().data.as_str(), assoc)?)
+    }
+
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(self.envelope(), assoc)?)
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it.
+    #[php(getter)]
+    pub fn package(&self) -> Binary<u8> {
+        self.envelope().encode_complete().into_iter().collect()
     }
 
     /// Which run this is, 1 for the first.

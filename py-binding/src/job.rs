@@ -11,7 +11,7 @@ use pyo3::PyTraverseError;
 use pyo3::PyVisit;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyMappingProxy, PyString};
 
 use crate::convert;
 use crate::error::{Failure, OrRaise as _, invalid};
@@ -131,6 +131,12 @@ impl ReservedJob {
         PyBytes::new(py, self.envelope().data.as_bytes())
     }
 
+    /// The complete JSON package, as an export or an older consumer reads it.
+    #[getter]
+    fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.envelope().encode_complete())
+    }
+
     #[getter]
     fn name(&self) -> Option<&str> {
         self.envelope().name.as_deref()
@@ -172,6 +178,12 @@ impl ReservedJob {
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         headers(py, self.envelope())
+    }
+
+    /// The fields of its package that duly does not know, decoded: another program, or another queue, has written them.
+    #[getter]
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMappingProxy>> {
+        extra(py, self.envelope())
     }
 
     /// The fencing token of this lease, greater than that of every earlier lease of this job.
@@ -270,6 +282,15 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
         headers.set_item(name, value)?;
     }
     Ok(headers)
+}
+
+/// Each value as data is decoded; nobody can change it.
+pub(crate) fn extra<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bound<'py, PyMappingProxy>> {
+    let extra = PyDict::new(py);
+    for field in &envelope.unknown {
+        extra.set_item(&field.name, convert::to_python(py, &field.value)?)?;
+    }
+    Ok(PyMappingProxy::new(py, extra.as_mapping()))
 }
 
 /// A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.

@@ -84,7 +84,10 @@ async fn work(client: &Client, done: &mut Vec<String>) {
     for queue in ["orders", "mail", "bills"] {
         let queue = client.queue(queue).unwrap();
         for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
-            done.push(job.envelope.data.as_str().to_owned());
+            // Of a payload what is in it.
+            let data = job.envelope.data.as_str();
+            let data = data.split_once(r#""data":"#).map_or(data, |(_, data)| &data[..data.len() - 1]);
+            done.push(data.to_owned());
             job.ack().await.unwrap();
         }
     }
@@ -98,6 +101,10 @@ enum Full {
     Workerman,
     /// Half of them in a bucket, half in a ready list, and each with a hash.
     Gmq,
+    /// A third each ready, due, and with a worker that was killed long ago; the payload is the data.
+    ThinkQueue,
+    /// The same, and notices.
+    Laravel,
 }
 
 impl Full {
@@ -108,6 +115,8 @@ impl Full {
             Self::Thinkphp => thinkphp(),
             Self::Workerman => OldQueue::workerman("", &["orders", "mail", "bills"]).unwrap(),
             Self::Gmq => OldQueue::gmq(&["orders"], 1, 1).unwrap(),
+            Self::ThinkQueue => OldQueue::think_queue(&["orders"]).unwrap(),
+            Self::Laravel => OldQueue::laravel("", &["orders"]).unwrap(),
         }
     }
 
@@ -128,11 +137,17 @@ impl Full {
                 if waits then redis.call('ZADD', 'gmq:bucket:0', 1690000000 + i, i)
                 else redis.call('LPUSH', 'gmq:readyqueue:orders', i) end"#
             }
+            Self::ThinkQueue => &PAYLOADS.replace("KEY", "{queues:orders}"),
+            Self::Laravel => &PAYLOADS.replace("KEY", "queues:orders"),
         };
         let script = format!("for i = 0, {} do {each} end return 'full'", Self::JOBS - 1);
         assert_eq!(server.redis_cli(&["EVAL", &script, "0"]).trim(), "full");
     }
 }
+
+const PAYLOADS: &str = r#"local payload = '{"job":"close","attempts":0,"id":"same","data":{"order":'..i..'}}'
+    if i % 3 == 0 then redis.call('RPUSH', 'KEY', payload) redis.call('RPUSH', 'KEY:notify', '1')
+    else redis.call('ZADD', i % 3 == 1 and 'KEY:delayed' or 'KEY:reserved', 1690000000 + i, payload) end"#;
 
 /// A bridge whose call to one of the two servers is lost, with or without its effect, and that ends with it; and then another one. The
 /// jobs are done meanwhile, so that no id could tell that they were here.
@@ -211,6 +226,16 @@ async fn a_bridge_that_dies_between_the_parts_of_a_batch_loses_and_doubles_nothi
 async fn a_bridge_of_gmq_that_dies_between_two_calls_loses_and_doubles_nothing() {
     let at_old = (2..10).map(|calls| (true, calls));
     break_off_each(Full::Gmq, at_old.chain((4..10).map(|calls| (false, calls)))).await;
+}
+
+/// Of the old server one call says that it does not know the script, and then one asks for a batch of each of three keys in turn, which is
+/// ended by the next one. Of duly's server it wants three locks first, and then three batches.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_of_payloads_that_dies_between_two_calls_loses_and_doubles_nothing() {
+    for full in [Full::ThinkQueue, Full::Laravel] {
+        let at_old = (1..7).map(|calls| (true, calls));
+        break_off_each(full, at_old.chain((4..10).map(|calls| (false, calls)))).await;
+    }
 }
 
 #[tokio::test]

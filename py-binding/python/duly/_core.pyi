@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, disjoint_base
@@ -428,6 +429,10 @@ class ReservedJob:
         """The data that was pushed, byte for byte."""
 
     @property
+    def package(self) -> bytes:
+        """The complete JSON package, as an export or an older consumer reads it."""
+
+    @property
     def name(self) -> str | None: ...
     @property
     def key(self) -> str | None: ...
@@ -445,6 +450,10 @@ class ReservedJob:
 
     @property
     def headers(self) -> dict[str, str]: ...
+    @property
+    def extra(self) -> MappingProxyType[str, Any]:
+        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+
     @property
     def returns(self) -> int:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
@@ -604,6 +613,10 @@ class JobView:
 
     @property
     def headers(self) -> dict[str, str]: ...
+    @property
+    def extra(self) -> MappingProxyType[str, Any]:
+        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+
     @property
     def returns(self) -> int:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
