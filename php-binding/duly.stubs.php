@@ -2174,6 +2174,38 @@ namespace Duly\Exception {
         }
     }
 
+    /** The server is of another kind than the URL says: with or without TLS, a sentinel, part of a cluster or none. */
+    class WrongServerException extends \InvalidArgumentException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
     /** The data is larger than `maxDataBytes`, or another field exceeds its limit. Nothing was sent. */
     class TooLargeException extends \LengthException implements ExceptionInterface
     {

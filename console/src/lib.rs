@@ -94,6 +94,6 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
     });
     ended.unwrap_or_else(|error| {
         _ = writeln!(err, "duly: {error}");
-        if error.kind() == ErrorKind::InvalidArgument { USAGE } else { FAILED }
+        if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::WrongServer) { USAGE } else { FAILED }
     })
 }
