@@ -50,7 +50,9 @@ struct Target {
 
 impl Target {
     fn builder(&self) -> ClientBuilder {
-        Client::builder().url(&self.url).prefix(&self.prefix)
+        let builder = Client::builder().prefix(&self.prefix);
+        // An empty variable is none, as in every language.
+        if self.url.is_empty() { builder } else { builder.url(&self.url) }
     }
 
     fn client(&self) -> Result<Client, Error> {
