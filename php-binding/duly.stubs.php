@@ -1249,7 +1249,10 @@ namespace Duly {
         public readonly int $reserved;
         public readonly int $failed;
         public readonly bool $paused;
-        /** How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay. */
+        /**
+         * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the clock of
+         * its producer; retries and reschedules do not change it. Null if no job is ready.
+         */
         public readonly ?float $oldestReadyAge;
         /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
         public readonly ?float $nextDueIn;
