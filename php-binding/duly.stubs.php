@@ -1265,7 +1265,10 @@ namespace Duly {
         public readonly int $reserved;
         public readonly int $failed;
         public readonly bool $paused;
-        /** How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay. */
+        /**
+         * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the clock of
+         * its producer; retries and reschedules do not change it. Null if no job is ready.
+         */
         public readonly ?float $oldestReadyAge;
         /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
         public readonly ?float $nextDueIn;
@@ -2172,6 +2175,38 @@ namespace Duly\Exception {
 
     /** An argument is wrong; the message says what is allowed. Nothing was sent. */
     class InvalidArgumentException extends \InvalidArgumentException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
+    /** The server is of another kind than the URL says: with or without TLS, a sentinel, part of a cluster or none. */
+    class WrongServerException extends \InvalidArgumentException implements ExceptionInterface
     {
         public function getKind(): string
         {

@@ -18,6 +18,7 @@ final class ExceptionsTest extends ServerTestCase
 {
     private const PARENTS = [
         'InvalidArgument' => \InvalidArgumentException::class,
+        'WrongServer' => \InvalidArgumentException::class,
         'TooLarge' => \LengthException::class,
         'Duplicate' => \RuntimeException::class,
         'LeaseLost' => \RuntimeException::class,

@@ -33,7 +33,7 @@ pub(crate) struct Bridge {
     #[arg(long)]
     from: Kind,
     /// URL of the other queue's server [default: duly's server]
-    #[arg(long)]
+    #[arg(long, env = "DULY_SOURCE_URL", hide_env_values = true)]
     source: Option<String>,
     #[command(flatten)]
     target: Target,
@@ -216,7 +216,7 @@ impl Bridge {
         let (into_old, into_duly) =
             if self.back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
         let target = self.target.builder().durability(into_duly).build()?;
-        let source = match &self.source {
+        let source = match self.source.as_ref().filter(|url| !url.is_empty()) {
             // It may be a cache that forgets: what it holds is still worth taking.
             Some(url) => Client::builder().url(url).allow_eviction(!self.back),
             None => self.target.builder(),

@@ -67,9 +67,10 @@ impl ServerFacts {
     /// Refuses a sentinel, which holds no jobs.
     pub(super) fn check_mode(&self, server: &Address) -> Result<(), Trouble> {
         if self.mode.as_deref() == Some("sentinel") {
-            return Err(Trouble::refused(Error::invalid(format!(
-                "{server} is a sentinel: use redis+sentinel://host:port/master-name"
-            ))));
+            return Err(Trouble::refused(Error::new(
+                ErrorKind::WrongServer,
+                format!("{server} is a sentinel: use redis+sentinel://host:port/master-name"),
+            )));
         }
         Ok(())
     }

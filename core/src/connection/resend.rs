@@ -256,7 +256,8 @@ impl Shared {
     /// A redirection outside of a cluster URL cannot be followed: the URL is the wrong kind.
     pub(super) fn explain_redirect(&self, trouble: Trouble) -> Trouble {
         if self.topology.as_cluster().is_none() && matches!(trouble.next, Next::Moved { .. } | Next::Ask { .. }) {
-            return Trouble::refused(Error::invalid(
+            return Trouble::refused(Error::new(
+                ErrorKind::WrongServer,
                 "the server is part of a cluster: use a cluster URL, redis+cluster://host:port",
             ));
         }

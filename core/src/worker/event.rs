@@ -63,6 +63,11 @@ pub enum WorkerEvent {
         /// Which job.
         job: AboutJob,
     },
+    /// A job is settled, but each call with its result, or with the data that a failure hook changed, was cut off: it was settled without.
+    NotSent {
+        /// Which job.
+        job: AboutJob,
+    },
     /// The worker stops while the server does not answer: whether it knows how this job's run ended is not known. When the lease ends, it
     /// is treated as if its worker had died.
     OutcomeNotStored {
@@ -208,6 +213,7 @@ impl WorkerEvent {
         match self {
             Self::LeaseLost { job }
             | Self::NotKept { job }
+            | Self::NotSent { job }
             | Self::OutcomeNotStored { job }
             | Self::HooksGivenUp { job }
             | Self::SlowHook { job, .. }
@@ -283,6 +289,11 @@ impl fmt::Display for WorkerEvent {
                 )
             }
             Self::NotKept { job } => write!(f, "{job} is settled, but {NOT_KEPT}"),
+            Self::NotSent { job } => write!(
+                f,
+                "{job} is settled, but its result, or the data that a failure hook changed, could not be sent: each call with it was \
+                 cut off; make it smaller, or check the network"
+            ),
             Self::LeasesLost { queue, jobs } => {
                 write!(
                     f,

@@ -69,6 +69,7 @@ from duly.errors import (
     TooLargeError,
     UnreachableError,
     UnsupportedError,
+    WrongServerError,
 )
 from duly.outcomes import Fail, JobInterrupted, Release, Retry
 
@@ -150,6 +151,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "WorkerReport",
+    "WrongServerError",
     "__version__",
     "command",
     "current_job",

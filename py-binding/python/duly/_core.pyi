@@ -1064,7 +1064,10 @@ class Counts:
     def paused(self) -> bool: ...
     @property
     def oldest_ready_age(self) -> float | None:
-        """How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay."""
+        """For how many seconds the oldest ready job could have run: since the end of the delay of its push.
+
+        By the clock of its producer; retries and reschedules do not change it. None if no job is ready.
+        """
 
     @property
     def next_due_in(self) -> float | None:

@@ -139,9 +139,9 @@ class EventLoop:
 
     def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
         runs, goes_on = self._runs, executor.leave()
-        why = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
+        ending = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
         self._end_child()
-        runs.settle(executor, job, why)
+        runs.settle(executor, job, ending)
 
     def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
