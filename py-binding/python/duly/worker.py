@@ -6,6 +6,7 @@ import logging
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -58,6 +59,7 @@ class WorkerSettings(TypedDict, total=False):
     lease: float | timedelta
     grace: float | timedelta
     max_jobs: int | None
+    max_memory: int | None
     name: str | None
     prefetch: int | None
     timeout: float | timedelta | None
@@ -92,6 +94,7 @@ class Worker:
         lease: float | timedelta = 10.0,
         grace: float | timedelta = 30.0,
         max_jobs: int | None = None,
+        max_memory: int | None = None,
         name: str | None = None,
         prefetch: int | None = None,
         timeout: float | timedelta | None = None,
@@ -111,6 +114,7 @@ class Worker:
                 30 s.
             max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. The last runs take
                 as long as they need; `on_failed` hooks for other jobs have the grace behind them. Default: no limit.
+            max_memory: `run` returns in the same way when the process uses more than so many MiB. Default: no limit.
             name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
             prefetch: the most jobs that wait here besides those that run, 0 to 1,000. Default: as many as run within 50
                 ms.
@@ -149,6 +153,9 @@ class Worker:
             "timeout": timeout,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
+        if max_memory is not None and (type(max_memory) is not int or max_memory < 1):
+            raise InvalidArgumentError(f"max_memory must be a number of MiB, 1 or more, not {max_memory!r}")
+        self._max_memory = max_memory
         if log_errors not in ("location", "full"):
             raise InvalidArgumentError("log_errors must be 'location' or 'full'")
         self._log_errors = log_errors
@@ -224,7 +231,7 @@ class Worker:
                 self._engine.stop()
 
     def run(self) -> WorkerReport:
-        """Run jobs until `stop`, SIGTERM, SIGINT or SIGQUIT, and return what it did.
+        """Run jobs until `stop`, SIGTERM, SIGINT, SIGQUIT or SIGHUP, and return what it did.
 
         Then running handlers may finish within the grace, and the other jobs are given back. A second signal ends the
         grace. Signals are handled only if this runs on the main thread. Server outages are waited out and logged once
@@ -338,7 +345,8 @@ class Worker:
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
         # not even then when the system gave the signal to another thread, as it does when two come together.
         failures = _Failures(engine, runs)
-        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience)
+        memory = None if self._max_memory is None else _Memory(self._max_memory)
+        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience, memory)
         try:
             threads.start()  # the system may give none
             for executor in executors.values():
@@ -383,10 +391,13 @@ class Worker:
                 self._engine.handle_signals()
 
         # What comes meanwhile waits until both sides listen.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        for one in SIGNALS:
+        # Who ignores a hang-up (nohup) goes on.
+        hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+        signals = (*SIGNALS, *hangup)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        for one in signals:
             before[one] = signal.signal(one, handle)
-        signals_seen = WorkerEngine.listen(SIGNALS)
+        signals_seen = WorkerEngine.listen(signals)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             yield signals_seen
@@ -424,8 +435,10 @@ class _Watch(threading.Thread):
         failures: _Failures,
         ending: Ending,
         patience: float | None,
+        memory: _Memory | None,
     ) -> None:
         super().__init__(name="duly-worker-watch", daemon=True)
+        self._memory = memory
         self._engine = engine
         self._executors = executors
         self._loop = loop
@@ -450,7 +463,11 @@ class _Watch(threading.Thread):
         """Do it."""
         try:
             while True:
-                event = self._engine.event(_LOOK_S if self._interrupted else _A_WAIT_S)
+                looks = self._interrupted or self._memory is not None
+                event = self._engine.event(_LOOK_S if looks else _A_WAIT_S)
+                if self._memory is not None and self._memory.is_used_up():
+                    self._memory = None
+                    self._engine.retire()
                 if event is not None:
                     self._handle(event)
                 elif self._ended is not None:
@@ -500,6 +517,33 @@ class _Watch(threading.Thread):
             executor.job is None or (executor.number in self._interrupted) for executor in self._executors.values()
         ):
             self._engine.stop()
+
+
+class _Memory:
+    """How much the process may use."""
+
+    def __init__(self, most_mib: int) -> None:
+        self._most_mib = most_mib
+
+    def is_used_up(self) -> bool:
+        """Look, and log that it is."""
+        mib = memory_mib()
+        if mib <= self._most_mib:
+            return False
+        what = "the process uses %d MiB, which is more than %d: the worker ends when its running jobs have"
+        log_safely(logging.INFO, what, mib, self._most_mib)
+        return True
+
+
+def memory_mib() -> float:
+    """Give what this process has in memory; where the system does not say that, the most that it has had."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - five times a second
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** (20 if sys.platform == "darwin" else 10)
 
 
 class _Failures:
