@@ -108,6 +108,11 @@ impl WorkerEngine {
         self.engine.stop();
     }
 
+    /// Start no more jobs, and end when the running ones have, however long they take.
+    fn retire(&self) {
+        self.engine.retire();
+    }
+
     /// Count these signals from now on, which must have handlers; return how many came before.
     #[staticmethod]
     fn listen(signals: Vec<i64>) -> u64 {

@@ -87,6 +87,11 @@ impl Engine {
         self.engine.stop();
     }
 
+    /// See [`worker::Engine::retire`].
+    pub fn retire(&self) {
+        self.engine.retire();
+    }
+
     /// Was it asked to stop?
     pub fn is_stopping(&self) -> bool {
         self.engine.is_stopping()

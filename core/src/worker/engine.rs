@@ -19,6 +19,7 @@ use crate::process::id::id;
 use crate::process::runtime::start_worker_thread;
 use crate::queue::Client;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::time::LONGEST_WAIT;
 
 /// A running engine. Dropping it abandons what runs: the leases end by themselves.
 ///
@@ -128,6 +129,14 @@ impl Engine {
     pub(super) fn stop_within(&self, grace: Duration) {
         self.stop_requested.store(true, Ordering::Relaxed);
         self.desk.stop(grace);
+    }
+
+    /// Starts nothing more, and ends when what runs has ended, which may take as long as it needs, until somebody asks for a stop: as behind
+    /// the last of `max_jobs`. Returns at once.
+    pub fn retire(&self) {
+        if self.pid == id() {
+            self.desk.stop(LONGEST_WAIT);
+        }
     }
 
     /// Was it asked to stop?

@@ -1756,6 +1756,9 @@ class WorkerEngine:
     def stop(self) -> None:
         """Start no more jobs, and let running ones finish within the grace; a second call ends the grace."""
 
+    def retire(self) -> None:
+        """Start no more jobs, and end when the running ones have, however long they take."""
+
     @staticmethod
     def listen(signals: Sequence[int]) -> int:
         """Count these signals from now on, which must have handlers; return how many came before."""

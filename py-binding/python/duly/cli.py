@@ -32,19 +32,20 @@ if TYPE_CHECKING:
 _STATUS = """\
 signals:
   SIGTERM, SIGINT, SIGQUIT: running jobs may finish within the grace; a second signal ends the grace.
-  SIGHUP, SIGUSR2 (with --processes 2 or more, --max-jobs or --reload): the processes finish their jobs and are replaced
-    one by one, with the new code and new log files; in a terminal, SIGHUP ends them.
+  SIGHUP, SIGUSR2 (with --processes 2 or more, --max-jobs, --max-memory or --reload): the processes finish their jobs
+    and are replaced one by one, with the new code and new log files; in a terminal, SIGHUP ends them.
+  SIGHUP stops a single process as SIGTERM does.
 
 exit status:
-    0  stopped by a signal, all handlers ended; or after --max-jobs
+    0  stopped by a signal, all handlers ended; or after --max-jobs or --max-memory
     1  a permanent error, such as a wrong password
     2  a wrong command line, or an app that cannot be imported or has no task
   124  a handler, or a hook behind it, had to end (timeout, lost lease, end of the grace) and could not be interrupted
   137  a process had to be killed
   142  the grace ended before a handler, and its job was given back
   143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)
-With --processes 2 or more, --max-jobs or --reload, a process that ends is replaced, and the status is the largest of
-those with which processes ended after the signal.
+With --processes 2 or more, --max-jobs, --max-memory or --reload, a process that ends is replaced, and the status is the
+largest of those with which processes ended after the signal.
 """
 
 _HERE = str(Path(__file__).parent) + os.sep
@@ -158,6 +159,12 @@ def _parser() -> argparse.ArgumentParser:
         help="replace a process after so many jobs, when the last ones have ended (default: never)",
     )
     worker.add_argument(
+        "--max-memory",
+        type=_whole,
+        metavar="MIB",
+        help="replace a process that uses more than so many MiB, when its running jobs have ended (default: never)",
+    )
+    worker.add_argument(
         "--prefetch",
         type=_whole_or_none,
         help="the most jobs that wait in a process for a handler, 0 to 1,000 (default: as many as run in 50 ms)",
@@ -268,8 +275,13 @@ def _read_log_config(file: str) -> None:
         raise UsageError(f"--log-config {file} cannot be used: {type(error).__name__}: {error}{cause}") from error
 
 
+def _is_of_several(given: argparse.Namespace) -> bool:
+    """Tell whether processes are replaced, which a supervisor does."""
+    return given.processes > 1 or given.reload or given.max_jobs is not None or given.max_memory is not None
+
+
 def _work(given: argparse.Namespace) -> int:
-    if given.supervised is None and (given.processes > 1 or given.reload or given.max_jobs is not None):
+    if given.supervised is None and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
         _configure_logging(given)
@@ -294,6 +306,7 @@ def _work(given: argparse.Namespace) -> int:
             lease=given.lease,
             grace=given.grace,
             max_jobs=given.max_jobs,
+            max_memory=given.max_memory,
             name=given.name,
             prefetch=given.prefetch,
             log_errors=given.log_errors,
@@ -346,6 +359,8 @@ def _again(given: argparse.Namespace) -> list[str]:
         words += [f"--name={given.name}"]
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
+    if given.max_memory is not None:
+        words += ["--max-memory", str(given.max_memory)]
     if given.prefetch is not None:
         words += ["--prefetch", str(given.prefetch)]
     return words if given.queues is None else [*words, f"--queues={given.queues}"]

@@ -43,7 +43,10 @@ impl Desk {
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
             phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
-        if state.runs.running > 0 && !std::mem::replace(&mut state.events.stop_is_reported, true) {
+        if grace < LONGEST_WAIT
+            && state.runs.running > 0
+            && !std::mem::replace(&mut state.events.stop_is_reported, true)
+        {
             let running = state.runs.running;
             state.report(WorkerEvent::Stopping { running, grace }, self);
         }
