@@ -18,7 +18,8 @@ final class KillsTest extends ThinkTestCase
         mt_srand($seed);
         $this->app->replace('config/queue.php', "'lease' => 1", "'lease' => 2");
         $this->app->replace('config/duly.php', "'lease' => 1", "'lease' => 2");
-        $this->app->evaluate("foreach (range(1, {$jobs}) as \$order) { think\\facade\\Queue::push('Watched', \$order); }");
+        $push = "think\\facade\\Queue::push('Watched', \$order);";
+        $this->app->evaluate("foreach (range(1, {$jobs}) as \$order) { {$push} }");
         $workers = array_map(fn (array $command): Running => $this->start(...$command), self::COMMANDS);
         $kills = 0;
         $isDone = fn (): bool => ($this->totals()['acked'] ?? 0) >= $jobs;

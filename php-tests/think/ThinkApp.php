@@ -40,7 +40,7 @@ final class ThinkApp
         file_put_contents("{$this->folder}/vendor/services.php", "<?php return {$services};\n");
         $database = new \PDO("sqlite:{$this->folder}/runtime/orders.db");
         $database->exec(self::FAILED_JOBS);
-        $database->exec('CREATE TABLE orders (id INTEGER PRIMARY KEY)');
+        $database->exec('CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT, token INTEGER DEFAULT 0)');
         $this->moveTo($server);
     }
 
@@ -64,6 +64,14 @@ final class ThinkApp
     public function folder(): string
     {
         return $this->folder;
+    }
+
+    /** Writes a file of the application. */
+    public function write(string $file, string $code): void
+    {
+        $path = "{$this->folder}/{$file}";
+        is_dir(dirname($path)) || mkdir(dirname($path), recursive: true);
+        file_put_contents($path, $code);
     }
 
     /** Changes a file of the application. */
