@@ -131,6 +131,18 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertSame(0, $this->queue->counts()->failed);
     }
 
+    public function testAJobThatEndsItsProcessByExitCounts(): void
+    {
+        $this->app->evaluate('think\facade\Queue::push("Close", ["order" => 1, "do" => ["exit"]]);');
+        foreach ([1, 2] as $attempt) {
+            self::assertSame(3, $this->start('queue:work', '--tries=2')->end());
+            $this->app->hear("run 1 attempt {$attempt}");
+            self::assertSame('the process ended during its run', $this->queue->peek('ready')[0]->error);
+        }
+        $this->start('queue:work', '--tries=2');
+        $this->app->hear('failed 1 Close has been attempted too many times');
+    }
+
     public function testAJobThatHangsIsEndedByItsTimeoutAndCounts(): void
     {
         $this->app->evaluate('

@@ -28,6 +28,7 @@ final class Connector extends \think\queue\Connector
     private const SLICE_S = 0.25;
     /** How long the end of a worker waits for the last outcomes. */
     private const FAREWELL_S = 2.0;
+    private const ENDED = 'the process ended during its run';
 
     private ?Client $client = null;
     private ?Consumer $consumer = null;
@@ -37,6 +38,7 @@ final class Connector extends \think\queue\Connector
     /** The job that its worker runs. */
     private ?Job $current = null;
     private bool $listens = false;
+    private float $reportedAt = 0.0;
 
     /** @param array<string, mixed> $settings */
     public function __construct(private array $settings)
@@ -126,7 +128,7 @@ final class Connector extends \think\queue\Connector
         $until = microtime(true) + $this->patience();
         do {
             $job = $consumer->next(max(0.0, min(self::SLICE_S, $until - microtime(true))));
-            $this->report($consumer);
+            $this->report($consumer, $job === null);
             if ($job !== null) {
                 return $this->current = new Job($this->app, $job, (string) $this->connection);
             }
@@ -248,7 +250,11 @@ final class Connector extends \think\queue\Connector
             $event->job instanceof Job && $event->exception instanceof \Throwable
                 && $event->job->because($event->exception);
         });
-        $this->app->event->listen(WorkerStopping::class, $this->end(...));
+        $this->app->event->listen(WorkerStopping::class, function (WorkerStopping $event): void {
+            // It kills itself with this status when its job has run for too long.
+            $this->end((int) $event->status === 1 ? 'it ran longer than its timeout' : self::ENDED);
+        });
+        register_shutdown_function(fn () => $this->end(self::ENDED));
     }
 
     /** The worker is done with the job that it had. A handler that neither deletes nor releases it leaves it to us. */
@@ -261,27 +267,33 @@ final class Connector extends \think\queue\Connector
         }
     }
 
-    /** The worker ends. It kills itself with a status when its job has run for too long. */
-    private function end(WorkerStopping $event): void
+    /** The process ends, perhaps in the middle of a run: by `exit`, a fatal error, or think-queue's alarm. */
+    private function end(string $why): void
     {
         $job = $this->current;
         $this->current = null;
         try {
-            if ($job?->isUnsettled() === true && (int) $event->status === 1) {
-                $job->failFor('it ran longer than its timeout', 0.0);
-            } elseif ($job !== null) {
-                Unsettled::settle($this->app, $job, $this->settings);
+            if ($job?->isUnsettled() === true) {
+                // It is not given back like one that nobody has run: it may end the next process, too.
+                $job->failFor($why, 0.0);
             }
+            $this->consumer?->close(self::FAREWELL_S);
         } catch (LeaseLostException) {
-            // It runs elsewhere, or its time was over for duly, too.
+            // It runs elsewhere, or its time was over for duly, too; or this is a process that its handler has forked.
+        } catch (\Throwable $error) {
+            $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
         }
-        $this->consumer?->close(self::FAREWELL_S);
         $this->consumer = null;
         $this->served = [];
     }
 
-    private function report(Consumer $consumer): void
+    private function report(Consumer $consumer, bool $isIdle): void
     {
+        $now = microtime(true);
+        if (!$isIdle && $now < $this->reportedAt + self::SLICE_S) {
+            return;
+        }
+        $this->reportedAt = $now;
         foreach ($consumer->events() as $event) {
             $this->app->log->record("duly: {$event['text']}", (string) $event['level']);
         }

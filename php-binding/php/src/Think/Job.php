@@ -8,6 +8,7 @@ use Duly\Fail;
 use Duly\Release;
 use Duly\Retry;
 use think\App;
+use think\helper\Arr;
 
 /**
  * A job of duly as handlers of think-queue know it: `fire(Job $job, $data)`.
@@ -21,6 +22,10 @@ final class Job extends \think\queue\Job
     private ?\Throwable $thrown = null;
     /** Whether its handler wants no other run. */
     private bool $isFinal = false;
+    /** @var array<string, mixed> */
+    private array $payload;
+    /** Whether think-queue pushed it. */
+    private bool $isOfThinkQueue;
 
     /**
      * @param \Duly\Job $reserved what duly has reserved
@@ -31,6 +36,18 @@ final class Job extends \think\queue\Job
         $this->app = $app;
         $this->connection = $connection;
         $this->queue = $reserved->queue->name;
+        $data = $reserved->data();
+        $this->isOfThinkQueue = Payload::isOf($data, $reserved);
+        $this->payload = Payload::decoded($data, $reserved);
+    }
+
+    /**
+     * @param ?string $name
+     * @param mixed $default
+     */
+    public function payload($name = null, $default = null): mixed
+    {
+        return $name === null || $name === '' ? $this->payload : Arr::get($this->payload, $name, $default);
     }
 
     public function getJobId(): string
@@ -82,7 +99,7 @@ final class Job extends \think\queue\Job
     public function failFor(string|\Throwable $why, float $after): void
     {
         $job = $this->reserved;
-        $options = $after > 0.0 || Payload::isOf($job->data(), $job) ? ['retryAfter' => $after] : [];
+        $options = $after > 0.0 || $this->isOfThinkQueue ? ['retryAfter' => $after] : [];
         // think-queue has counted already, and wants another run.
         $options += $job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : [];
         $job->fail($why, ...$options);

@@ -48,7 +48,23 @@ final class Payload
         return is_numeric($timeout) && $timeout > 0 ? (float) $timeout : null;
     }
 
-    /** What `think\queue\Job::getRawBody` gives, with our id and the failures so far. */
+    /**
+     * What `think\queue\Job::payload` gives, with our id and the failures so far.
+     *
+     * @return array<string, mixed>
+     */
+    public static function decoded(mixed $data, Job $job): array
+    {
+        $ours = ['id' => $job->id, 'attempts' => $job->attempts];
+        if (self::isOf($data, $job)) {
+            return $ours + $data;
+        }
+        $timeout = $job->timeout === null ? null : (int) ceil($job->timeout);
+        $tries = $job->maxRetries + 1;
+        return $ours + ['job' => $job->name ?? '', 'maxTries' => $tries, 'timeout' => $timeout, 'data' => $data];
+    }
+
+    /** The same as text, `getRawBody`. */
     public static function of(Job $job): string
     {
         $ours = ',"id":' . self::json($job->id) . ',"attempts":' . $job->attempts . '}';

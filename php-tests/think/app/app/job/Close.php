@@ -24,6 +24,7 @@ class Close
                 'hang-once' => $attempts > 1 ? null : $this->sleep((float) $value),
                 'nothing' => null,
                 'fatal' => $this->fatal(),
+                'exit' => exit(3),
             };
         }
         note("ran {$data['order']} attempt {$attempts}");
