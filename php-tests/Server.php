@@ -67,7 +67,8 @@ final class Server
         $null = ['file', '/dev/null', 'w'];
         $program = getenv('DULY_TEST_SERVER') ?: 'redis-server';
         $command = [$program, '--port', '0', '--unixsocket', "{$this->folder}/redis.sock", '--save', ''];
-        $process = proc_open([...$command, '--dir', $this->folder, ...$this->options], [1 => $null, 2 => $null], $pipes);
+        $command = [...$command, '--dir', $this->folder, ...$this->options];
+        $process = proc_open($command, [1 => $null, 2 => $null], $pipes);
         if ($process === false) {
             throw new \RuntimeException('redis-server cannot be started');
         }

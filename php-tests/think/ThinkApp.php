@@ -131,18 +131,21 @@ final class ThinkApp
         }
     }
 
-    /** Removes the folder. */
+    /** Removes the folder. Processes whose supervisor was killed may write for a moment. */
     public function remove(): void
     {
-        self::removeTree($this->folder);
+        Server::until(function (): bool {
+            self::removeTree($this->folder);
+            return !is_dir($this->folder);
+        }, "{$this->folder} cannot be removed", 10.0);
     }
 
     private static function removeTree(string $folder): void
     {
-        foreach (array_diff(scandir($folder) ?: [], ['.', '..']) as $name) {
-            is_dir("{$folder}/{$name}") ? self::removeTree("{$folder}/{$name}") : unlink("{$folder}/{$name}");
+        foreach (array_diff(@scandir($folder) ?: [], ['.', '..']) as $name) {
+            is_dir("{$folder}/{$name}") ? self::removeTree("{$folder}/{$name}") : @unlink("{$folder}/{$name}");
         }
-        rmdir($folder);
+        @rmdir($folder);
     }
 
     private static function copyTree(string $from, string $to): void

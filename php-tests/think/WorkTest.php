@@ -125,6 +125,18 @@ final class WorkTest extends ThinkTestCase
         Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
     }
 
+    public function testAJobObjectHasItsOwnTimeoutAndTries(): void
+    {
+        $this->app->evaluate('think\facade\Queue::push(new app\job\Slow(1));');
+        $this->start('duly:work');
+        $this->app->hear('slow 1');
+        $this->app->hear('slow 1 has failed');
+        // The next run fails before it begins, as behind a kill.
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertSame(['slow 1', 'slow 1 has failed'], $this->app->notes());
+        self::assertStringContainsString('it ran longer than its timeout', $this->app->log());
+    }
+
     public function testTheServerMayBeAway(): void
     {
         $this->useServerThatKeepsData();

@@ -273,13 +273,15 @@ final class Connector extends \think\queue\Connector
         $job = $this->current;
         $this->current = null;
         try {
-            if ($job?->isUnsettled() === true) {
-                // It is not given back like one that nobody has run: it may end the next process, too.
-                $job->failFor($why, 0.0);
+            try {
+                if ($job?->isUnsettled() === true) {
+                    // It is not given back like one that nobody has run: it may end the next process, too.
+                    $job->failFor($why, 0.0);
+                }
+            } catch (LeaseLostException) {
+                // It runs elsewhere, its time was over for duly, too, or this is a process that its handler has forked.
             }
-            $this->consumer?->close(self::FAREWELL_S);
-        } catch (LeaseLostException) {
-            // It runs elsewhere, or its time was over for duly, too; or this is a process that its handler has forked.
+            $this->consumer?->close(self::FAREWELL_S); // it may still have to say so
         } catch (\Throwable $error) {
             $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
         }

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\JobInterruptedException;
 use Duly\Fail;
 use Duly\Release;
 use Duly\Retry;
@@ -22,6 +23,8 @@ final class Job extends \think\queue\Job
     private ?\Throwable $thrown = null;
     /** Whether its handler wants no other run. */
     private bool $isFinal = false;
+    /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
+    private bool $isInterrupted = false;
     /** @var array<string, mixed> */
     private array $payload;
     /** Whether think-queue pushed it. */
@@ -92,7 +95,9 @@ final class Job extends \think\queue\Job
     public function release($delay = 0): void
     {
         parent::release();
-        $this->failFor($this->thrown ?? 'it was released by its handler', Delay::seconds($delay));
+        if (!$this->isInterrupted) {
+            $this->failFor($this->thrown ?? 'it was released by its handler', Delay::seconds($delay));
+        }
     }
 
     /** It runs again after so many seconds; at 0, a job that another program pushed waits as its policy says. */
@@ -142,13 +147,26 @@ final class Job extends \think\queue\Job
         } catch (Fail $fail) {
             $this->isFinal = true;
             throw $fail;
+        } catch (JobInterruptedException $interrupted) {
+            $this->isInterrupted = true;
+            throw $interrupted;
         }
     }
 
     /** @return int|null */
     public function maxTries()
     {
-        return $this->isFinal ? 1 : parent::maxTries();
+        return match (true) {
+            $this->isFinal => 1,
+            $this->isInterrupted => 0, // no limit: its next run begins with the check
+            default => parent::maxTries(),
+        };
+    }
+
+    /** @return int|null */
+    public function timeoutAt()
+    {
+        return $this->isInterrupted ? null : parent::timeoutAt();
     }
 
     /** @return array{string, string} */

@@ -43,13 +43,15 @@ final class QueueWorker
     /** The one that is calling; null for other programs. */
     public static function calling(App $app, ?self $known): ?self
     {
-        foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT, self::FRAMES) as $frame) {
+        // What was given to each call is read once.
+        $options = DEBUG_BACKTRACE_PROVIDE_OBJECT | ($known === null ? 0 : DEBUG_BACKTRACE_IGNORE_ARGS);
+        foreach (debug_backtrace($options, self::FRAMES) as $frame) {
             $worker = $frame['object'] ?? null;
             if (!$worker instanceof Worker || !in_array($frame['function'], ['daemon', 'runNextJob'], true)) {
                 continue;
             }
-            if ($known?->worker === $worker) {
-                return $known;
+            if ($known !== null) {
+                return $known->worker === $worker ? $known : self::calling($app, null);
             }
             $isLoop = $frame['function'] === 'daemon';
             $given = $frame['args'] ?? [];
