@@ -48,6 +48,10 @@ steps() {
         pytest --capture=no python-tests/test_schedule_jumps.py
     needs skins tests 'random kills of members of topics' env DULY_TOPIC_KILLS=$((1000 * times)) \
         pytest --capture=no python-tests/test_topic_kills.py
+    if [ -n "${DULY_THINK_VENDOR:-}" ]; then
+        needs skins tests 'random kills of workers of ThinkPHP' env DULY_KILL_JOBS=$((10000 * times)) \
+            phpunit --configuration php-tests/phpunit.xml php-tests/think/KillsTest.php
+    fi
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
