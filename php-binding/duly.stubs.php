@@ -816,8 +816,8 @@ namespace Duly {
         /** The number of this attempt, 1 for the first: one more than `attempts`. */
         public readonly int $attempt;
         /**
-         * Whether an earlier lease of this job ended without an answer, since it was pushed or requeued. Then its handler may
-         * have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+         * Whether an earlier lease of this job ended without an answer, since it was pushed or requeued. Then its
+         * handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
          */
         public readonly bool $redelivered;
         /**
@@ -1266,8 +1266,8 @@ namespace Duly {
         public readonly int $failed;
         public readonly bool $paused;
         /**
-         * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the clock of
-         * its producer; retries and reschedules do not change it. Null if no job is ready.
+         * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the
+         * clock of its producer; retries and reschedules do not change it. Null if no job is ready.
          */
         public readonly ?float $oldestReadyAge;
         /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
@@ -1962,8 +1962,11 @@ namespace Duly {
         {
         }
 
-        /** Keeps the handler's result, if the producer asked for it; false in a process that the handler has forked. */
-        public function keep(#[\SensitiveParameter] mixed $result): bool
+        /**
+         * Keeps the handler's result, if the producer asked for it. Returns whether the handler has settled the job
+         * itself; null in a process that the handler has forked.
+         */
+        public function keep(#[\SensitiveParameter] mixed $result): ?bool
         {
         }
 
@@ -2008,6 +2011,16 @@ namespace Duly {
 
         /** Returns what a job did that was interrupted for this reason, or null if there is no such reason. */
         public static function describe(string $interruption): ?string
+        {
+        }
+
+        /**
+         * Returns what the handler itself made of this job by one of its verbs, and after how many seconds it runs
+         * again.
+         *
+         * @return ?array{'ack'|'retry'|'failed'|'release', ?float}
+         */
+        public static function said(Job $job): ?array
         {
         }
 

@@ -99,12 +99,56 @@ final class WorkerTest extends ServerTestCase
         self::assertSame(0, $program->end());
         self::assertMatchesRegularExpression(
             "/^job 'ack and throw' \(ack and throw, attempt 1\) of queue 'q' was settled, "
-            . "then its handler threw DomainException at .*:\d+\n$/",
+            . "then its handler threw DomainException at .*:\d+\n/m",
             $program->said(),
         );
         self::assertSame('delayed', $this->queue->find('release')->state);
         self::assertSame('mine', $this->queue->find('fail')->error);
         self::assertSame(3, $this->totals()['acked']);
+    }
+
+    public function testWhatItsHandlerMadeOfAJobIsLogged(): void
+    {
+        foreach (['ack', 'release', 'retry', 'fail', 'fail and throw', 'swallow'] as $name) {
+            $timeout = $name === 'swallow' ? 0.3 : null;
+            $this->queue->push(1, name: $name, id: $name, maxRetries: 1, timeout: $timeout);
+        }
+        $program = $this->worker('
+            $worker->on("ack", fn (mixed $data, Duly\Job $job) => $job->ack());
+            $worker->on("release", fn (mixed $data, Duly\Job $job) => $job->release(after: 60));
+            $worker->on("retry", fn (mixed $data, Duly\Job $job) => $job->fail("secret", retryAfter: 60));
+            $worker->on("fail", fn (mixed $data, Duly\Job $job) => $job->fail("secret", final: true));
+            $worker->on("fail and throw", function (mixed $data, Duly\Job $job) {
+                $job->fail("secret", final: true);
+                throw new DomainException("secret");
+            });
+            $worker->on("swallow", function () {
+                try {
+                    while (true) {
+                        usleep(1000);
+                    }
+                } catch (Duly\Exception\JobInterruptedException) {
+                }
+            });
+            $worker->run();
+        ', 'maxJobs: 6, logDone: true, logger: new class {
+            public function log(string $level, string $text): void { fwrite(STDERR, "$level: $text\n"); }
+        }');
+        self::assertSame(0, $program->end());
+        $said = $program->said();
+        $lines = explode("\n", $said);
+        $of = static fn (string $id): string => implode("\n", preg_grep("/^\w+: job '?{$id}'? \(/", $lines));
+        $about = static fn (string $id): string => "job '{$id}' ({$id}, attempt 1) of queue 'q'";
+        self::assertSame("debug: {$about('ack')} is done", $of('ack'));
+        $released = "info: {$about('release')} was released by its handler; it runs again in 60 s";
+        self::assertSame($released, $of('release'));
+        self::assertSame("warning: {$about('retry')} failed; it runs again in 60 s: its handler said so", $of('retry'));
+        self::assertStringContainsString("error: {$about('fail')} failed for good: its handler said so", $of('fail'));
+        self::assertStringContainsString('was settled, then its handler threw DomainException', $of('fail and throw'));
+        self::assertStringContainsString('failed for good: its handler said so', $of('fail and throw'));
+        self::assertStringContainsString('is interrupted: it ran longer than its timeout', $of('swallow'));
+        self::assertSame(1, substr_count($said, 'is done'), $said);
+        self::assertStringNotContainsString('secret', $said);
     }
 
     public function testTheFirstSignalLetsTheRunningJobFinish(): void

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking::{self, Engine, Executor, NextRun, Run, Uninterrupted, process};
-use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings, words_of};
+use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings, outcome_of, words_of};
 use duly::{Error, ErrorKind, Millis, Outcome};
+use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -214,27 +215,24 @@ impl WorkerEngine {
         }
     }
 
-    /// The handler gave this, which is kept if the producer wants it. False in a process that the handler has forked: the job
-    /// is its parent's.
-    pub fn keep(&self, result: &Zval) -> PhpResult<bool> {
-        let Some(inner) = self.called() else { return Ok(false) };
+    /// The handler gave this, which is kept if the producer wants it. Whether the handler has settled the job itself; null in a process
+    /// that the handler has forked: the job is its parent's.
+    pub fn keep(&self, result: &Zval) -> PhpResult<Option<bool>> {
+        let Some(inner) = self.called() else { return Ok(None) };
         let kept = || inner.has_worked.set(inner.current.borrow().is_some());
-        if !inner.keeps_result() {
+        let is_settled = inner.current.borrow().as_ref().is_some_and(|run| run.job().reserved().is_settled());
+        if is_settled || !inner.keeps_result() {
             kept();
-            return Ok(true);
+            return Ok(Some(is_settled));
         }
-        let Some(job) = inner.job() else { return Ok(true) };
-        if job.reserved().is_settled() {
-            kept();
-            return Ok(true);
-        }
+        let Some(job) = inner.job() else { return Ok(Some(false)) };
         // Runs PHP code, so nothing may be borrowed.
         let result = convert::result(job.reserved(), Some(result))?;
         if let Some(run) = inner.current.borrow().as_ref().filter(|run| is_run_of(run, &job)) {
             inner.executor.keep(run, result);
         }
         kept();
-        Ok(true)
+        Ok(Some(job.reserved().is_settled()))
     }
 
     /// The run has worked, and hooks are called: its job is done, however long they take.
@@ -302,6 +300,14 @@ impl WorkerEngine {
             let _ = inner.executor.note(run, Outcome::Release { after }, reason, None);
         }
         Ok(inner.done()?)
+    }
+
+    /// What the handler itself made of this job, by one of its verbs: `ack`, `retry`, `failed` or `release`, and after how many seconds
+    /// it runs again.
+    pub fn said(job: &Job) -> Option<Vec<Zval>> {
+        let (outcome, after) = outcome_of(job.job.reserved().said()?);
+        let words = [outcome.into_zval(false), after.map(Millis::as_seconds).into_zval(false)];
+        words.into_iter().collect::<Result<_, _>>().ok()
     }
 
     /// Why the current run must end: `timed_out`, `lease_lost` or `stopped`; null when it need not.

@@ -34,8 +34,8 @@ use crate::waiting::wait;
 ///     command_timeout: how long an attempt of a call waits without receiving a byte, in seconds or as a timedelta, up
 ///         to 10 minutes. Default: 5 s.
 ///     deadline: how long a call is retried while the server is away, in seconds or as a timedelta, up to 10 minutes.
-///         Default: the environment variable `DULY_DEADLINE`, or else 2 s in a process that answers web requests (decided
-///         at the first call), and 15 s elsewhere.
+///         Default: the environment variable `DULY_DEADLINE`, or else 2 s in a process that answers web requests
+///         (decided at the first call), and 15 s elsewhere.
 ///     allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
 ///         EvictionPolicyError.
 ///     max_data_bytes: the largest data of a job, as bytes of JSON, 1 to 2^53 - 1. Default: 1,048,576 (1 MiB).

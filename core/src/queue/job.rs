@@ -1,7 +1,7 @@
 //! A reserved job: what its worker reads of it and says of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::format::envelope::Envelope;
@@ -26,7 +26,14 @@ pub struct Job {
     queue: Queue,
     is_suspect: bool,
     /// What its own verbs made of it, by whichever clone.
-    hold: Arc<AtomicU32>,
+    hold: Arc<Hold>,
+}
+
+#[derive(Debug, Default)]
+struct Hold {
+    state: AtomicU32,
+    /// What becomes of it by the verb that settled it.
+    said: OnceLock<Next>,
 }
 
 /// What is known of our hold on a job, in the low bits; above them, how many verbs that settle it are under way.
@@ -40,13 +47,14 @@ const UNDER_WAY: u32 = 4;
 
 /// A verb that settles a job, on its way; without an answer the job is ours as before.
 pub(crate) struct Settling {
-    hold: Arc<AtomicU32>,
+    hold: Arc<Hold>,
 }
 
 impl Settling {
     /// The server has taken it.
-    pub(crate) fn settled(self, outcome: Outcome) {
-        let fate = if outcome == Outcome::Done { ACKED } else { FAILED_OR_RELEASED };
+    pub(crate) fn settled(self, next: Next) {
+        let fate = if next == Next::Ack { ACKED } else { FAILED_OR_RELEASED };
+        let _ = self.hold.said.set(next);
         self.becomes(fate, &[OURS, LOST]);
     }
 
@@ -57,13 +65,13 @@ impl Settling {
 
     fn becomes(&self, fate: u32, from: &[u32]) {
         let change = |hold: u32| from.contains(&(hold & FATE)).then_some(hold & !FATE | fate);
-        let _ = self.hold.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+        let _ = self.hold.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 }
 
 impl Drop for Settling {
     fn drop(&mut self) {
-        self.hold.fetch_sub(UNDER_WAY, Ordering::AcqRel);
+        self.hold.state.fetch_sub(UNDER_WAY, Ordering::AcqRel);
     }
 }
 
@@ -93,24 +101,29 @@ impl Job {
         self.fate() == ACKED
     }
 
+    /// What becomes of it, if one of its own verbs settled it.
+    pub fn said(&self) -> Option<Next> {
+        self.is_settled().then(|| self.hold.said.get().copied()).flatten()
+    }
+
     /// Has one of its verbs learned that the lease is not ours?
     pub(crate) fn is_lost(&self) -> bool {
         // Nor may one that is under way have been the reason.
-        self.hold.load(Ordering::Acquire) == LOST
+        self.hold.state.load(Ordering::Acquire) == LOST
     }
 
     /// Is it settled, or may it be before long? That its lease is gone says nothing then.
     pub(crate) fn is_being_settled(&self) -> bool {
-        let hold = self.hold.load(Ordering::Acquire);
+        let hold = self.hold.state.load(Ordering::Acquire);
         hold >= UNDER_WAY || [ACKED, FAILED_OR_RELEASED].contains(&(hold & FATE))
     }
 
     fn fate(&self) -> u32 {
-        self.hold.load(Ordering::Acquire) & FATE
+        self.hold.state.load(Ordering::Acquire) & FATE
     }
 
     pub(crate) fn settling(&self) -> Settling {
-        self.hold.fetch_add(UNDER_WAY, Ordering::AcqRel);
+        self.hold.state.fetch_add(UNDER_WAY, Ordering::AcqRel);
         Settling { hold: Arc::clone(&self.hold) }
     }
 

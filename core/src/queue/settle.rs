@@ -75,19 +75,19 @@ impl Part {
         let mut settled = Vec::with_capacity(settlements.len());
         while settled.len() < settlements.len() {
             let mut outcomes = Outcomes::default();
-            let mut are_acks = Vec::new();
+            let mut nexts = Vec::new();
             let rest = &settlements[settled.len()..];
             for one in rest.iter().take(MAX_BATCH) {
-                are_acks.push(add_outcome(&mut outcomes, one)? == Next::Ack);
+                nexts.push(add_outcome(&mut outcomes, one)?);
                 if outcomes.payload_bytes() >= MAX_RESULT_BYTES {
                     break;
                 }
             }
-            let batch = &rest[..are_acks.len()];
-            let settling: Vec<_> = batch.iter().map(|one| (one.job.settling(), one.outcome)).collect();
+            let settling: Vec<_> = rest.iter().zip(&nexts).map(|(one, &next)| (one.job.settling(), next)).collect();
+            let are_acks: Vec<_> = nexts.iter().map(|&next| next == Next::Ack).collect();
             let flags = in_given_order(&are_acks, self.settle_outcomes("settle", &outcomes).await?);
-            for ((settling, outcome), &is_ours) in settling.into_iter().zip(&flags) {
-                if is_ours { settling.settled(outcome) } else { settling.lost() }
+            for ((settling, next), &is_ours) in settling.into_iter().zip(&flags) {
+                if is_ours { settling.settled(next) } else { settling.lost() }
             }
             settled.extend(flags);
         }
@@ -115,7 +115,7 @@ impl Part {
             settling.lost();
             return Err(self.lease_lost(operation, job));
         }
-        settling.settled(settlement.outcome);
+        settling.settled(next);
         Ok(next)
     }
 

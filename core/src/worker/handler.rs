@@ -88,7 +88,7 @@ where
         let handler = Arc::clone(&handler);
         Box::pin(async move {
             // A newer worker may have the type that it fits, so this is a failure like others.
-            let data = reserved.envelope.data.deserialize().map_err(misfit::<T>)?;
+            let data = reserved.envelope.data.deserialize().map_err(|error| misfit::<T>(&error))?;
             let given = match handler(Job { data, reserved: Arc::clone(&reserved) }, context).await {
                 Ok(given) => given,
                 Err(error) => return Err(error.into()),
@@ -102,7 +102,7 @@ where
 }
 
 /// The error may quote the data, so the log has other words.
-fn misfit<T>(error: Error) -> Failure {
+fn misfit<T>(error: &Error) -> Failure {
     Failure::of_duly(error.to_string(), format!("the data does not fit {}", std::any::type_name::<T>()))
 }
 

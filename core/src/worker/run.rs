@@ -223,7 +223,7 @@ impl Shared {
                 Ended::failed(failure.error)
             });
             match executor.finish(&run, ended) {
-                Ok(next) => span.in_scope(|| log_outcome(&run.job, next, &why)),
+                Ok(next) => span.in_scope(|| log_outcome(&run.job, next.or_else(|| why.said(&run.job)), &why)),
                 Err(error) => {
                     tracing::error!(parent: &span, %error, error_type = why.kind(), location = why.location(), "an on_failure hook made a change that is refused, so the run is a plain failure: correct the hook");
                 }

@@ -22,6 +22,15 @@ impl Why {
         self.text = (self.log_errors == LogErrors::Full).then(|| failure.error.clone());
     }
 
+    /// What its handler itself made of the job: that it failed has been said, or nobody knows of an error.
+    pub(super) fn said(&mut self, job: &Job) -> Option<Next> {
+        let said = job.said()?;
+        if self.origin.kind().is_none() && self.text().is_none() {
+            self.text = Some("its handler said so".to_owned());
+        }
+        Some(said)
+    }
+
     pub(super) fn kind(&self) -> Option<&'static str> {
         self.origin.kind()
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
 use duly::{Client, NewJob, QueueWeight, ReserveOptions, Selection};
 
@@ -36,7 +37,12 @@ async fn reserve(client: &Client, way: Way) -> usize {
 }
 
 async fn cancelled(way: Way, jobs: usize, calls_before: usize) {
+    cancelled_behind(None, way, jobs, calls_before).await;
+}
+
+async fn cancelled_behind(line: Option<Line>, way: Way, jobs: usize, calls_before: usize) {
     let server = Server::start();
+    let line = line.map(|line| SlowLine::before(server.port(), line));
     let name = if matches!(way, Way::FromPartitions) { "orders/0" } else { "orders" };
     let direct = server.client();
     let pushed = (0..jobs).map(|number| NewJob::new(&number).unwrap().key(format!("k{number}")));
@@ -50,7 +56,7 @@ async fn cancelled(way: Way, jobs: usize, calls_before: usize) {
     }
     // The server must know the script: asking it for one that it does not know is a call too.
     assert!(direct.queue("warm").unwrap().reserve(&ReserveOptions::new()).await.unwrap().is_empty());
-    let proxy = Proxy::before(server.port()).await;
+    let proxy = Proxy::before(line.as_ref().map_or(server.port(), SlowLine::port)).await;
     let client = proxy.builder().build().unwrap();
     client.ping().await.unwrap();
     proxy.next_after(calls_before, Fault::HoldReply);
@@ -112,6 +118,13 @@ async fn a_reserve_from_several_queues_gives_its_jobs_back() {
 #[tokio::test]
 async fn a_reserve_from_partitions_gives_its_jobs_back() {
     cancelled(Way::FromPartitions, 3, 0).await;
+}
+
+#[tokio::test]
+async fn a_reserve_behind_a_slow_line_gives_its_jobs_back() {
+    for (way, jobs, calls_before) in [(Way::AtOnce, 3, 0), (Way::Waiting, 3, 0), (Way::FromSeveral, 3, 1)] {
+        cancelled_behind(Some(Line::TEN_MEGABIT), way, jobs, calls_before).await;
+    }
 }
 
 /// Interrupted as soon as somebody says so, and says that it was.

@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::slow_line::{Line, SlowLine};
 use crate::support::verbs::{self, Verb, new_job, summary};
 use crate::support::{self, Server};
 use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
 
 async fn behind(server: &Server) -> (Proxy, duly::Client) {
-    let proxy = Proxy::before(server.port()).await;
+    behind_port(server.port()).await
+}
+
+async fn behind_port(port: u16) -> (Proxy, duly::Client) {
+    let proxy = Proxy::before(port).await;
     let client = proxy.builder().build().unwrap();
     client.ping().await.unwrap();
     (proxy, client)
@@ -37,8 +42,20 @@ async fn reserve(queue: &Queue) -> Vec<duly::Job> {
 #[tokio::test]
 async fn every_verb_whose_reply_is_lost_is_done_once_and_answers_as_the_first_time() {
     let server = Server::start();
+    lose_every_reply(&server, server.port()).await;
+}
+
+#[tokio::test]
+async fn every_verb_whose_reply_is_lost_behind_a_slow_line_is_done_once() {
+    let server = Server::start();
+    let line = SlowLine::before(server.port(), Line::TEN_MEGABIT);
+    lose_every_reply(&server, line.port()).await;
+}
+
+/// `port`: of the server, or of a line to it.
+async fn lose_every_reply(server: &Server, port: u16) {
     let direct = server.client();
-    let (proxy, client) = behind(&server).await;
+    let (proxy, client) = behind_port(port).await;
     for &verb in verbs::ALL {
         let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
         let prepared = verb.prepare(&undisturbed).await;

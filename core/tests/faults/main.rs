@@ -14,6 +14,7 @@ mod forks;
 mod long_outage;
 mod lost_replies;
 mod pauses;
+mod pauses_elsewhere;
 mod schedules;
 mod server_killed;
 mod server_refusals;

@@ -108,6 +108,10 @@ impl SlowLine {
         self.refuses.load(Ordering::Relaxed) == 0
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{self, Server};
 use duly::worker::{Context, Failure, Job, LogErrors, Worker, WorkerEvent};
-use duly::{NewJob, State};
+use duly::{Millis, NewJob, Outcome, State};
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -111,6 +111,13 @@ async fn failing(job: Job<String>, _: Context) -> Result<(), Failure> {
         "passes on" => close()?,
         "says" => return Err(Failure::fail_now("secret")),
         "panics" => panic!("secret"),
+        "fails itself" => {
+            job.fail("secret").await?;
+        }
+        "retries itself" => {
+            let outcome = Outcome::Retry { after: Some(Millis::from_secs(60)), counted: false };
+            job.settle(outcome, "secret").await?;
+        }
         _ => {
             job.ack().await?;
             close()?;
@@ -135,7 +142,10 @@ async fn failures(pushed: &[&str], log_errors: LogErrors) -> (Vec<String>, Vec<S
         .handler("any", failing)
         .handler("misfit", |_: Job<Vec<u8>>, _: Context| async { Ok::<(), Failure>(()) })
         .handler("plain", |_: Job<String>, _: Context| async { close() });
-    let all = support::eventually("all failed", || async { lines.all().len() == pushed.len() });
+    // Of a job that its handler sends to `failed` a worker hears as of one that failed elsewhere.
+    let lines_of = |data: &&str| 1 + usize::from(*data == "fails itself");
+    let most: usize = pushed.iter().map(lines_of).sum();
+    let all = support::eventually("all failed", || async { lines.all().len() == most });
     worker.run_until(all).await.unwrap();
     let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
     (lines.all(), failed.into_iter().map(|view| view.envelope.error).collect())
@@ -165,6 +175,14 @@ async fn a_failure_is_found_from_the_log_alone() {
     assert!(!lines[4].contains("location="), "nobody knows where it was made: {}", lines[4]);
     let causes = "cannot close: cannot charge: secret: refused";
     assert_eq!(errors[..4], [causes, "secret", "panicked: secret", causes], "the oldest first");
+}
+
+#[tokio::test]
+async fn a_failure_that_its_handler_set_is_logged() {
+    let (lines, _) = failures(&["fails itself", "retries itself"], LogErrors::Location).await;
+    let said: Vec<_> = lines.iter().filter(|line| line.contains("its handler said so")).collect();
+    assert!(said[0].contains("failed for good") && said[1].contains("failed; it runs again in 60 s"), "{lines:?}");
+    assert!(said.len() == 2 && !lines.iter().any(|line| line.contains("secret")), "{lines:?}");
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ final class Runs
                 } else {
                     $result = $handler($job->data(), $given); // of which nobody else holds a copy
                 }
-                $isOurs = $engine->keep(Misuse::refuseUnrun('the handler', $result));
+                $isSettled = $engine->keep(Misuse::refuseUnrun('the handler', $result));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();
@@ -109,12 +109,15 @@ final class Runs
             $this->letGoOfRun($result, $data, $given, $job);
             return $goesOn;
         }
-        if (!$isOurs) {
+        if ($isSettled === null) {
             return false; // a process that the handler has forked: the job is its parent's
         }
         $this->run->isDone = true;
         $this->letGoOfRun($result, $data, $given, $job);
         $this->worked($engine, $job);
+        if ($isSettled) {
+            $this->logSaid($job);
+        }
         return true;
     }
 
@@ -141,8 +144,17 @@ final class Runs
             $engine->worked();
             $this->hooks->call('after', $this->handlers->after, $job);
         }
-        if ($this->logDone) {
+        if ($this->logDone && (!$job->settled || $job->acked) && $engine->interruption() === null) {
             $this->hooks->logOutcome('ack', null, '', $job);
+        }
+    }
+
+    /** Logs what a handler has made of its job, but for an ack. */
+    private function logSaid(Job $job): void
+    {
+        [$outcome, $after] = WorkerEngine::said($job) ?? ['ack', null];
+        if ($outcome !== 'ack') {
+            $this->hooks->logOutcome($outcome, $after, $outcome === 'release' ? '' : 'its handler said so', $job);
         }
     }
 
@@ -159,6 +171,7 @@ final class Runs
         if ($job->settled) {
             $text = Failures::job($job) . ' was settled, then its handler threw ' . Failures::location($thrown);
             $this->hooks->log('warning', $text, $job, $thrown);
+            $this->logSaid($job);
         } elseif ($thrown instanceof Release) {
             $this->release($engine, $job, $thrown);
         } else {

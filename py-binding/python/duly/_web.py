@@ -1,8 +1,8 @@
 """Whether this process answers web requests, which must not wait for long while the server is away.
 
-To have imported a web server says nothing: a worker imports the modules of its web application, too. A thread that runs one is what
-counts: its stack shows it, also while it imports the application. uWSGI and mod_wsgi are no Python code, but have modules that
-only exist inside them.
+To have imported a web server says nothing: a worker imports the modules of its web application, too. A thread that
+runs one is what counts: its stack shows it, also while it imports the application. uWSGI and mod_wsgi are no Python
+code, but have modules that only exist inside them.
 """
 
 from __future__ import annotations
