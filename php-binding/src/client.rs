@@ -82,9 +82,9 @@ fn kept() -> MutexGuard<'static, Vec<(Key, Shared)>> {
 
 impl Arguments<'_> {
     fn client(mut self) -> Result<Client, Fault> {
-        let connect = patience("connectTimeout", self.connectTimeout)?;
-        let command = patience("commandTimeout", self.commandTimeout)?;
-        let deadline = patience("deadline", self.deadline)?;
+        let connect = duration("connectTimeout", self.connectTimeout)?;
+        let command = duration("commandTimeout", self.commandTimeout)?;
+        let deadline = duration("deadline", self.deadline)?;
         let default_deadline = settings::deadline()?.unwrap_or_else(settings::default_deadline);
         let environment = |name| std::env::var(name).unwrap_or_default();
         let in_environment = (environment("DULY_URL"), environment("DULY_DEADLINE"));
@@ -184,12 +184,9 @@ impl Arguments<'_> {
     }
 }
 
-fn patience(name: &str, value: Option<&Zval>) -> Result<Option<Duration>, Fault> {
-    let patience = given(value).map(|value| millis(name, value)).transpose()?.map(duly::Millis::to_duration);
-    match patience {
-        Some(patience) if patience.is_zero() => Err(Fault::invalid(format!("{name} must be more than 0"))),
-        patience => Ok(patience),
-    }
+/// What is zero or too long, the core refuses.
+fn duration(name: &str, value: Option<&Zval>) -> Result<Option<Duration>, Fault> {
+    Ok(given(value).map(|value| millis(name, value)).transpose()?.map(duly::Millis::to_duration))
 }
 
 #[php_impl]

@@ -1,6 +1,5 @@
 //! `Duly\RetryPolicy`.
 
-use duly::Millis;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -46,7 +45,7 @@ impl RetryPolicy {
     pub fn exponential(base: &Zval, factor: f64, cap: Option<&Zval>, jitter: bool) -> PhpResult<Self> {
         let policy = || -> Result<Self, Fault> {
             let base = millis("base", base)?;
-            let cap = given(cap).map_or(Ok(Millis::from_secs(3600)), |cap| millis("cap", cap))?;
+            let cap = given(cap).map_or(Ok(duly::RetryPolicy::DEFAULT_CAP), |cap| millis("cap", cap))?;
             Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })
         };
         Ok(policy()?)

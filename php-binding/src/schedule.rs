@@ -10,9 +10,6 @@ use crate::error::Fault;
 use crate::new_job::NewJob;
 use crate::record::{record, signed};
 
-/// The most slots of a preview.
-const MOST_SLOTS: i64 = 1000;
-
 /// A job that is pushed again and again, by a cron pattern or at an interval.
 #[php_class]
 #[php(name = "Duly\\Schedule")]
@@ -148,7 +145,9 @@ impl Schedule {
     /// The next slots behind this moment: a preview.
     #[php(defaults(count = 5))]
     pub fn next(&self, after: &Zval, count: i64) -> PhpResult<Vec<f64>> {
-        let slots = self.schedule.next_slots(moment("after", after)?, whole("count", count, MOST_SLOTS)?);
+        let slots = self
+            .schedule
+            .next_slots(moment("after", after)?, whole("count", count, duly::Schedule::MOST_PREVIEWED.into())?);
         Ok(slots.into_iter().map(Millis::as_seconds).collect())
     }
 }

@@ -80,7 +80,7 @@ impl Schedules {
     /// The next slots of a schedule; none if it is paused or over.
     #[php(defaults(count = 5))]
     pub fn next(&self, name: Text, count: i64) -> PhpResult<Vec<f64>> {
-        let (name, count) = (name.utf8("name")?, whole("count", count, 100)?);
+        let (name, count) = (name.utf8("name")?, whole("count", count, duly::Schedules::MOST_SLOTS.into())?);
         let next = |queue: Arc<duly::Queue>| async move { queue.schedules().next(&name, count).await };
         Ok(self.queue.wait_for(next, &mut Signals)?.into_iter().map(Millis::as_seconds).collect())
     }

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
 
+use duly::ClientBuilder;
 use ext_php_rs::ffi::sapi_module;
 use ext_php_rs::flags::IniEntryPermission;
 use ext_php_rs::zend::{IniEntryDef, IniEntryDefs, ModuleEntry};
@@ -15,10 +16,6 @@ unsafe extern "C" {
     fn display_ini_entries(module: *mut ModuleEntry);
     fn php_printf(format: *const c_char, ...) -> usize;
 }
-
-/// Where a request waits: nobody looks at a page for as long as a worker may try.
-const IN_REQUESTS: Duration = Duration::from_secs(2);
-const ELSEWHERE: Duration = Duration::from_secs(15);
 
 /// A script that shares its server with others must not send their jobs elsewhere: those are for php.ini, and for
 /// `php_admin_value` of php-fpm. How long a call may take is the script's own affair.
@@ -68,9 +65,9 @@ pub fn default_deadline() -> Duration {
     // SAFETY: PHP sets it before any extension starts, and the name is a text that ends with a zero.
     let sapi = unsafe { CStr::from_ptr(sapi_module.name) };
     if ["cli", "phpdbg", "embed", "micro"].iter().any(|name| sapi.to_bytes() == name.as_bytes()) {
-        ELSEWHERE
+        ClientBuilder::DEFAULT_DEADLINE
     } else {
-        IN_REQUESTS
+        ClientBuilder::DEADLINE_IN_REQUESTS
     }
 }
 

@@ -67,6 +67,7 @@ impl Client {
         wait(py, |signals| self.client.wait_for(call, signals)).and_then(|given| finish(py, given))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the calls of asyncio take them with them")]
     fn take_lock(&self, py: Python<'_>, name: String, options: LockOptions) -> PyResult<Py<PyAny>> {
         wait(py, |signals| self.client.lock(&name, &options, signals)).and_then(|lock| object(py, Lock::new(lock)))
     }
@@ -75,6 +76,7 @@ impl Client {
         wait(py, |signals| self.client.close(signals)).map(|()| py.None())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "the calls of asyncio take them with them")]
     fn reserve_up_to(
         &self,
         py: Python<'_>,

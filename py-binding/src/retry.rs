@@ -54,7 +54,7 @@ impl RetryPolicy {
     ) -> PyResult<Self> {
         let base = convert::span("base", base)?;
         let factor = factor.map_or(Ok(2.0), |factor| convert::float("factor", factor)).map_err(Failure::from)?;
-        let cap = cap.map_or(Ok(Millis::from_secs(3600)), |cap| convert::span("cap", cap))?;
+        let cap = cap.map_or(Ok(duly::RetryPolicy::DEFAULT_CAP), |cap| convert::span("cap", cap))?;
         Ok(Self::checked(duly::RetryPolicy::Exponential { base, factor, cap, jitter })?)
     }
 

@@ -10,9 +10,6 @@ use crate::error::{Failure, invalid};
 use crate::new_job::NewJob;
 use crate::queue::object;
 
-/// The most slots of a preview.
-const MOST_SLOTS: u64 = 1000;
-
 /// A job that is pushed again and again, by a cron pattern or at an interval.
 ///
 /// Args:
@@ -189,7 +186,7 @@ impl Schedule {
     #[pyo3(signature = (after, count=None), text_signature = "($self, after, count=5)")]
     fn next(&self, after: &Bound<'_, PyAny>, count: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<f64>> {
         let after = convert::moment("after", after)?;
-        let slots = self.schedule.next_slots(after, how_many(count, MOST_SLOTS)?);
+        let slots = self.schedule.next_slots(after, how_many(count, duly::Schedule::MOST_PREVIEWED)?);
         Ok(slots.into_iter().map(Millis::as_seconds).collect())
     }
 
@@ -211,8 +208,8 @@ impl Schedule {
     }
 }
 
-pub(crate) fn how_many(count: Option<&Bound<'_, PyAny>>, most: u64) -> Result<usize, Failure> {
-    count.map_or(Ok(5), |count| convert::whole("count", count, 1..=most)).map_err(Failure::from)
+pub(crate) fn how_many(count: Option<&Bound<'_, PyAny>>, most: u32) -> Result<usize, Failure> {
+    count.map_or(Ok(5), |count| convert::whole("count", count, 1..=most.into())).map_err(Failure::from)
 }
 
 /// A slot that fired. Times are unix seconds by the server's clock.

@@ -32,9 +32,6 @@ const SETTINGS: [&str; 14] = [
     "manual_clock",
 ];
 
-/// The deadline of a client whose process answers web requests, if nobody sets one: as in PHP.
-const IN_REQUESTS: Duration = Duration::from_secs(2);
-
 pub(crate) fn builder(
     py: Python<'_>,
     url: Option<&Bound<'_, PyAny>>,
@@ -68,13 +65,13 @@ pub(crate) fn builder(
         _ => return Err(invalid("client_cert_file and client_key_file belong together: give both").into()),
     };
     if let Some(timeout) = given.get(intern!(py, "connect_timeout"))? {
-        builder = builder.connect_timeout(patience("connect_timeout", &timeout)?);
+        builder = builder.connect_timeout(convert::duration("connect_timeout", &timeout)?);
     }
     if let Some(timeout) = given.get(intern!(py, "command_timeout"))? {
-        builder = builder.command_timeout(patience("command_timeout", &timeout)?);
+        builder = builder.command_timeout(convert::duration("command_timeout", &timeout)?);
     }
     if let Some(deadline) = given.get(intern!(py, "deadline"))? {
-        builder = builder.deadline(patience("deadline", &deadline)?);
+        builder = builder.deadline(convert::duration("deadline", &deadline)?);
     }
     if let Some(allowed) = given.get(intern!(py, "allow_eviction"))? {
         builder = builder.allow_eviction(convert::flag("allow_eviction", &allowed)?);
@@ -108,7 +105,7 @@ fn of_requests() -> Option<Duration> {
         let serves = py.import("duly._web")?.call_method0("serves_requests")?.extract::<bool>();
         serves.inspect_err(|error| error.clone_ref(py).write_unraisable(py, None))
     });
-    matches!(serves, Some(Ok(true))).then_some(IN_REQUESTS)
+    matches!(serves, Some(Ok(true))).then_some(ClientBuilder::DEADLINE_IN_REQUESTS)
 }
 
 /// Logs what the client notices. On a thread of its own: the one that noticed must not wait for the GIL.
@@ -129,11 +126,6 @@ fn log(event: &ClientEvent) {
     };
     // Without a thread there is no log.
     let _ = without_signals(|| thread::Builder::new().name("duly-log".to_owned()).spawn(log));
-}
-
-fn patience(what: &str, given: &Bound<'_, PyAny>) -> Result<Duration, Failure> {
-    let patience = convert::duration(what, given)?;
-    if patience.is_zero() { Err(invalid(format!("{what} must be more than 0")).into()) } else { Ok(patience) }
 }
 
 fn is_embedded(url: Option<&str>) -> bool {

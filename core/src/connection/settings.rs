@@ -46,6 +46,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(15);
+
     pub(crate) fn new(url: &str) -> Self {
         Self {
             url: Secret::new(url),
@@ -56,7 +58,7 @@ impl Settings {
             client_key_file: None,
             connect_timeout: Duration::from_secs(3),
             command_timeout: Duration::from_secs(5),
-            deadline: Duration::from_secs(15),
+            deadline: Self::DEFAULT_DEADLINE,
             patient: false,
             fail_fast: None,
             allow_eviction: false,

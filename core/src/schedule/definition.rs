@@ -226,6 +226,10 @@ impl Schedule {
         &self.template
     }
 
+    /// The most slots of a preview.
+    #[doc(hidden)] // for the skins
+    pub const MOST_PREVIEWED: u32 = 1000;
+
     /// The next slots behind this moment, as a preview: without what is stored of it, so the count and a pause do not matter.
     pub fn next_slots(&self, moment: Millis, most: usize) -> Vec<Millis> {
         let mut slots = Vec::new();

@@ -253,6 +253,10 @@ impl Schedules {
         part.push(job).await.map(|pushed| pushed.id().to_owned()).map_err(|error| error.during("run_schedule"))
     }
 
+    /// The most slots that [`next`](Self::next) gives.
+    #[doc(hidden)] // for the skins
+    pub const MOST_SLOTS: u32 = 100;
+
     /// The next slots of a schedule; none if it is paused or over. Errors: `NotFound`.
     pub async fn next(&self, name: &str, most: usize) -> Result<Vec<Millis>, Error> {
         let view = self.get(name).await?.ok_or_else(|| self.during("next_slots")(no_such_schedule(name)))?;

@@ -235,6 +235,11 @@ pub enum Next {
     ReleaseAfter(Millis),
 }
 
+impl RetryPolicy {
+    /// The cap of an exponential policy that names none: an hour.
+    pub const DEFAULT_CAP: Millis = Millis::from_secs(3600);
+}
+
 impl Outcome {
     /// An ordinary failure: counted, and the policy decides.
     pub const FAILURE: Self = Self::Retry { after: None, counted: true };

@@ -5,7 +5,8 @@ declare(strict_types=1);
 namespace Duly;
 
 /**
- * Calls the hooks of a worker, and says what goes wrong in them: no job and no worker depends on a hook or a destructor.
+ * Calls the hooks of a worker, and says what goes wrong in them: no job and no worker depends on a hook, or on a
+ * destructor.
  *
  * @internal of `Duly\Worker`
  */

@@ -118,8 +118,8 @@ class Client:
     def close(self) -> None:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
-        own and keeps running.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of
+        its own and keeps running.
         """
 
     def __enter__(self) -> Client: ...
@@ -2052,8 +2052,8 @@ class AsyncClient:
     def close(self) -> Call[None]:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
-        own and keeps running.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of
+        its own and keeps running.
         """
 
     def __aenter__(self) -> Call[AsyncClient]: ...

@@ -115,8 +115,8 @@ impl Client {
 
     /// Close the connections of this client and its queues; later calls raise InvalidArgumentError.
     ///
-    /// `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
-    /// own and keeps running.
+    /// `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of
+    /// its own and keeps running.
     fn close(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.close_all(py)
     }

@@ -98,7 +98,7 @@ impl Schedules {
     ///     NotFoundError: there is no schedule of this name.
     #[pyo3(signature = (name, count=None), text_signature = "($self, name, count=5)")]
     fn next(&self, py: Python<'_>, name: &Bound<'_, PyAny>, count: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
-        let (name, count) = (text(name)?, how_many(count, 100)?);
+        let (name, count) = (text(name)?, how_many(count, duly::Schedules::MOST_SLOTS)?);
         let next = move |queue: Arc<duly::Queue>| async move { queue.schedules().next(&name, count).await };
         self.queue.call(py, next, |py, slots| object(py, slots.into_iter().map(Millis::as_seconds).collect::<Vec<_>>()))
     }

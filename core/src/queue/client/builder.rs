@@ -43,6 +43,13 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// How long a call is retried if nobody says so.
+    #[doc(hidden)] // for the skins
+    pub const DEFAULT_DEADLINE: Duration = Settings::DEFAULT_DEADLINE;
+    /// The same where a request waits: nobody looks at a page for as long as a worker may try.
+    #[doc(hidden)] // for the skins
+    pub const DEADLINE_IN_REQUESTS: Duration = Duration::from_secs(2);
+
     pub(super) fn new() -> Self {
         Self {
             url: None,
