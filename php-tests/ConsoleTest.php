@@ -27,7 +27,7 @@ final class ConsoleTest extends ServerTestCase
     {
         [$status, $said] = $this->duly('bridge', 'all', '--from', 'thinkphp');
         self::assertSame(2, $status);
-        self::assertStringContainsString('[possible values: dry-run, drain, follow]', $said);
+        self::assertStringContainsString('[possible values: dry-run, drain, follow, give-back]', $said);
     }
 
     /** @return array{int, string} */

@@ -95,7 +95,7 @@ def test_packages_come_over_and_go_back(
     queue.send("never")
     for _ in range(6):
         assert queue.consume(refuse)
-        queue.poll(time.time() + 60)
+        queue.poll(time.time() + 600)
     for order in range(3):
         queue.send({"order_id": order, "name": "中文"})
     queue.send({"order_id": 3}, delay=3600)

@@ -180,7 +180,7 @@ impl ReservedJob {
         headers(py, self.envelope())
     }
 
-    /// The fields of its package that duly does not know, decoded: another program, or another queue, has written them.
+    /// The fields of its package that duly does not know, decoded: another program or queue has written them.
     #[getter]
     fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMappingProxy>> {
         extra(py, self.envelope())

@@ -256,9 +256,10 @@ impl fmt::Display for BridgeReport {
             write!(f, "\nthe queue '{queue}' had counted {before} pushed jobs before, and counts {after} now")?;
         }
         let mut others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
-        let differs = match self.is_back {
-            true => !self.agrees_back(),
-            false => others.any(|lane| lane.moved + lane.left + lane.dropped != lane.before),
+        let differs = if self.is_back {
+            !self.agrees_back()
+        } else {
+            others.any(|lane| lane.moved + lane.left + lane.dropped != lane.before)
         };
         let held = |lane: &LaneReport| lane.left.saturating_sub(lane.stays.values().sum());
         let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(held).sum();

@@ -452,7 +452,7 @@ class ReservedJob:
     def headers(self) -> dict[str, str]: ...
     @property
     def extra(self) -> MappingProxyType[str, Any]:
-        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+        """The fields of its package that duly does not know, decoded: another program or queue has written them."""
 
     @property
     def returns(self) -> int:
@@ -615,7 +615,7 @@ class JobView:
     def headers(self) -> dict[str, str]: ...
     @property
     def extra(self) -> MappingProxyType[str, Any]:
-        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+        """The fields of its package that duly does not know, decoded: another program or queue has written them."""
 
     @property
     def returns(self) -> int:
