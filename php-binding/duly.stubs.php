@@ -463,13 +463,18 @@ namespace Duly {
          * @param int|float|null $wait how many seconds to wait for a job, a year at most. Default: 0
          * @param int|float|null $lease for how many seconds the job is yours without `extend`, 0.001 to 86,400.
          *     Default: 10
+         * @param bool $renew a native thread renews the lease, also while PHP is in a query: until the job is settled,
+         *     nobody holds the object any more, or the job's own `timeout` is over. Default: false
          *
          * @return ?Job null if there is none
          *
          * @throws Exception\ExceptionInterface
          */
-        public function reserve(int|float|null $wait = null, int|float|null $lease = null): ?Job
-        {
+        public function reserve(
+            int|float|null $wait = null,
+            int|float|null $lease = null,
+            bool $renew = false,
+        ): ?Job {
         }
 
         /**
@@ -828,8 +833,8 @@ namespace Duly {
         /** The queue that the job came from; for a partitioned queue, the part. */
         public readonly Queue $queue;
         /**
-         * When the lease ends, in unix seconds by this host's clock. Null in a worker and a consumer, which renew the
-         * lease for as long as the job runs.
+         * When the lease ends, in unix seconds by this host's clock. Null if it is renewed: in a worker, in a
+         * consumer, and with `renew`.
          */
         public readonly ?float $leaseEndsAt;
         /** Whether it was acked, failed or released through this object; a worker then does not settle it again. */
@@ -1910,6 +1915,8 @@ namespace Duly {
             ?string $name = null,
             ?int $maxJobs = null,
             ?array $schedules = null,
+            int|float|null $timeout = null,
+            ?int $prefetch = null,
         ) {
         }
 
@@ -1929,6 +1936,8 @@ namespace Duly {
             ?string $name = null,
             ?int $maxJobs = null,
             ?array $schedules = null,
+            int|float|null $timeout = null,
+            ?int $prefetch = null,
         ): void {
         }
 

@@ -79,6 +79,20 @@ final class ConsumerTest extends ServerTestCase
         self::assertSame([1, 0], [$again->attempt, $again->attempts]);
     }
 
+    public function testOneReservedJobMayBeRenewedToo(): void
+    {
+        $this->queue->push(1, id: 'a');
+        $job = $this->queue->reserve(lease: 0.3, renew: true);
+        self::assertNull($job->leaseEndsAt);
+        usleep(900_000);
+        self::assertNull($this->queue->reserve());
+        $job->ack();
+        $this->queue->push(2, id: 'b');
+        $job = $this->queue->reserve(lease: 0.3, renew: true);
+        unset($job); // nobody holds it
+        self::assertSame('b', $this->queue->reserve(wait: 10)?->id);
+    }
+
     public function testATimeoutEndsTheRunAndIsSaid(): void
     {
         $policy = RetryPolicy::fixed(3600);

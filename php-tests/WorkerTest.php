@@ -80,6 +80,30 @@ final class WorkerTest extends ServerTestCase
         self::assertSame([['own', 'known'], ['other', 'unknown'], ['other', null]], $ran);
     }
 
+    public function testAWorkerHasATimeoutForJobsWithoutOneAndMayFetchNothingAhead(): void
+    {
+        $policy = RetryPolicy::fixed(3600);
+        $this->queue->push(1, id: 'a', name: 'n', retry: $policy);
+        $this->queue->push(2, id: 'b', name: 'n', retry: $policy, timeout: 60);
+        $program = $this->worker('
+            $worker->on("n", function (mixed $data): void {
+                say("run {$data}");
+                usleep(1_000_000);
+                say("end {$data}");
+            });
+            $worker->run();
+        ', 'timeout: 0.3, prefetch: 0, maxJobs: 2');
+        $program->hear('run 1');
+        self::assertSame('ready', $this->queue->find('b')->state);
+        $program->end();
+        self::assertStringNotContainsString('end 1', $program->said());
+        self::assertStringContainsString('end 2', $program->said());
+        self::assertSame([1, 1], [$this->queue->find('a')->attempts, $this->totals()['acked']]);
+        foreach ([['timeout' => 0], ['prefetch' => -1], ['prefetch' => 1001]] as $settings) {
+            $this->thrownBy(InvalidArgumentException::class, fn () => new Worker($this->client, ['q'], ...$settings));
+        }
+    }
+
     public function testAJobThatItsHandlerSettledIsLeftAlone(): void
     {
         foreach (['ack', 'release', 'fail', 'ack and throw', 'ackMany'] as $name) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use duly::{Millis, Next, Outcome, blocking};
+use duly::{Millis, Next, Outcome, Renewal, blocking};
 use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -33,23 +33,32 @@ pub struct Job {
     lease_ends_at: Rc<Cell<Option<SystemTime>>>,
     /// What settles it, if a consumer gave it.
     out: Option<Rc<Out>>,
+    /// What renews its lease, for as long as the object lives.
+    _renewal: Option<Rc<Renewal>>,
 }
 
 impl Job {
     /// A job of a worker.
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, lease_ends_at: Rc::default(), out: None }
+        Self { job, lease_ends_at: Rc::default(), out: None, _renewal: None }
     }
 
     /// A job of a consumer.
     pub fn out(out: Rc<Out>) -> Self {
-        Self { job: out.delivery().job().clone(), lease_ends_at: Rc::default(), out: Some(out) }
+        let job = out.delivery().job().clone();
+        Self { job, lease_ends_at: Rc::default(), out: Some(out), _renewal: None }
     }
 
     /// A job that has arrived just now.
     pub fn leased(job: blocking::Job, lease: Duration) -> Self {
         let ends_at = SystemTime::now().checked_add(lease);
-        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None }
+        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None, _renewal: None }
+    }
+
+    /// The same, and its lease is renewed by a native thread from now on.
+    pub fn renewed(job: blocking::Job, lease: Duration) -> Result<Self, Fault> {
+        let renewal = Some(Rc::new(job.renew(lease)?));
+        Ok(Self { job, lease_ends_at: Rc::default(), out: None, _renewal: renewal })
     }
 
     fn settle(&self, outcome: Outcome, error: &str, changed: Option<duly::Envelope>) -> Result<Next, Fault> {

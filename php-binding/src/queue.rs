@@ -110,9 +110,11 @@ impl Queue {
 
     /// Leases the next job, or gives null when there is none until `wait` seconds are over.
     #[php(optional = wait)]
-    pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Option<Job>> {
+    #[php(defaults(renew = false))]
+    pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>, renew: bool) -> PhpResult<Option<Job>> {
         let (options, lease) = reserve_options(1, wait, lease)?;
-        Ok(self.queue.reserve(&options, &mut Signals)?.pop().map(|job| Job::leased(job, lease)))
+        let Some(job) = self.queue.reserve(&options, &mut Signals)?.pop() else { return Ok(None) };
+        Ok(Some(if renew { Job::renewed(job, lease)? } else { Job::leased(job, lease) }))
     }
 
     /// Leases up to `max` jobs (1 to 1,000).

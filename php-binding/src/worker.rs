@@ -20,7 +20,7 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::client::Client;
-use crate::convert::{self, Text, given, millis, span, utf8};
+use crate::convert::{self, Text, given, millis, span, span_or_interval, utf8, whole};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
 use crate::schedules::own_schedules;
@@ -135,9 +135,11 @@ impl WorkerEngine {
         name: Option<Text>,
         maxJobs: Option<i64>,
         schedules: Option<&ZendHashTable>,
+        timeout: Option<&Zval>,
+        prefetch: Option<i64>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let settings = settings(queues, lease, grace, name, maxJobs, schedules)?;
+            let settings = settings(queues, lease, grace, name, maxJobs, schedules, timeout, prefetch)?;
             let grace = settings.grace;
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
@@ -165,9 +167,14 @@ impl WorkerEngine {
         name: Option<Text>,
         maxJobs: Option<i64>,
         schedules: Option<&ZendHashTable>,
+        timeout: Option<&Zval>,
+        prefetch: Option<i64>,
     ) -> PhpResult<()> {
         let check = || -> Result<(), Fault> {
-            Ok(Engine::check(&*client.blocking()?, &settings(queues, lease, grace, name, maxJobs, schedules)?)?)
+            Ok(Engine::check(
+                &*client.blocking()?,
+                &settings(queues, lease, grace, name, maxJobs, schedules, timeout, prefetch)?,
+            )?)
         };
         Ok(check()?)
     }
@@ -452,6 +459,7 @@ fn is_run_of(run: &Run, job: &blocking::Job) -> bool {
     (running.id(), running.token()) == (job.id(), job.token())
 }
 
+#[allow(clippy::too_many_arguments)] // those of the constructor
 fn settings(
     queues: &ZendHashTable,
     lease: &Zval,
@@ -459,6 +467,8 @@ fn settings(
     name: Option<Text>,
     max_jobs: Option<i64>,
     schedules: Option<&ZendHashTable>,
+    timeout: Option<&Zval>,
+    prefetch: Option<i64>,
 ) -> Result<WorkerSettings, Fault> {
     let (names, selection) = select::names(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -470,6 +480,8 @@ fn settings(
     if settings.max_jobs == Some(0) {
         return Err(Fault::invalid("maxJobs must be 1 or more, or null for no limit"));
     }
+    settings.timeout = given(timeout).map(|timeout| span_or_interval("timeout", timeout)).transpose()?;
+    settings.prefetch = prefetch.map(|prefetch| whole("prefetch", prefetch, u32::MAX.into())).transpose()?;
     settings.schedules = schedules.map(own_schedules).transpose()?.unwrap_or_default();
     settings.hooks_between_runs = true;
     settings.language = "php";

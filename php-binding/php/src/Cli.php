@@ -23,7 +23,7 @@ final class Cli
         Runs workers: duly-worker <bootstrap.php> [options]
 
         bootstrap.php returns a Duly\Worker, or a function that takes the given options as an array of worker settings
-        (queues, lease, grace, maxJobs, memory, name) and returns one. Each worker process loads it, so a process that
+        (queues, lease, grace, maxJobs, memory, ...) and returns one. Each worker process loads it, so a process that
         is replaced runs the new code.
 
           -q, --queue NAME[=WEIGHT]  serve this queue; repeat it for several: in this order, or all with weights
@@ -34,6 +34,9 @@ final class Cli
                                      86,400 (default 10)
               --name NAME            name of the workers in Queue::workers
               --grace SECONDS        how long running jobs may go on after a signal, 0 to 86,400 (default 30)
+              --timeout SECONDS      longest run of jobs without a timeout of their own (default: no limit)
+              --prefetch N           most jobs that wait in a worker besides the one that runs, 0 to 1,000 (default: as
+                                     many as run within 50 ms)
           -h, --help                 this text
               --version              the version of duly
 

@@ -74,6 +74,8 @@ final class Options
             '--lease' => $this->settings['lease'] = self::seconds($name, $value),
             '--name' => $this->settings['name'] = self::given($name, $value),
             '--grace' => $this->settings['grace'] = self::seconds($name, $value),
+            '--timeout' => $this->settings['timeout'] = self::seconds($name, $value),
+            '--prefetch' => $this->settings['prefetch'] = self::whole($name, $value, 0),
             default => throw new \UnexpectedValueException("there is no option '{$name}'"),
         };
     }
@@ -106,11 +108,12 @@ final class Options
         return $value ?? throw new \UnexpectedValueException("{$name} needs a value");
     }
 
-    private static function whole(string $name, ?string $value): int
+    private static function whole(string $name, ?string $value, int $least = 1): int
     {
-        $number = filter_var(self::given($name, $value), FILTER_VALIDATE_INT, ['options' => ['min_range' => 1]]);
+        $range = ['options' => ['min_range' => $least]];
+        $number = filter_var(self::given($name, $value), FILTER_VALIDATE_INT, $range);
         if ($number === false) {
-            throw new \UnexpectedValueException("{$name} must be 1 or more, not '{$value}'");
+            throw new \UnexpectedValueException("{$name} must be {$least} or more, not '{$value}'");
         }
         return $number;
     }

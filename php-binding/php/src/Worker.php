@@ -92,6 +92,10 @@ final class Worker
      * @param ?callable(\Throwable, Job): mixed $report gets each exception of a handler, as the exception handler of a
      *     framework does; the log then has no line about that failure, unless it throws. Default: none, failures are
      *     logged
+     * @param int|float|null $timeout the longest run in seconds of jobs that have no timeout of their own. Default: no
+     *     limit
+     * @param ?int $prefetch the most jobs that wait in this process besides the one that runs, 0 to 1,000. Default: as
+     *     many as run within 50 ms
      */
     public function __construct(
         private Client $client,
@@ -105,6 +109,8 @@ final class Worker
         private ?string $name = null,
         bool $logDone = false,
         ?callable $report = null,
+        private int|float|null $timeout = null,
+        private ?int $prefetch = null,
     ) {
         $this->check();
         $log === null || Misuse::refuseGenerator('log', $log);
@@ -292,7 +298,8 @@ final class Worker
         try {
             $patience = function_exists('pcntl_signal') ? Supervision::patience() : 0.0;
             $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
-            $engine = new WorkerEngine($this->client, ...$settings, schedules: array_values($this->schedules));
+            $more = ['schedules' => array_values($this->schedules), 'timeout' => $this->timeout];
+            $engine = new WorkerEngine($this->client, ...$settings, ...$more, prefetch: $this->prefetch);
             $this->runs->begin($engine);
             $exits = new Exits($this->runs, $engine);
             self::$running = $exits;
@@ -354,6 +361,7 @@ final class Worker
             throw new InvalidArgumentException('memory must be 1 MiB or more, or null for no limit');
         }
         $settings = [$this->queues, $this->lease, $this->grace, $this->name, $this->maxJobs, $schedules];
+        $settings = [...$settings, $this->timeout, $this->prefetch];
         WorkerEngine::check($this->client, ...$settings);
     }
 

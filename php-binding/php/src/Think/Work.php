@@ -62,6 +62,8 @@ final class Work
             'lease' => isset($configured['lease']) ? (float) $configured['lease'] : null,
             'grace' => isset($configured['grace']) ? (float) $configured['grace'] : null,
             'name' => $configured['name'] ?? null,
+            'timeout' => $configured['timeout'] ?? null,
+            'prefetch' => $configured['prefetch'] ?? null,
         ], static fn (mixed $value): bool => $value !== null);
         $jobs = null;
         $worker = new Worker(

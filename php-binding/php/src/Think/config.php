@@ -22,6 +22,8 @@ return [
         'max_jobs' => null, // of a process, after which it is replaced; null for no limit
         'lease' => 10, // seconds after which others may take the jobs of a worker that has died
         'grace' => 30, // seconds that the running job may go on after a signal
+        'timeout' => null, // seconds of the longest run of jobs without a timeout of their own; null for no limit
+        'prefetch' => null, // the most jobs that wait in a process; null for as many as run within 50 ms
         'tries' => 0, // of jobs that think\facade\Queue has pushed and that do not say it themselves; 0 for no limit
         'delay' => 0, // seconds until the next run of such a job, when it has thrown
         'restart_on' => [], // exceptions after which a fresh process goes on; a lost database connection always is one

@@ -15,7 +15,9 @@ use think\console\Output;
 class Work extends Command
 {
     /** Options that `duly-worker` has, too, and their settings in `config/duly.php`. */
-    private const PASSED_ON = ['processes', 'max-jobs', 'memory', 'lease', 'grace', 'name'];
+    private const PASSED_ON = [
+        'processes', 'max-jobs', 'memory', 'lease', 'grace', 'timeout', 'prefetch', 'name',
+    ];
 
     protected function configure(): void
     {
@@ -27,6 +29,8 @@ class Work extends Command
             ->addOption('memory', null, Option::VALUE_REQUIRED, 'Replace a process that uses more than so many MiB')
             ->addOption('lease', null, Option::VALUE_REQUIRED, 'Seconds after which the jobs of a dead worker go on')
             ->addOption('grace', null, Option::VALUE_REQUIRED, 'Seconds that running jobs may go on after a signal')
+            ->addOption('timeout', null, Option::VALUE_REQUIRED, 'Seconds that a job without a timeout may run')
+            ->addOption('prefetch', null, Option::VALUE_REQUIRED, 'The most jobs that wait in a process')
             ->addOption('name', null, Option::VALUE_REQUIRED, 'Name of the workers')
             ->addOption('tries', null, Option::VALUE_REQUIRED, 'How often a job of think-queue may run; 0: no limit')
             ->addOption('delay', null, Option::VALUE_REQUIRED, 'Seconds until such a job that threw runs again');
