@@ -213,6 +213,55 @@ def test_a_job_that_meets_it_taken_runs_later_and_is_told_how_long_it_has_waited
     assert "runs again in 0.05 s: waits for the lock 'stock' since " in released[0]
 
 
+def test_an_async_handler_waits_for_it_without_holding_up_the_others(client: duly.Client, queue: duly.Queue) -> None:
+    worker = duly.Worker(client, ["q"], concurrency=2)
+    lock = client.lock("stock")
+    seen: list[object] = []
+
+    @worker.on("count")
+    async def count(job: duly.Job) -> None:
+        async with job.lock("stock", retry_after=5, wait=60) as lock:
+            seen.append((type(lock), lock.held, lock.waited > 0))
+            with pytest.raises(duly.Release, match="waits for the lock 'stock' since "):
+                await job.lock("stock", retry_after=5)
+        worker.stop()
+
+    @worker.on("free")
+    async def free(_job: duly.Job) -> None:
+        seen.append(await asyncio.to_thread(lock.release))
+
+    queue.push(1, name="count")
+    with running(worker):
+        until(lambda: queue.counts().reserved, "it does not begin")
+        queue.push(2, name="free")
+        until(lambda: len(seen) == 2, "the other one does not run, or the first one goes on waiting")
+    assert seen == [True, (duly.aio.Lock, True, True)]
+    client.lock("stock").release()
+
+
+def test_a_job_of_an_async_handler_that_meets_it_taken_runs_later(server: Server, prefix: str) -> None:
+    # The connections that this program has used stand still while its main thread waits for the handler.
+    client = duly.Client(server.url, prefix=prefix, deadline=3)
+    queue = client.queue("q")
+    worker = duly.Worker(client, ["q"])
+    waited: list[float] = []
+
+    @worker.on("count")
+    async def count(job: duly.Job) -> None:
+        async with job.lock("stock", retry_after=0.05) as lock:
+            waited.append(lock.waited)
+            worker.stop()
+
+    lock = client.lock("stock")
+    queue.push(1, name="count", max_retries=0)
+    with running(worker) as reports:
+        until(lambda: (view := next(iter(queue.peek("delayed")), None)) and view.error, "it does not go back")
+        lock.release()
+        until(lambda: waited, "it does not run again")
+    assert (reports[0].failed, len(waited), waited[0] > 0) == (0, 1, True)
+    assert reports[0].released >= 1
+
+
 async def test_the_asyncio_version(server: Server, prefix: str) -> None:
     async with duly.aio.Client(server.url, prefix=prefix) as client:
         async with client.lock("a") as lock:

@@ -49,7 +49,7 @@ steps() {
     tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
         cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
-    tests 'rust: examples in docs' cargo test "${shape[@]}" --doc
+    tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
         cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"

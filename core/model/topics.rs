@@ -229,7 +229,9 @@ impl State {
             let pulled = self.subscriptions.get_mut(name).into_iter().flat_map(|of| of.pulled.values_mut());
             let handed: Vec<_> = pulled.filter(|one| one.by == member).take(MOST_HANDED).collect();
             let is_all = handed.len() < MOST_HANDED;
-            handed.into_iter().for_each(|one| (one.by, one.is_inherited) = (heir, true));
+            for one in handed {
+                (one.by, one.is_inherited) = (heir, true);
+            }
             if !is_all {
                 return UnsubscribeReply::More;
             }
@@ -407,7 +409,7 @@ impl<'s> Real<'s> {
     }
 
     fn numbered(&mut self, call: &Numbered, number: u64) -> redis::RedisResult<Value> {
-        let number = Some(number);
+        let (tag, number) = (format!("tag{number}"), Some(number));
         match call {
             Numbered::Publish(sizes) => {
                 let publish =
@@ -422,7 +424,7 @@ impl<'s> Real<'s> {
                     subscription: subscription.to_owned(),
                     from_earliest: Digits((*from_earliest).into()),
                     default_age_ms: AGE_MS,
-                    tag: format!("tag{}", number.unwrap_or_default()),
+                    tag,
                 };
                 self.run(subscribe, [], number)
             }

@@ -18,6 +18,7 @@ use crate::value::name;
 use crate::value::time::{Millis, whole_ms};
 
 use self::asked::Asked;
+use self::owner::Owner;
 
 /// How long a lock lasts after its holder was last heard of, unless it says otherwise.
 pub const DEFAULT_LOCK_TTL: Duration = Duration::from_secs(30);
@@ -89,7 +90,7 @@ impl Client {
     ///
     /// Errors: `Locked` if another one holds it when the wait is over; `InvalidArgument`.
     pub async fn lock(&self, name: &str, options: &LockOptions) -> Result<Lock, Error> {
-        self.try_lock(name, options).await?.map_err(|_| {
+        take(Owner::new(self, name), name, options).await?.map_err(|_| {
             let message = "another one holds it: wait for it, or try again later";
             of_lock(Error::new(ErrorKind::Locked, message), name)
         })
@@ -102,22 +103,34 @@ impl Client {
         name: &str,
         options: &LockOptions,
     ) -> Result<Result<Lock, LockTaken>, Error> {
-        let before = LockTaken::read(&job.envelope.error, name);
-        Ok(match self.try_lock(name, options).await? {
-            Ok(lock) => Ok(lock.waited_since(before)),
-            Err(now) => {
-                let since = before.unwrap_or(now);
-                Err(LockTaken { name: name.to_owned(), since, waited: now.saturating_sub(since).to_duration() })
-            }
-        })
+        Ok(for_job(job, name, take(Owner::new(self, name), name, options).await?))
     }
 
-    /// The same; if another one holds it when the wait is over, the server's time of then.
-    async fn try_lock(&self, name: &str, options: &LockOptions) -> Result<Result<Lock, Millis>, Error> {
-        name::check_lock(name).and_then(|()| options.check()).map_err(|error| of_lock(error, name))?;
-        let take = async { Asked::of(self, name, options.ttl)?.take(options.wait).await };
-        take.await.map_err(|error| of_lock(error, name))
+    /// The same over connections of the background: those of a blocking client stand still while nobody blocks.
+    pub(crate) async fn lock_in_background(
+        &self,
+        job: &Job,
+        name: &str,
+        options: &LockOptions,
+    ) -> Result<Result<Lock, LockTaken>, Error> {
+        Ok(for_job(job, name, take(Owner::in_background(self, name), name, options).await?))
     }
+}
+
+/// If another one holds it when the wait is over, the server's time of then.
+async fn take(owner: Result<Owner, Error>, name: &str, options: &LockOptions) -> Result<Result<Lock, Millis>, Error> {
+    name::check_lock(name).and_then(|()| options.check()).map_err(|error| of_lock(error, name))?;
+    let take = async { Asked::of(owner?, options.ttl).take(options.wait).await };
+    take.await.map_err(|error| of_lock(error, name))
+}
+
+/// A job may have met it before.
+fn for_job(job: &Job, name: &str, taken: Result<Lock, Millis>) -> Result<Lock, LockTaken> {
+    let before = LockTaken::read(&job.envelope.error, name);
+    taken.map(|lock| lock.waited_since(before)).map_err(|now| {
+        let since = before.unwrap_or(now);
+        LockTaken { name: name.to_owned(), since, waited: now.saturating_sub(since).to_duration() }
+    })
 }
 
 impl Job {

@@ -12,7 +12,7 @@ mod topic;
 
 pub(crate) use client::AsyncClient;
 pub(crate) use future::{start, start_reserve};
-pub(crate) use job::AsyncJob;
+pub(crate) use job::{AsyncJob, start_lock_of};
 pub(crate) use message::AsyncMessage;
 pub(crate) use queue::AsyncQueue;
 pub(crate) use reserved::_give_back;

@@ -13,6 +13,7 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyMappingProxy, PyString};
 
+use crate::aio::start_lock_of;
 use crate::convert;
 use crate::error::{Failure, OrRaise as _, invalid};
 use crate::lock::{Lock, release_for};
@@ -363,7 +364,12 @@ impl Job {
         options: LockOptions,
         retry_after: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let job = slf.as_super().get().blocking()?;
+        let reserved = slf.as_super().get();
+        let job = reserved.blocking()?;
+        // Other handlers of the loop run while it waits.
+        if reserved.in_run().is_some() && is_on_a_loop(slf.py())? {
+            return start_lock_of(retry_after, job.lock_in_background(name, options).or_raise()?);
+        }
         match wait(slf.py(), |signals| job.lock(&name, &options, signals))? {
             Ok(lock) => object(slf.py(), Lock::new(lock)),
             Err(taken) => Err(release_for(retry_after, &taken)?),
@@ -380,6 +386,11 @@ impl Job {
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals)).map(|()| slf.py().None())
     }
+}
+
+/// Is this the thread of an event loop that runs?
+fn is_on_a_loop(py: Python<'_>) -> PyResult<bool> {
+    Ok(!py.import("asyncio")?.call_method0("_get_running_loop")?.is_none())
 }
 
 /// What a job gives, of which nothing said is `null`.

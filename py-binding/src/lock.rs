@@ -16,7 +16,7 @@ use crate::waiting::wait;
 ///
 /// `with client.lock("stock:42") as lock:` releases it at the end, and raises LeaseLostError there if it was lost
 /// before. One that is dropped is released soon after; one whose process dies is free after its `ttl`.
-#[pyclass(frozen, module = "duly")]
+#[pyclass(frozen, subclass, module = "duly")]
 pub(crate) struct Lock {
     lock: blocking::Lock,
 }
@@ -107,7 +107,7 @@ impl AsyncLock {
         self.lock.is_held()
     }
 
-    /// How many seconds it was waited for.
+    /// How many seconds it was waited for: by this call; of `Job.lock`, since the job first met it taken.
     #[getter]
     fn waited(&self) -> f64 {
         self.lock.waited().as_secs_f64()

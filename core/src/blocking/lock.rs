@@ -1,5 +1,7 @@
 //! Locks without async.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, Interrupt, Job};
@@ -34,6 +36,17 @@ impl Job {
         let part = self.part()?;
         let lock = block_on(part.client.lock_for(&self.job, name, options), || interrupt.check())?;
         Ok(lock.map(|lock| Lock { lock }))
+    }
+
+    /// The same as a future, for a handler that waits on an event loop.
+    #[doc(hidden)] // for the skins
+    pub fn lock_in_background(
+        &self,
+        name: String,
+        options: LockOptions,
+    ) -> Result<impl Future<Output = Result<Result<lock::Lock, LockTaken>, Error>> + Send + 'static, Error> {
+        let (client, job) = (self.part()?.client, Arc::clone(&self.job));
+        Ok(async move { client.lock_in_background(&job, &name, &options).await })
     }
 }
 

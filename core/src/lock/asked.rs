@@ -6,7 +6,6 @@ use super::held::Lock;
 use super::owner::Owner;
 use crate::connection::WaitedBy;
 use crate::process::host;
-use crate::queue::Client;
 use crate::script::{self, Declared, Digits, Key, LockReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::{LONGEST_WAIT, Millis, whole_ms};
@@ -26,8 +25,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn of(client: &Client, name: &str, ttl: Duration) -> Result<Self, Error> {
-        Ok(Self { owner: Owner::new(client, name)?, ttl, is_in_doubt: false })
+    pub(super) fn of(owner: Owner, ttl: Duration) -> Self {
+        Self { owner, ttl, is_in_doubt: false }
     }
 
     /// If another one holds it when the wait is over, the server's time of then.

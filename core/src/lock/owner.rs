@@ -30,6 +30,12 @@ impl Owner {
         Ok(Self { part: Part::beside_queues(client.clone(), name), beside, id: host::random_id()? })
     }
 
+    /// The same in the background alone, for whom the connections of the caller's client stand still.
+    pub(super) fn in_background(client: &Client, name: &str) -> Result<Self, Error> {
+        let part = Part::beside_queues(client.shared.beside.client(client)?, name);
+        Ok(Self { beside: part.clone(), part, id: host::random_id()? })
+    }
+
     /// Another one of the same lock.
     pub(super) fn renewed(&self) -> Result<Self, Error> {
         Ok(Self { id: host::random_id()?, ..self.clone() })

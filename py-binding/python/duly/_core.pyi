@@ -1,10 +1,10 @@
 """The engine of duly, compiled. Use it through `duly` and `duly.aio`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final, type_check_only
 
 from typing_extensions import Self, disjoint_base
 
@@ -557,11 +557,12 @@ class Job(ReservedJob):
 
         """
 
-    def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
+    def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> _LockOfRun:
         """Take a lock for this run, as `Client.lock` does, and return it.
 
         If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
         counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
+        In an `async def` handler it is `async with job.lock(...) as lock:`, and `lock` is a `duly.aio.Lock`.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
@@ -1084,7 +1085,7 @@ class Counts:
     def held(self) -> str | None:
         """Which limit holds jobs back right now, of the queue or of names; None if none does."""
 
-@final
+@disjoint_base
 class Lock:
     """A lock that is held, and renewed by a native thread until it is released.
 
@@ -1114,6 +1115,14 @@ class Lock:
     def __enter__(self) -> Self: ...
     def __exit__(self, raised: object = None, *_more: object) -> None: ...
 
+@type_check_only
+class _LockOfRun(Lock):
+    """What `Job.lock` gives: a `Lock`, and in an `async def` handler a `LockCall`."""
+
+    def __aenter__(self) -> Coroutine[Any, Any, AsyncLock]: ...
+    def __aexit__(self, *_raised: object) -> Coroutine[Any, Any, None]: ...
+    def __await__(self) -> Generator[Any, None, AsyncLock]: ...
+
 @final
 class AsyncLock:
     """The asyncio version of `Lock`."""
@@ -1132,7 +1141,7 @@ class AsyncLock:
 
     @property
     def waited(self) -> float:
-        """How many seconds it was waited for."""
+        """How many seconds it was waited for: by this call; of `Job.lock`, since the job first met it taken."""
 
     def release(self) -> Call[bool]:
         """Release it, and wake one who waits for it; return whether it was held until now."""
@@ -2370,6 +2379,7 @@ class AsyncJob(ReservedJob):
 
         If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
         counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
+        In an `async def` handler it is `async with job.lock(...) as lock:`, and `lock` is a `duly.aio.Lock`.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.

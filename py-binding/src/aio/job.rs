@@ -4,10 +4,11 @@
 #[expect(clippy::duplicate_mod, reason = "both classes have the same methods, and a class of PyO3 has no parameter")]
 mod methods;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duly::{Data, Envelope, LockOptions, Next, Outcome};
+use duly::{Data, Envelope, Error, LockOptions, LockTaken, Next, Outcome};
 use pyo3::prelude::*;
 
 use self::AsyncJob as Job; // for the methods
@@ -15,6 +16,19 @@ use super::future::{ready, start, start_lock};
 use crate::error::OrRaise as _;
 use crate::job::{Inner, ReservedJob};
 use crate::lock::{AsyncLock, release_for};
+
+/// Of a job, also for an `async def` handler.
+pub(crate) fn start_lock_of(
+    retry_after: &Bound<'_, PyAny>,
+    lock: impl Future<Output = Result<Result<duly::Lock, LockTaken>, Error>> + Send + 'static,
+) -> PyResult<Py<PyAny>> {
+    let after = retry_after.clone().unbind();
+    let call = start_lock(retry_after.py(), lock, move |py, lock| match lock {
+        Ok(lock) => Ok(AsyncLock::new(lock)),
+        Err(taken) => Err(release_for(after.bind(py), &taken)?),
+    });
+    call.map(Bound::unbind)
+}
 
 /// The asyncio version of `Job`.
 #[pyclass(frozen, extends = ReservedJob, module = "duly._core")]
@@ -75,13 +89,8 @@ impl AsyncJob {
         options: LockOptions,
         retry_after: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let (job, after) = (slf.as_super().get().job().clone(), retry_after.clone().unbind());
-        let lock = async move { job.lock(&name, &options).await };
-        let call = start_lock(slf.py(), lock, move |py, lock| match lock {
-            Ok(lock) => Ok(AsyncLock::new(lock)),
-            Err(taken) => Err(release_for(after.bind(py), &taken)?),
-        });
-        call.map(Bound::unbind)
+        let job = slf.as_super().get().job().clone();
+        start_lock_of(retry_after, async move { job.lock(&name, &options).await })
     }
 
     fn note_progress(slf: &Bound<'_, Self>, fraction: f64, text: String) -> PyResult<Py<PyAny>> {

@@ -71,6 +71,7 @@ impl Job {
     ///
     /// If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
     /// counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
+    /// In an `async def` handler it is `async with job.lock(...) as lock:`, and `lock` is a `duly.aio.Lock`.
     ///
     /// Args:
     ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
