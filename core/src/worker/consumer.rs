@@ -82,8 +82,8 @@ impl Consumer {
     /// The next job. None when the wait is over, and for ever once it was stopped. What came before need not be settled, but while
     /// `concurrency` jobs are out this waits until one is.
     ///
-    /// Without a wait it gives what one look at the queues brings, if that takes no longer than 100 ms; once [`Self::sign`] was asked for,
-    /// what is here.
+    /// Without a wait it gives what one look at the queues brings, if the server answers within a second; once [`Self::sign`] was asked for,
+    /// and while the server is known not to answer, what is here.
     ///
     /// Errors: what waiting does not cure, as `AuthenticationFailed` at the start, `FormatTooNew`, `Corrupt`: then it has ended.
     pub async fn next(&self, wait: Duration) -> Result<Option<Delivery>, Error> {

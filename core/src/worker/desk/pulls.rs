@@ -19,8 +19,8 @@ use crate::worker::executor::ExecutorShared;
 
 /// Who asks again within this time has not stopped asking.
 const LINGERS: Duration = Duration::from_millis(250);
-/// Who does not wait gets what the next look at the queues brings, if that takes no longer.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
+/// Who does not wait gets what the next look at the queues brings, if that takes no longer and the server answers.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// What is known of the owner.
 #[derive(Default)]
@@ -158,7 +158,8 @@ impl Desk {
         pulls.asks_until = Some(now + LINGERS);
         pulls.awaits_sign = pulls.sign.is_some();
         pulls.looks_anew |= is_first && question.is_instant && !all_are_out && pulls.sign.is_none();
-        let is_answered = pulls.looked >= question.number || pulls.sign.is_some() || all_are_out;
+        let nobody_looks = pulls.sign.is_some() || all_are_out || state.trouble.calls > 0;
+        let is_answered = pulls.looked >= question.number || nobody_looks;
         let left = question.until.saturating_duration_since(now);
         let is_over = left.is_zero() || question.is_instant && is_answered;
         if is_over {
