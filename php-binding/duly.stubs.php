@@ -797,8 +797,8 @@ namespace Duly {
         }
 
         /**
-         * The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has
-         * written them.
+         * The fields of its package that duly does not know, each as `json_decode` gives it: another program, or
+         * another queue, has written them.
          *
          * @param bool $assoc whether JSON objects become arrays (true) or objects. Default: true
          *

@@ -357,7 +357,6 @@ impl Job {
         finish(slf.py(), next)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the calls of asyncio take them with them")]
     fn take_lock(
         slf: &Bound<'_, Self>,
         name: String,
