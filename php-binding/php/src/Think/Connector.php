@@ -34,6 +34,8 @@ final class Connector extends \think\queue\Connector
     private ?Consumer $consumer = null;
     /** @var list<string> the queues of the consumer */
     private array $served = [];
+    /** @var list<string> those of its last caller */
+    private array $asked = [];
     private ?QueueWorker $worker = null;
     /** The job that its worker runs. */
     private ?Job $current = null;
@@ -153,6 +155,10 @@ final class Connector extends \think\queue\Connector
     /** @param list<string> $queues */
     private function consumer(array $queues): Consumer
     {
+        if ($this->consumer !== null && $queues === $this->asked) {
+            return $this->consumer; // as for nearly every job
+        }
+        $this->asked = $queues;
         $missing = array_diff($queues, $this->served);
         if ($this->consumer === null || $missing !== []) {
             $this->consumer?->close(self::FAREWELL_S);

@@ -29,6 +29,8 @@ final class Job extends \think\queue\Job
     private array $payload;
     /** Whether think-queue pushed it. */
     private bool $isOfThinkQueue;
+    /** @var ?array{string, string} the class and the method of its handler */
+    private ?array $parsed = null;
 
     /**
      * @param \Duly\Job $reserved what duly has reserved
@@ -172,7 +174,10 @@ final class Job extends \think\queue\Job
     /** @return array{string, string} */
     protected function getParsedJob(): array
     {
-        [$class, $method] = HandlerNames::resolve($this->app, (string) $this->payload('job'));
-        return [$class, $method ?? 'fire'];
+        if ($this->parsed === null) {
+            [$class, $method] = HandlerNames::resolve($this->app, (string) $this->payload['job']);
+            $this->parsed = [$class, $method ?? 'fire'];
+        }
+        return $this->parsed;
     }
 }
