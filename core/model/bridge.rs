@@ -269,6 +269,9 @@ fn what_stays_goes_back_to_where_workers_take_it() {
     assert_eq!(stage.take(&list(), 1, None, 1).unwrap().3, ["h"]);
     stage.server.command(&["DEL", "{old}:duly:in_flight"]);
     // The next bridge reads what stayed, and says so.
+    let (fifth, _, _, jobs) = stage.take(&list(), 1, None, 9).unwrap();
+    assert_eq!(jobs, ["b"]);
+    assert_eq!(stage.take(&list(), 1, Some(&finished(fifth, &[1])), 9).unwrap(), (None, 1, false, vec![]));
     assert_eq!(stage.take(&list(), 2, None, 9).unwrap().3, ["b"]);
 }
 
@@ -393,6 +396,8 @@ fn what_is_given_back_is_where_it_was_and_comes_once() {
     stage.server.command(&["HSET", &keys, "k", "a"]);
     stage.server.command(&["DEL", &wake]);
     let (first, _, _) = stage.depart(2, None, 2, None).unwrap();
+    // Ahead of the clock, as behind a failover.
+    let (first, _, _) = stage.depart(2, None, 2, first.map(|sequence| sequence + 1_000_000_000)).unwrap();
     assert_eq!(stage.give_back(1, first).unwrap(), GiveBackReply::Fenced(2));
     assert_eq!(stage.give_back(2, first.map(|sequence| sequence - 1)).unwrap(), GiveBackReply::Given(0));
     assert_eq!(stage.give_back(2, first).unwrap(), GiveBackReply::Given(2));
