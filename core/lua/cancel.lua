@@ -16,7 +16,7 @@ local removed, left = 0, 0
 local is_freed = false
 --- end
 for at = first_item, #ARGV do
-  local id = resolve(by, ARGV[at])
+  local id = resolve(ARGV[at])
   local state, record
   if id then state, record = remove(id) end
   if state then removed = removed + 1 end

@@ -4,7 +4,7 @@
 --          queue's and that of its name: number, how many jobs have a place under it, what its rate has seen or ''}.
 -- Cost:    O(log n).
 --- include: clock, routing, delayed_member, state_of, resolve
-local id = resolve(by, ARGV[first_item])
+local id = resolve(ARGV[first_item])
 local record = id and redis.call('HGET', jobs, id)
 if not record then return {} end
 local state, level = state_of(id, record)

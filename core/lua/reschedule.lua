@@ -22,7 +22,7 @@ local function not_touched(reply)
 end
 
 local value, due = ARGV[first_item], ARGV[first_item + 1]
-local id = resolve(by, value)
+local id = resolve(value)
 local record = id and redis.call('HGET', jobs, id)
 -- without: rescheduling what is not there stops the script
 if not record then return not_touched('absent') end

@@ -11,6 +11,8 @@ mod command;
 mod crc16;
 mod declare;
 mod depart;
+#[cfg(test)]
+mod heads;
 mod inspect;
 mod keys;
 mod library;

@@ -1,5 +1,6 @@
 -- What is done with jobs that come back from a worker: because it says so, or because its lease is over.
--- Needs: what `meta` gives. Gives: `routing`, and what is done with such jobs.
+-- Needs: what `meta` and `clock` give. Gives: `routing`, `read_note`, `write_note`, `note_return`, `enter_failed`, `free_key`,
+-- `trim_failed`, `note_unheard`, `to_head`.
 --- include: routing, came_back, failed_set, note_unheard, to_head
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 -- without: a foreign type under `jobs` loses the jobs that came back

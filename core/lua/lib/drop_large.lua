@@ -1,6 +1,7 @@
 -- Large records are not read by the hundred, only to be left behind. Where there may be large ones the size of each is read; else that
 -- of the first, because another program that wrote records may not have said how large they are.
--- Needs: `entries`, `length`, `bytes`. Gives: these without what does not fit, and `more`.
+-- Needs: `entries`, `length`, `bytes`, `max_bytes`, `some_large`, `more`. Gives: `length` and `more`, and takes the entries out that
+-- do not fit.
 local fitting
 -- with `if false then`: a hundred large records behind a small one are read to hand out four
 if some_large then

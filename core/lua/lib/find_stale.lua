@@ -1,5 +1,5 @@
 -- Which entries of a chunk no longer count. Known before bytes are counted: such an entry must not hold back the job behind it.
--- Needs: `entries`, `records`. Gives: `is_stale`, and `records` without theirs.
+-- Needs: `entries`, `records`, `length`, `level`, `is_stale`. Gives: `is_stale`, and takes theirs out of the records.
 is_stale = {}
 local passed = {}
 for k = 1, length do

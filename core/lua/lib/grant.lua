@@ -1,5 +1,6 @@
 -- Leases the jobs that were taken, and wakes another waiter if there is more to do than this one can.
--- Needs: what `take` gives, `wake_one`. Gives: `reply`, whole.
+-- Needs: what `take`, `next_token`, `within_limits`, `meta` and `clock` give, `answer`, `wake_one`, `settled`, `reply`. Gives: nothing; the
+-- reply is whole.
 redis.call('ZADD', reserved, unpack(ends))
 --- if limited
 -- without: a running job holds no place

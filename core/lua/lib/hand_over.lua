@@ -1,5 +1,6 @@
 -- Puts jobs into the reply, and notes their leases.
--- Needs: `entries`, `records`, `count`, `token`, `lease_end`. Gives: what `take` gives, with these.
+-- Needs: `entries`, `records`, `count`, `token`, `lease_end`, `some_came_back`, `reply`, `ends`, `lease_pairs`, `granted_texts`, `granted`.
+-- Gives: `granted`, and adds to the lists.
 reply[#reply + 1] = entries
 reply[#reply + 1] = records
 reply[#reply + 1] = some_came_back and redis.call('HMGET', returned, unpack(entries)) or 0

@@ -1,6 +1,6 @@
 -- What limits leave to this call: of places, and of what a rate lets start, the smaller number. How many jobs of a name have a place
 -- is not counted, but looked up in `places`, so that no count can be wrong; the queue's own places are those of all that is reserved.
--- Needs: `limited`, `now_us`. Gives: in `limited` the functions below.
+-- Needs: `limited`, `now_us`. Gives: nothing; the functions below are in that.
 do
   --- include: rate
   local list, first_parked = limited.list, limited.first_parked

@@ -1,5 +1,6 @@
 -- Removes whoever holds the id and the key of a new job.
--- Needs: `id`, `key`, `holder`, `awaited`, what `holder` and `remove` give. Gives: `line`; adds to `awaited`.
+-- Needs: `id`, `key`, `holder`, `awaited`, `line`, `is_freed`, `keeps_result`, what `holder` and `remove` give. Gives: `line`, `holder`,
+-- `is_freed`, and more of what is awaited.
 
 -- The id may be that of one job and the key that of another: both are replaced.
 while holder do

@@ -2,7 +2,7 @@
 -- may be parked under them. `is_new`: names whose running jobs have no places yet. `unrated`: what rates that are taken away have
 -- seen; what has started lately still counts where there is a rate, or every program that says its limits when it starts would
 -- allow another burst.
--- Needs: `limits`, `live_limits`. Gives: `live`, `is_new`, `unrated`.
+-- Needs: `limits`, `live_limits`, `MOST_NUMBERS`, `live`, `is_new`, `unrated`. Gives: `live`, `is_new`, and more that is unrated.
 do
   local wanted, lines, is_taken = {}, {}, {}
   for at = first_item, #ARGV, 2 do wanted[ARGV[at]] = ARGV[at + 1] end

@@ -21,9 +21,9 @@ if levels ~= passed_levels or noted_format ~= 'FORMAT' then
       -- without: a queue that lost its meta hides what its limits held back
       limits = limits or is_lost and '?'
     end
-    for level in string.gmatch(levels, '%d') do
+    for used in string.gmatch(levels, '%d') do
       -- without: a caller that does not know of a level hides its jobs
-      if not string.find(passed_levels, level, 1, true) then refused = 'levels ' .. levels end
+      if not string.find(passed_levels, used, 1, true) then refused = 'levels ' .. levels end
     end
   end
 end

@@ -1,6 +1,6 @@
 -- Larger than every token before it, also when the server's clock was set back; and, after a failover that forgot the
 -- last tokens, still larger than those, because it follows the clock. It also says whether the jobs are fetched ahead.
--- Needs: `ahead`, `lease_ms`. Gives: `token`, `lease_end`.
+-- Needs: `ahead`, `lease_ms`, `last_token`, what `clock` gives. Gives: `token`, `lease_end`.
 --- include: ahead
 -- with `now + lease_ms` for `from + lease_ms`: a lease ends up to a millisecond early
 local lease_end = string.format('%.0f', from + lease_ms)

@@ -1,5 +1,6 @@
 -- Nothing was taken. The first waiter that sees the next moment promises to come back for it; the others wait for a wake.
--- Needs: what `take` gives. Gives: `reply`, whole.
+-- Needs: what `within_limits`, `meta` and `clock` give, `answer`, `wake_one`, `settled`, `spares`, `paused`, `is_kept`, `reply`.
+-- Gives: nothing; the reply is whole.
 local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
 local next_end = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2]
 -- What is spared is looked after again in a second, until it is reclaimed.

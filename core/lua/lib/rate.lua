@@ -1,18 +1,18 @@
 -- A rate is the generic cell rate algorithm (GCRA; ITU-T I.371, annex A; B. Leach, "Rate limiting, cells, and GCRA", 2015), a token
 -- bucket of one number: `at` is when the next job would start if all came evenly, and may be ahead of now by as long as a burst
 -- of `jobs` takes. It has whole microseconds and a `rest` in `jobs`ths of one, so that rounding neither gives nor takes a job.
--- `meta` keeps it as `<at>;<rest>`.
-local function open_rate(field, jobs, us, kept)
+-- `meta` keeps it as `<at>;<rest>`. Needs: `now_us`.
+local function open_rate(field, starts, us, kept)
   local at, rest = string.match(kept or '', '^(%d+);(%d+)$')
-  -- with `tonumber(rest or 0)` for `math.min(tonumber(rest or 0), jobs - 1)`: the rest of a finer rate counts as whole microseconds
-  at, rest = tonumber(at or 0), math.min(tonumber(rest or 0), jobs - 1)
+  -- with `tonumber(rest or 0)` for `math.min(tonumber(rest or 0), starts - 1)`: the rest of a finer rate counts as whole microseconds
+  at, rest = tonumber(at or 0), math.min(tonumber(rest or 0), starts - 1)
   -- without: after a rest all that could have started starts at once
   if at < now_us then at, rest = now_us, 0 end
   -- Left by a slower rate, or by a clock that was set back: it never means more than that a burst has just started.
   local is_late = at > now_us + us
   -- without: a slower rate that was set before holds the queue up for hours
   if is_late then at, rest = now_us + us, 0 end
-  return { field = field, jobs = jobs, us = us, at = at, rest = rest, is_late = is_late }
+  return { field = field, jobs = starts, us = us, at = at, rest = rest, is_late = is_late }
 end
 
 local function starts_left(rate)

@@ -1,7 +1,7 @@
 -- Reads a chunk of a list, or of what a limit of a name held back, and moves nothing: how much of it fits into the reply.
--- Needs: `list`, `asked`, `may_be_stale`, `granted`, `bytes`, `looked_at`; in a loop that it leaves where there is nothing. Gives:
--- `entries` and their `records`, of which the first `fit` fit and `gone` are of jobs that are gone; `length`; `more`: others are behind
--- them; `is_stale`, `limit_of`, `is_full`; `left_behind`.
+-- Needs: `list`, `level`, `asked`, `may_be_stale`, `some_large`, `held`, `limited`, `granted`, `bytes`, `parked_bytes`, `looked_at`,
+-- `left_behind`, and a loop that it leaves where there is nothing. Gives: `entries` and their `records`, of which the first `fit` fit and
+-- `gone` are of jobs that are gone; `length`; `more`: others are behind them; `is_stale`, `limit_of`, `is_full`; `left_behind`.
 -- One more than asked for shows whether jobs are left behind.
 --- if limited
 local entries = held and limited.first_parked(held.number, level, asked + 1) or redis.call('LRANGE', list, '0', asked)

@@ -1,7 +1,7 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 -- Adds to `reply`, where jobs failed for whose results somebody may wait, a list of none, one of their ids, and 0; and says
 -- there whether it stopped before its cap.
--- Needs: `clock`, `coming_back`, `expired`, `reply`. Gives: more of `reply`; `reply.is_cut`.
+-- Needs: what `meta` and `coming_back` give, `expired`, `reply`. Gives: nothing but that.
 --- include: ahead, lease_ended, keeps_result, fitting
 -- The rest is there for the next call.
 if noted_large then

@@ -1,5 +1,6 @@
---- include: state_of, leave_waiting
 -- Takes a job out of whatever state it is in.
+-- Needs: `routing`, `delayed_member`, what `meta` gives.
+--- include: state_of, leave_waiting
 local function leave_state(id, level, state, look_back)
   if state == 'reserved' then
     redis.call('ZREM', reserved, id)

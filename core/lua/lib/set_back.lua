@@ -3,9 +3,9 @@
 -- the clock was behind that token when somebody looked, to the second, so that a further step back is seen; `set_back_token` is the
 -- token of then. A call does 10,000 leases; where there are more, `set_back_rest` says `<ms earlier>;<first end that is left>`, and
 -- the reply asks for another call (`again`) before anything else happens: what is ahead of that end is done, what is not is not.
--- Needs: `clock`, `last_token`.
-local ahead = tonumber(last_token or 0) - now_us
-if ahead > 0 then
+-- Needs: what `clock` gives, `last_token`.
+local behind = tonumber(last_token or 0) - now_us
+if behind > 0 then
   local noted_back, noted_token, noted_rest =
     unpack(redis.call('HMGET', meta, 'set_back', 'set_back_token', 'set_back_rest'))
   local seen, token_then = tonumber(noted_back or 0), tonumber(noted_token or last_token)
@@ -15,8 +15,8 @@ if ahead > 0 then
   if last_token - token_then > 1000000 then seen, by = 0, nil end
   -- with `if false then`: leases last longer when the clock is set back
   -- with `1000000` for `seen + 1000000`: leases end too early after the clock was set back
-  if not by and ahead > seen + 1000000 then
-    by, first, seen = math.floor((ahead - seen) / 1000), '-inf', ahead
+  if not by and behind > seen + 1000000 then
+    by, first, seen = math.floor((behind - seen) / 1000), '-inf', behind
   end
   if by then
     redis.call('ZCARD', reserved)
@@ -41,12 +41,12 @@ if ahead > 0 then
       return 'again'
     end
     redis.call('HDEL', meta, 'set_back_rest')
-  elseif ahead <= 1000000 then
+  elseif behind <= 1000000 then
     -- without: a clock that is set back a second time is not noticed
     if noted_back then redis.call('HDEL', meta, 'set_back', 'set_back_token', 'set_back_rest') end
-  -- without `ahead < seen - 1000000 or`: a second, smaller step back of the clock is not noticed
-  elseif ahead < seen - 1000000 or last_token - token_then > 500000 then
+  -- without `behind < seen - 1000000 or`: a second, smaller step back of the clock is not noticed
+  elseif behind < seen - 1000000 or last_token - token_then > 500000 then
     --- include: allow_growing
-    redis.call('HSET', meta, 'set_back', string.format('%.0f', ahead), 'set_back_token', last_token)
+    redis.call('HSET', meta, 'set_back', string.format('%.0f', behind), 'set_back_token', last_token)
   end
 end

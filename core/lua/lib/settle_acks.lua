@@ -1,8 +1,8 @@
 -- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
 -- outcome: `1` settled, `0` the lease was lost and nothing was touched, `2` settled, but a server without memory did not keep
 -- what would have grown it.
--- Needs: `flags`, `next_item` and `is_full`, declared. Gives: these; `next_item` is the first behind the acks, `is_full` says that the
--- server has no memory.
+-- Needs: `flags`, `next_item`, `is_full`, what `meta` gives. Gives: `flags`; `next_item` is the first behind the acks, `is_full` says that
+-- the server has no memory.
 local held, keys_at = {}, nil
 flags, next_item, is_full = {}, first_item, false
 

@@ -6,7 +6,7 @@
 -- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
 -- unheard: as failed, and no hook of a worker was called
 -- start: stays reserved, and its run is about to start
--- Needs: what `settle_acks` gives, `clock`, `coming_back`, `wake_one`. Gives: more of `flags`.
+-- Needs: what `settle_acks`, `coming_back`, `meta` and `clock` give, `wake_one`. Gives: nothing but more flags.
 --- include: wake, delayed_member, start
 -- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)

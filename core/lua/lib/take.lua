@@ -1,7 +1,8 @@
 -- Takes jobs off the ready lists, the first level first, chunk by chunk. All of a chunk is read first, so that a wrong type or a huge
 -- record stops it before anything moved; entries of jobs that were cancelled or moved since are skipped.
--- Needs: what `check_types`, `room` and `next_token` give. Gives: `granted` of them in `reply`; `ends` and `lease_pairs` for their
--- leases, `place_pairs` for the places of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken.
+-- Needs: what `meta`, `check_types`, `within_limits` and `next_token` give, `paused`, `some_large`, `reply`. Gives: `granted`, how many of
+-- them the reply has; `ends` and `lease_pairs` for their leases, `place_pairs` for the places of names, `granted_texts` for the call that
+-- comes again; `left_behind`: more could be taken.
 local READ_CHUNK = 100
 -- So many entries that no longer count go without a look at each.
 local stale_left = 1000

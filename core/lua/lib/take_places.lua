@@ -1,6 +1,6 @@
 -- What is handed out takes a place of its name; what is full is parked, out of the way of the others. A limit that was taken
 -- away gives no places, or it would not be forgotten before its name has no job for a moment.
--- Needs: what `find_full` gives, `entries`, `fit`, `level`, `limited`. Gives: more `place_pairs`.
+-- Needs: what `find_full` gives, `entries`, `records`, `fit`, `level`, `limited`, `place_pairs`. Gives: nothing but more of those pairs.
 --- include: parked
 local full, full_ids = {}, {}
 for k = 1, fit do

@@ -1,5 +1,5 @@
 -- What a pull gave whose reply was lost, and nothing else.
--- Needs: `topic`, `messages`, `subscription`, `member`, `what_it_got`, `give`. Gives: nothing; it has called `give`.
+-- Needs: `topic`, `messages`, `subscription`, `member`, `what_it_got`, `give`. Gives: nothing; it has given its messages.
 local got = what_it_got(topic) or function() end
 for id in got do
   -- What was acked meanwhile is over, and what another member has pulled by now is its own.

@@ -1,5 +1,5 @@
 -- Messages that were pulled so long ago without an ack that they are pulled anew, in up to 1,000 that others have pulled.
--- Needs: `topic`, `messages`, `subscription`, `member`, `behind`, `has_room`, `give`. Gives: nothing; it has called `give`.
+-- Needs: `topic`, `messages`, `subscription`, `member`, `behind`, `has_room`, `give`. Gives: nothing; it has given its messages.
 
 -- Each member has the lease of its last pull. Of one that has left, nothing is known, and nothing is waited for.
 local leases = {}

@@ -1,5 +1,5 @@
 -- Somebody must come back at `due`: needed unless a waiting worker has promised to come back by then (`timer`).
--- Needs: `clock`, `wake_one`, what `meta` gives.
+-- Needs: what `meta` and `clock` give, `wake_one`.
 local function wake_for(due)
   local timer = tonumber(noted_timer or 0)
   -- with `wake_one()`: every delayed push wakes a worker

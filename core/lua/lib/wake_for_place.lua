@@ -1,6 +1,6 @@
 -- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may. Where the
 -- rate of its name lets it start later, somebody must promise to come back for that.
--- Needs: `limited`, with its rooms, `wake_one`.
+-- Needs: `limited` with its rooms, what `meta` and `clock` give, `wake_one`.
 
 -- with `do`: every ack in a paused queue wakes a worker for nothing
 if noted_paused ~= '1' then

@@ -1,5 +1,5 @@
 -- What limits leave to this reserve.
--- Needs: `want`. Gives: `asked` (what was wanted) and `want`; `limited`, if there are limits, and of these `queue_limit`, that of
+-- Needs: `want`, `reply`, what `meta` and `clock` give. Gives: `asked` (what was wanted) and `want`; `limited`, if there are limits, and of these `queue_limit`, that of
 -- the whole queue, and `held_names`, those of names whose jobs may be held back.
 local asked = want
 local limited, queue_limit, held_names

@@ -121,7 +121,15 @@ impl Declaration {
         clock.into_iter().chain(own)
     }
 
-    fn header(&self, variant: Variant) -> String {
+    /// The names that its header declares.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let arguments = self.numbering().iter().chain(self.arguments).map(|(name, _)| *name);
+        let keys = self.keys.iter().map(|key| if *key == Key::Topics { "topic_keys" } else { key.name() });
+        ["passed_levels", "first_item"].into_iter().chain(keys).chain(arguments)
+    }
+
+    pub(super) fn header(&self, variant: Variant) -> String {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
         let of_jobs: Vec<_> = self.keys_in(variant).filter(|key| key.is_of_one_job()).collect();
         for (index, key) in of_jobs.iter().enumerate() {
@@ -300,6 +308,11 @@ pub(super) mod tests {
     /// The names of the Lua files in this folder of `core/lua`.
     pub(in crate::script) fn files(folder: &str) -> BTreeSet<String> {
         names(folder, Path::is_file)
+    }
+
+    /// The files that scripts share, by the names that their includes have.
+    pub(in crate::script) fn parts() -> BTreeSet<String> {
+        files("lib")
     }
 
     /// The folders in `core/lua`.

@@ -93,7 +93,7 @@ const fn before(text: &[u8], byte: u8) -> usize {
     at
 }
 
-fn library(name: &str, clock: Clock) -> &'static str {
+pub(super) fn library(name: &str, clock: Clock) -> &'static str {
     if name == "clock" && clock == Clock::Manual {
         return MANUAL_CLOCK;
     }

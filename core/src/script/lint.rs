@@ -1,18 +1,18 @@
 //! The scripts as the server gets them, looked at by the tools of Lua: no global, and nothing that luacheck finds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use super::declare::tests::{all, files, folders, variants};
-use super::declare::{Kind, Variant};
+use super::declare::{Clock, Kind, Variant};
 use super::library::{PERMISSIONS, Undeclared};
 
 /// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
 /// write it, and to read it is a mistake that only its path would show.
-const OFFERED: &[&str] = &[
+pub(super) const OFFERED: &[&str] = &[
     "ARGV", "KEYS", "error", "ipairs", "math", "pairs", "pcall", "redis", "string", "table", "tonumber", "tostring",
     "type", "unpack",
 ];
@@ -72,7 +72,7 @@ fn output_of(command: &mut Command, input: &str) -> Output {
 }
 
 /// The instructions of this kind in this text, such as `GETGLOBAL`, and the names they are about.
-fn globals(text: &str) -> BTreeSet<(String, String)> {
+pub(super) fn globals(text: &str) -> BTreeSet<(String, String)> {
     let output = output_of(Command::new("luac5.1").args(["-p", "-l", "-"]), text);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listing = String::from_utf8(output.stdout).unwrap();
@@ -196,30 +196,63 @@ fn a_script_has_each_part_once() {
     assert_eq!(several, known, "an exception that is none any more");
 }
 
-#[test]
-fn luacheck_finds_nothing() {
+/// What luacheck says of these texts, a finding a line.
+fn luacheck(texts: Vec<(String, String)>, arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in texts() {
+    for (name, text) in texts {
         std::fs::write(folder.path().join(format!("{name}.lua")), text).unwrap();
     }
+    // The folder is the first one: what stands behind `--only` would be taken for codes.
+    let common =
+        [".", "--no-config", "--std", "lua51", "--no-max-line-length", "--no-color", "--codes", "--formatter", "plain"];
+    let output = output_of(Command::new("luacheck").args(common).args(arguments).current_dir(folder.path()), "");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Names of keys and arguments that a body or a part declares once more.
+fn declared_again(texts: Vec<(String, String)>, is_of_header: impl Fn(&str, usize) -> bool) -> Vec<String> {
+    let found = luacheck(texts, &["--only", "4"]);
+    let is_meant = |finding: &&str| {
+        let text = finding.split_once(".lua:").map_or("", |(text, _)| text.trim_start_matches("./"));
+        // It ends with the line on which the name is declared first.
+        let line = finding.rsplit(' ').find_map(|word| word.parse().ok());
+        line.is_some_and(|line| is_of_header(text, line))
+    };
+    found.lines().filter(is_meant).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_name_of_a_declaration_is_declared_again() {
+    // Both clocks have the same names.
+    let of_the_server = || variants().filter(|variant| variant.clock == Clock::Server);
+    let (mut texts, mut headers) = (Vec::new(), BTreeMap::new());
+    for script in all() {
+        for variant in of_the_server() {
+            let name = format!("{} ({variant:?})", script.name.replace('/', "_"));
+            headers.insert(name.clone(), script.header(variant).lines().count());
+            texts.push((name, script.assemble(variant).text));
+        }
+    }
+    let found = declared_again(texts, |name, line| line <= headers[name]);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The check above can fail.
+#[test]
+fn a_name_that_is_declared_again_is_seen() {
+    let text = "local a = 1\nlocal b = 2\ndo local a = b + a\nreturn a end".to_owned();
+    let texts = || vec![("x (y)".to_owned(), text.clone())];
+    assert_eq!(declared_again(texts(), |name, line| name == "x (y)" && line == 1).len(), 1);
+    assert_eq!(declared_again(texts(), |_, line| line > 1).len(), 0);
+}
+
+#[test]
+fn luacheck_finds_nothing() {
     // 211, 311: what is declared for every script, and what a shared file gives, may be unused in one of them. 4: a file that is
     // included in two paths of a script declares its names in each of them again.
-    let output = output_of(
-        Command::new("luacheck")
-            .args(["--no-config", "--std", "lua51", "--read-globals", "redis", "KEYS", "--globals", "ARGV"])
-            .args([
-                "--no-max-line-length",
-                "--ignore",
-                "211",
-                "311/limits",
-                "4",
-                "--quiet",
-                "--no-color",
-                "--codes",
-                ".",
-            ])
-            .current_dir(folder.path()),
-        "",
-    );
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let ignored = ["--ignore", "211", "311/limits", "4"];
+    let globals = ["--read-globals", "redis", "KEYS", "--globals", "ARGV"];
+    let found = luacheck(texts(), &[&ignored[..], &globals].concat());
+    assert!(found.is_empty(), "{found}");
 }
