@@ -5,8 +5,8 @@
 --          or `format <n>`.
 -- Cost:    O(log n) a schedule, at most `most` or `max_bytes`. Right when sent twice: the promise is a hint.
 local noted_format = redis.call('HGET', meta, 'format')
---- include: newer_format
---- include: clock
+--- include: call/newer_format
+--- include: call/clock
 local reply = { now_text, 0, -1 }
 local bytes = 0
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text, 'LIMIT', offset, most)) do

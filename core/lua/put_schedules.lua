@@ -3,13 +3,13 @@
 -- Replies: a flag a schedule: `1`, or `0` if it was not as expected and nothing was done; or `superseded`, `forgotten`, `format <n>`,
 --          `levels <list>`.
 -- Cost:    O(log n) a schedule, at most 100 a call.
---- include: once
+--- include: call/once
 -- without: a late copy of a put brings a schedule back that was removed
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
---- include: clock
+--- include: call/clock
 -- The reads that fail on a foreign type come before the first write.
 -- without: a foreign type under `schedules` puts a schedule by half
 redis.call('HLEN', schedules)
@@ -43,7 +43,7 @@ for i = first_item, #ARGV, 5 do
     flags[#flags + 1] = '1'
   end
 end
---- include: first_use, schedule_head
+--- include: call/first_use, schedule/head
 local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)
 -- with `if head then`: each put wakes a worker
 -- without `timer <= now or`: a broken promise lets a new schedule fire late

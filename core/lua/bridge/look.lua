@@ -5,7 +5,7 @@
 local source, companion = KEYS[1], KEYS[2]
 local order, held, grace_s = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local from, most, most_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
---- include: old_page
+--- include: bridge/old_page
 local reply, seen, bytes = { 0 }, 0, 0
 repeat
   local entries = page(from + seen, math.min(16, most - seen))

@@ -17,7 +17,7 @@ local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(n
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
 -- without: a foreign type under the bridge's list loses a batch
 local waiting = redis.call('LLEN', in_flight)
---- include: old_page
+--- include: bridge/old_page
 -- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
 -- without: a full server cannot be emptied
 redis.call('HDEL', state, '')

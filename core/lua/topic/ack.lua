@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: how many were pulled and not acked before; `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
---- include: topic_state, topic_trim, topic_lost, topic_member
+--- include: topic/state, topic/trim, topic/lost, topic/member
 -- A server without memory lets readers finish: the first write does not grow.
 local acked = 0
 for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: `left`, `ended` if the subscription did, or `stranger`; or `format <n>`.
 -- Cost:    O(members + what the member has pulled), and at most 1,000 messages that go.
---- include: topic_state, topic_trim, once
+--- include: topic/state, topic/trim, call/once
 -- without: a late copy ends a membership that was made since
 if earlier then return earlier end
 local subscription = redis.call('HGET', topic, 'member:' .. member)

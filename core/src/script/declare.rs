@@ -299,25 +299,37 @@ pub(super) mod tests {
         files.concat()
     }
 
-    fn names(folder: &str, is_meant: fn(&Path) -> bool) -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder);
-        let found = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_meant(path));
-        found.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+    /// The names of the Lua files in `core/lua`.
+    fn on_disk() -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        let (mut folders, mut found) = (vec![root.clone()], BTreeSet::new());
+        while let Some(folder) = folders.pop() {
+            for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&root).unwrap().with_extension("");
+                    found.insert(name.to_str().unwrap().replace('\\', "/"));
+                }
+            }
+        }
+        found
     }
 
-    /// The names of the Lua files in this folder of `core/lua`.
-    pub(in crate::script) fn files(folder: &str) -> BTreeSet<String> {
-        names(folder, Path::is_file)
+    /// The scripts.
+    pub(in crate::script) fn bodies() -> BTreeSet<String> {
+        on_disk().into_iter().filter(|name| !name.starts_with("lib/")).collect()
     }
 
     /// The files that scripts share, by the names that their includes have.
     pub(in crate::script) fn parts() -> BTreeSet<String> {
-        files("lib")
+        on_disk().iter().filter_map(|name| name.strip_prefix("lib/")).map(str::to_owned).collect()
     }
 
-    /// The folders in `core/lua`.
-    pub(in crate::script) fn folders() -> BTreeSet<String> {
-        names("", Path::is_dir)
+    /// The text of a Lua file.
+    pub(in crate::script) fn lua(name: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(name).with_extension("lua");
+        std::fs::read_to_string(path).unwrap()
     }
 
     pub(in crate::script) fn variants() -> impl Iterator<Item = Variant> {

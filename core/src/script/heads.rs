@@ -28,10 +28,10 @@ fn head_of(code: &str) -> String {
     lines.map(|line| &line[3..]).collect::<Vec<_>>().join(" ")
 }
 
-/// The names in backticks behind `Needs:` and behind `Gives:`.
+/// The names in backticks, and those of parts with their folders, behind `Needs:` and behind `Gives:`.
 fn said_in(head: &str) -> (Names, Names) {
-    let names =
-        |text: &str| text.split('`').skip(1).step_by(2).filter(|word| is_name(word)).map(str::to_owned).collect();
+    let is_meant = |word: &&str| word.split('/').all(is_name);
+    let names = |text: &str| text.split('`').skip(1).step_by(2).filter(is_meant).map(str::to_owned).collect();
     let (before, gives) = head.split_once("Gives: ").unwrap_or((head, ""));
     let (_, needs) = before.split_once("Needs: ").unwrap_or(("", ""));
     (names(needs), names(gives))
@@ -66,11 +66,15 @@ struct Part {
 impl Part {
     fn read(name: String) -> Self {
         let (needs, gives) = said_in(&head_of(library(&name, Variant::default().clock)));
-        let (mut free, mut left) = (Names::new(), Names::new());
-        for variant in variants() {
+        let everything = Declaration { is_shaped: true, has_extents: true, ..Reserve::DECLARATION };
+        let text_in = |variant: Variant| {
             let mut text = String::new();
-            let everything = Declaration { is_shaped: true, has_extents: true, ..Reserve::DECLARATION };
             everything.shown_in(variant).append(&name, library(&name, variant.clock), &mut text);
+            text
+        };
+        let texts: BTreeSet<String> = variants().map(text_in).collect();
+        let (mut free, mut left) = (Names::new(), Names::new());
+        for text in texts {
             let (own_free, own_left) = free_and_left(&text);
             free.extend(own_free);
             left.extend(own_left);
@@ -83,7 +87,7 @@ impl Part {
 fn declared_around() -> BTreeMap<&'static str, Names> {
     // Where a test moves the clock, each script has the key that it is in.
     let of_a_test = Names::from(["meta".to_owned()]);
-    let mut around: BTreeMap<&str, Names> = BTreeMap::from([("clock", of_a_test.clone())]);
+    let mut around: BTreeMap<&str, Names> = BTreeMap::from([("call/clock", of_a_test.clone())]);
     for script in all() {
         let declared: Names = script.names().map(str::to_owned).chain(of_a_test.clone()).collect();
         for variant in variants() {

@@ -10,26 +10,95 @@ use super::keys::FORMAT;
 const INCLUDE: &str = "--- include: ";
 
 macro_rules! library {
-    ($($name:ident),* $(,)?) => {
+    ($($name:literal),*) => {
         /// The text of each file, by the name that an include gives.
         const LIBRARY: &[(&str, &str)] =
-            &[$((stringify!($name), include_str!(concat!("../../lua/lib/", stringify!($name), ".lua")))),*];
-        $(const _: () = check_includes(include_str!(concat!("../../lua/lib/", stringify!($name), ".lua")));)*
+            &[$(($name, include_str!(concat!("../../lua/lib/", $name, ".lua")))),*];
+        $(const _: () = check_includes(include_str!(concat!("../../lua/lib/", $name, ".lua")));)*
     };
 }
 
-library! {
-    ahead, allow_growing, came_back, check_types, clock, coming_back, count_reserved, delayed_member, drop_large, due,
-    examine_one, failed_set, find_expired, find_full, find_stale, first_use, fitting, given_up, grant, granted_again,
-    hand_over, head_of_state, holder, keep_results, keeps_result, lease_ended, leave_waiting, left_by_limits, limits,
-    limits_found_again, live_limits, make_room, merge_limits, meta, newer_format, next_token, none_granted, note_unheard, old_page, once, out_of_state, parked,
-    place_freed, promote_due, pushed, rate, read_chunk, reclaim_expired, remove, resolve, routing, schedule_head, set_back,
-    settle_acks, settle_others, shorten_line, stale, stale_run, start, state_of, take, take_places,
-    to_head, topic_given_again, topic_lost, topic_member, topic_pulled_long_ago, topic_state,
-    topic_trim, topic_unread, unheard_line, usage, waiters, wake, wake_for_place, wake_one,
-    within_limits
-}
-const MANUAL_CLOCK: &str = include_str!("../../lua/lib/clock_manual.lua");
+library!(
+    "audit/examine_one",
+    "back/coming_back",
+    "back/lease_ended",
+    "back/note",
+    "back/reclaim_expired",
+    "back/to_head",
+    "bridge/old_page",
+    "call/allow_growing",
+    "call/clock",
+    "call/first_use",
+    "call/meta",
+    "call/newer_format",
+    "call/once",
+    "failed/note_unheard",
+    "failed/set",
+    "failed/shorten_line",
+    "failed/unheard_line",
+    "job/delayed_member",
+    "job/fitting",
+    "job/keeps_result",
+    "job/leave_waiting",
+    "job/remove",
+    "job/resolve",
+    "job/routing",
+    "job/stale",
+    "job/state_of",
+    "limits/count_reserved",
+    "limits/found_again",
+    "limits/left",
+    "limits/limited",
+    "limits/live",
+    "limits/merge",
+    "limits/parked",
+    "limits/place_freed",
+    "limits/rate",
+    "limits/usage",
+    "limits/wake_for_place",
+    "lock/given_up",
+    "purge/head_of_state",
+    "purge/out_of_state",
+    "push/due",
+    "push/holder",
+    "push/make_room",
+    "push/pushed",
+    "reserve/ahead",
+    "reserve/check_types",
+    "reserve/drop_large",
+    "reserve/find_expired",
+    "reserve/find_full",
+    "reserve/find_stale",
+    "reserve/grant",
+    "reserve/granted_again",
+    "reserve/hand_over",
+    "reserve/next_token",
+    "reserve/none_granted",
+    "reserve/promote_due",
+    "reserve/read_chunk",
+    "reserve/set_back",
+    "reserve/stale_run",
+    "reserve/take",
+    "reserve/take_places",
+    "reserve/within_limits",
+    "schedule/head",
+    "settle/acks",
+    "settle/keep_results",
+    "settle/others",
+    "settle/start",
+    "topic/given_again",
+    "topic/lost",
+    "topic/member",
+    "topic/pulled_long_ago",
+    "topic/state",
+    "topic/trim",
+    "topic/unread",
+    "wake/at",
+    "wake/one",
+    "wake/waiters"
+);
+
+const MANUAL_CLOCK: &str = include_str!("../../lua/lib/call/clock_manual.lua");
 
 /// Stops the compiler at a text that includes a file which is not in the library, and says its name.
 pub(super) const fn check_includes(text: &str) {
@@ -94,7 +163,7 @@ const fn before(text: &[u8], byte: u8) -> usize {
 }
 
 pub(super) fn library(name: &str, clock: Clock) -> &'static str {
-    if name == "clock" && clock == Clock::Manual {
+    if name == "call/clock" && clock == Clock::Manual {
         return MANUAL_CLOCK;
     }
     // With another name the crate is not compiled.
@@ -208,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::script::bridge;
-    use crate::script::declare::tests::{all, files};
+    use crate::script::declare::tests::{all, parts};
 
     fn includes(code: &str) -> impl Iterator<Item = &str> {
         code.lines().filter_map(|line| line.trim().strip_prefix(INCLUDE)).flat_map(|names| names.split(", "))
@@ -225,19 +294,25 @@ mod tests {
                 next.extend(includes(library(name, Clock::Server)));
             }
         }
-        used.insert("clock_manual");
+        used.insert("call/clock_manual");
         let used: BTreeSet<String> = used.into_iter().map(str::to_owned).collect();
-        assert_eq!(files("lib"), used);
+        assert_eq!(parts(), used);
+        assert!(LIBRARY.is_sorted_by_key(|(name, _)| name));
     }
 
     #[test]
     fn an_include_that_is_not_there_does_not_compile() {
-        for known in ["", "return 1", "--- include: once\n", "  --- include: clock, limits\n--- include: wake"] {
+        for known in
+            ["", "return 1", "--- include: call/once\n", "  --- include: call/clock, job/stale\n--- include: wake/at"]
+        {
             check_includes(known);
         }
-        for unknown in
-            ["--- include: onc\n", "a\n  --- include: clock, none\nb", "--- include: ", "--- include: clock,once"]
-        {
+        for unknown in [
+            "--- include: onc\n",
+            "a\n  --- include: call/clock, once\nb",
+            "--- include: ",
+            "--- include: call/clock,call/once",
+        ] {
             assert!(std::panic::catch_unwind(|| check_includes(unknown)).is_err(), "{unknown}");
         }
     }
