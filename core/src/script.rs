@@ -11,6 +11,7 @@ mod command;
 mod crc16;
 mod declare;
 mod depart;
+mod foreign;
 #[cfg(test)]
 mod heads;
 mod inspect;
@@ -27,6 +28,7 @@ mod request;
 mod reserve;
 mod schedule;
 mod settle;
+mod text;
 mod topic;
 mod workers;
 
@@ -47,10 +49,10 @@ pub(crate) use call::{ByteStrings, Call};
 pub(crate) use call::{Flags, Script};
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
 pub(crate) use depart::{Depart, DepartReply, DepartingJob, Publish, Published};
+pub(crate) use foreign::permission_check;
 pub(crate) use inspect::{
     Awaited, AwaitedReply, Counts, CountsReply, Find, LimitUsage, LimitsReply, Peek, PeekedReply, WakeWaiters,
 };
-pub(crate) use library::permission_check;
 pub(crate) use lock::{Lock, LockFlag, LockReply, RenewLock, Unlock};
 pub(crate) use operate::{
     By, Cancel, CancelReply, Configure, LimitReply, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply, Reschedule,

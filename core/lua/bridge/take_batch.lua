@@ -1,15 +1,12 @@
 -- The next batch of a lane: jobs of another queue go out of its list or sorted set into a list of the bridge, under a sequence that
 -- rises, and stay there until a later call says that the batch is in. Jobs of it that duly cannot take over go back to the other queue.
+-- Moves:   the other queue's key -> in flight -> gone, or back to that key.
 -- Keys:    the other queue's list or sorted set; the bridge's list and its hash, and a list of what goes back, all of this lane alone;
 --          with `held` also the key that has the jobs.
 -- Replies: {sequence, or '' if there is nothing; the lane's id; how many were sent back before this batch; `more` if the next call may
 --          find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from a
 --          sorted set each with its score}; or `fenced`: another bridge has taken over.
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; at most 1,000 that go back.
-local source, in_flight, state, aside, companion = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, finished, lane, order = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local most, most_bytes, above = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local held, grace_s, kept = ARGV[8], tonumber(ARGV[9]), ARGV[10]
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(noted[6] or 0)

@@ -7,6 +7,7 @@ use super::keys::Key;
 use super::library;
 use super::reply::FromReply;
 use super::request::{Item, Request};
+use super::text::Parts;
 
 /// Which clock the scripts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,10 +107,10 @@ impl Declaration {
     }
 
     /// Which code of it is in this text.
-    pub(super) fn shown_in(&self, variant: Variant) -> library::Parts {
+    pub(super) fn shown_in(&self, variant: Variant) -> Parts {
         let is_plain = self.is_shaped && variant.shape == Shape::Plain;
         let is_usual = self.has_extents && variant.extent == Extent::Usual;
-        library::Parts { clock: variant.clock, is_plain, is_usual }
+        Parts { clock: variant.clock, is_plain, is_usual }
     }
 
     /// What a call in this variant passes.
@@ -276,6 +277,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::script::foreign::tests::all_foreign;
     use crate::script::{
         audit, bridge, depart, inspect, lock, operate, progress, push, reserve, schedule, settle, topic, workers,
     };
@@ -348,8 +350,18 @@ pub(super) mod tests {
             for forbidden in ["cjson", "cmsgpack", "SCAN", "'KEYS'", "redis.log"] {
                 assert!(!body.contains(forbidden), "{} uses {forbidden}", script.name);
             }
-            assert!(!script.body.contains("KEYS["), "{} spells a key by its number", script.name);
         }
+        let spells_a_number = |text: &str| {
+            let of_lists = ["KEYS[", "ARGV[", "unpack(KEYS, ", "unpack(ARGV, "].into_iter();
+            of_lists
+                .flat_map(|list| text.split(list).skip(1))
+                .any(|behind| behind.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        for name in on_disk() {
+            assert!(!spells_a_number(&lua(&name)), "{name} spells a key or an argument by its number");
+        }
+        assert!(spells_a_number("x = KEYS[1]") && spells_a_number("f(unpack(ARGV, 4))"));
+        assert!(!spells_a_number("for at = first_item, #ARGV, 4 do x = ARGV[at + 1] end"));
     }
 
     #[test]
@@ -391,11 +403,12 @@ pub(super) mod tests {
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
         // Who has no topics need not permit streams: a script of a topic looks at its stream before it writes.
-        for script in all().iter().filter(|script| !script.name.starts_with("topic/")) {
-            let text = script.assemble(WHOLE).text;
+        let declared = all().into_iter().filter(|script| !script.name.starts_with("topic/"));
+        let declared = declared.map(|script| (script.name, script.assemble(WHOLE).text));
+        for (name, text) in declared.chain(all_foreign().map(|script| (script.name, script.assemble().text))) {
             for call in text.split("call('").skip(1) {
                 let command = call.split('\'').next().unwrap_or_default();
-                assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);
+                assert!(check.contains(&format!("try('{command}'")), "{name} calls {command}");
             }
         }
     }
@@ -403,12 +416,20 @@ pub(super) mod tests {
     #[test]
     fn the_document_lists_every_script_as_it_is_declared() {
         let document = include_str!("../../../docs/keys-and-scripts.md");
-        for script in all() {
+        let declared = all().into_iter().map(|script| {
             let keys: Vec<&str> = script.keys.iter().map(|key| key.name()).collect();
-            let numbering = (script.kind == Kind::Numbered).then_some("call*");
-            let arguments: Vec<&str> =
-                numbering.into_iter().chain(script.arguments.iter().map(|(name, _)| *name)).collect();
-            let row = format!("| `{}` | {} | {}", script.name, keys.join(" "), arguments.join(", "));
+            let numbering = (script.kind == Kind::Numbered).then_some(&("call*", false));
+            (
+                script.name,
+                keys,
+                numbering.into_iter().chain(script.arguments).map(|(name, _)| *name).collect::<Vec<_>>(),
+            )
+        });
+        let foreign = all_foreign().map(|script| {
+            (script.name, script.keys.to_vec(), script.arguments.iter().map(|(name, _)| *name).collect())
+        });
+        for (name, keys, arguments) in declared.chain(foreign) {
+            let row = format!("| `{name}` | {} | {}", keys.join(" "), arguments.join(", "));
             let listed = document.lines().any(|line| {
                 line.strip_prefix(&row)
                     .is_some_and(|rest| rest.starts_with(';') || rest.starts_with(" |") || arguments.is_empty())
@@ -419,9 +440,9 @@ pub(super) mod tests {
 
     #[test]
     fn every_script_says_what_it_moves_replies_and_costs() {
-        for script in all() {
+        for name in bodies() {
             for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {
-                assert!(script.body.contains(part), "{} lacks {part}", script.name);
+                assert!(lua(&name).contains(part), "{name} lacks {part}");
             }
         }
     }

@@ -1,17 +1,20 @@
 //! `depart.lua` and `bridge/publish.lua`: jobs out of our keys, and into those of another queue.
 
-use once_cell::race::OnceBox;
 use redis::Value;
 
 use super::argument::Digits;
-use super::bridge::{Order, beside, slot};
-use super::call::{ByteStrings, Call, Script};
+use super::bridge::Order;
+use super::call::Call;
 use super::declare::scripts;
-use super::library::{Undeclared, undeclared};
+use super::foreign::{beside, foreign};
 use super::reply::{FromReply, array, bytes, next, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-pub(super) const PUBLISH: Undeclared = undeclared!("bridge/publish");
+foreign! {
+    PublishBatch = "bridge/publish",
+    keys: [target, published],
+    arguments: { lane: &'a str, sequence: Digits, order: Order };
+}
 
 scripts! {
     /// Takes the next batch of a state out of it, and gives it until it is named as finished.
@@ -87,21 +90,15 @@ pub(crate) struct Publish<'a> {
 impl<'a> Publish<'a> {
     /// Right when sent twice: the batch is in then.
     pub(crate) fn call(&self) -> Call<'a> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        keys.push(self.target.as_bytes());
-        keys.push(beside(self.target, "published").as_bytes());
-        args.push(self.lane.as_bytes());
-        args.push_display(self.sequence);
-        args.push(self.order.as_str().as_bytes());
-        for (score, job) in self.jobs {
-            if let Some(score) = score {
-                args.push_display(score);
+        let batch = PublishBatch { lane: self.lane, sequence: Digits(self.sequence), order: self.order };
+        batch.call(self.target, &[&beside(self.target, "published")], |out| {
+            for (score, job) in self.jobs {
+                if let Some(score) = score {
+                    out.push_display(score);
+                }
+                out.push(job);
             }
-            args.push(job);
-        }
-        let script = SCRIPT.get_or_init(|| Box::new(PUBLISH.assemble()));
-        Call::plain(script, self.target, slot(self.target), keys, args)
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::declare::tests::{all, parts, variants};
 use super::declare::{Declaration, Declared as _, Variant};
+use super::foreign::tests::all_foreign;
 use super::library::library;
 use super::lint::{OFFERED, globals};
 use super::reserve::Reserve;
@@ -55,6 +56,11 @@ fn free_and_left(text: &str) -> (Names, Names) {
     (free.into_iter().map(|(_, name)| name).collect(), left)
 }
 
+/// What has each variant of a file.
+fn everything() -> Declaration {
+    Declaration { is_shaped: true, has_extents: true, ..Reserve::DECLARATION }
+}
+
 struct Part {
     name: String,
     needs: Names,
@@ -66,7 +72,7 @@ struct Part {
 impl Part {
     fn read(name: String) -> Self {
         let (needs, gives) = said_in(&head_of(library(&name, Variant::default().clock)));
-        let everything = Declaration { is_shaped: true, has_extents: true, ..Reserve::DECLARATION };
+        let everything = everything();
         let text_in = |variant: Variant| {
             let mut text = String::new();
             everything.shown_in(variant).append(&name, library(&name, variant.clock), &mut text);
@@ -95,6 +101,18 @@ fn declared_around() -> BTreeMap<&'static str, Names> {
                 let known = around.entry(part).or_insert_with(|| declared.clone());
                 known.retain(|name| declared.contains(name));
             }
+        }
+    }
+    for script in all_foreign() {
+        let declared: Names = script
+            .keys
+            .iter()
+            .chain(script.arguments.iter().map(|(name, _)| name))
+            .map(|name| (*name).to_owned())
+            .collect();
+        for part in everything().shown_in(Variant::default()).files(script.body) {
+            let known = around.entry(part).or_insert_with(|| declared.clone());
+            known.retain(|name| declared.contains(name));
         }
     }
     around

@@ -1,13 +1,9 @@
-//! The Lua files that scripts share, in `core/lua/lib`, and the way they come into a script's text.
+//! The Lua files that scripts share, in `core/lua/lib`.
 
-use once_cell::race::OnceBox;
-
-use super::call::Script;
 use super::declare::Clock;
-use super::keys::FORMAT;
 
 /// What a line begins with that stands for the files it names.
-const INCLUDE: &str = "--- include: ";
+pub(super) const INCLUDE: &str = "--- include: ";
 
 macro_rules! library {
     ($($name:literal),*) => {
@@ -170,114 +166,13 @@ pub(super) fn library(name: &str, clock: Clock) -> &'static str {
     LIBRARY.iter().find(|(known, _)| *known == name).map_or("", |(_, code)| code)
 }
 
-/// Which code is part of a text.
-#[derive(Clone, Copy)]
-pub(super) struct Parts {
-    pub(super) clock: Clock,
-    pub(super) is_plain: bool,
-    pub(super) is_usual: bool,
-}
-
-impl Parts {
-    /// Appends a file line by line, without comments and indentation, because the server keeps and a fallback sends every byte.
-    /// An include stands for the files that it names, wherever it is, so that functions which only a rare path needs are made in that
-    /// path and cost the others nothing. What is between `--- if plain` or `--- if limited` and `--- end` is only there in that shape,
-    /// and what is behind `--- else` in the other; the same with `usual` and `full`. `FORMAT` is the number of ours.
-    pub(super) fn append(self, file: &str, code: &str, text: &mut String) {
-        for line in self.lines(&altered(file, code)) {
-            if let Some(names) = line.strip_prefix(INCLUDE) {
-                names.split(", ").for_each(|name| self.append(name, library(name, self.clock), text));
-            } else if !line.is_empty() && !line.starts_with("--") {
-                text.push_str(&line.replace("FORMAT", &FORMAT.to_string()));
-                text.push('\n');
-            }
-        }
-    }
-
-    /// The lines of a file that are in this text.
-    fn lines(self, code: &str) -> impl Iterator<Item = &str> {
-        let mut is_part = true;
-        code.lines().map(str::trim).filter(move |line| {
-            match *line {
-                "--- if plain" => is_part = self.is_plain,
-                "--- if limited" => is_part = !self.is_plain,
-                "--- if usual" => is_part = self.is_usual,
-                "--- if full" => is_part = !self.is_usual,
-                "--- else" => is_part = !is_part,
-                "--- end" => is_part = true,
-                _ => {}
-            }
-            is_part
-        })
-    }
-
-    /// The files of the library that such a text has, each as often as it has it.
-    #[cfg(test)]
-    pub(super) fn files(self, code: &'static str) -> Vec<&'static str> {
-        let included = self.lines(code).filter_map(|line| line.strip_prefix(INCLUDE));
-        let names = included.flat_map(|names| names.split(", "));
-        names.flat_map(|name| [name].into_iter().chain(self.files(library(name, self.clock)))).collect()
-    }
-}
-
-/// A script about keys that no declaration spells: those of others, or none of a queue.
-pub(super) struct Undeclared {
-    pub(super) name: &'static str,
-    pub(super) body: &'static str,
-}
-
-/// One of `core/lua`, by its name there. An unknown include in it does not compile either.
-macro_rules! undeclared {
-    ($file:literal) => {
-        $crate::script::library::Undeclared::new($file, include_str!(concat!("../../lua/", $file, ".lua")))
-    };
-}
-pub(super) use undeclared;
-
-impl Undeclared {
-    pub(super) const fn new(name: &'static str, body: &'static str) -> Self {
-        check_includes(body);
-        Self { name, body }
-    }
-
-    /// As the server gets it.
-    pub(super) fn assemble(&self) -> Script {
-        let mut text = String::new();
-        Parts { clock: Clock::Server, is_plain: false, is_usual: false }.append(self.name, self.body, &mut text);
-        Script::new(text)
-    }
-}
-
-/// Names the commands of the scripts that a user may not run.
-pub(super) const PERMISSIONS: Undeclared = undeclared!("permissions");
-
-pub(crate) fn permission_check() -> &'static Script {
-    static SCRIPT: OnceBox<Script> = OnceBox::new();
-    SCRIPT.get_or_init(|| Box::new(PERMISSIONS.assemble()))
-}
-
-#[cfg(not(test))]
-fn altered<'a>(_file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
-    code.into()
-}
-
-/// Lets `tools/mutants.py` take a guard out of a file without building anew: the file `DULY_MUTANT_FILE` has the text
-/// `DULY_MUTANT_CODE`.
-#[cfg(test)]
-fn altered<'a>(file: &str, code: &'a str) -> std::borrow::Cow<'a, str> {
-    if std::env::var("DULY_MUTANT_FILE").is_ok_and(|altered| altered == file) {
-        return std::env::var("DULY_MUTANT_CODE").expect("`tools/mutants.py` sets both").into();
-    }
-    code.into()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::script::bridge;
     use crate::script::declare::tests::{all, parts};
+    use crate::script::foreign::tests::all_foreign;
 
     fn includes(code: &str) -> impl Iterator<Item = &str> {
         code.lines().filter_map(|line| line.trim().strip_prefix(INCLUDE)).flat_map(|names| names.split(", "))
@@ -286,8 +181,7 @@ mod tests {
     #[test]
     fn every_file_of_the_library_is_in_a_script() {
         let mut used: BTreeSet<&str> = BTreeSet::new();
-        let undeclared = bridge::UNDECLARED.iter().map(|script| script.body);
-        let bodies = all().into_iter().map(|script| script.body).chain(undeclared);
+        let bodies = all().into_iter().map(|script| script.body).chain(all_foreign().map(|script| script.body));
         let mut next: Vec<&str> = bodies.flat_map(includes).collect();
         while let Some(name) = next.pop() {
             if used.insert(name) {

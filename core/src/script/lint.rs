@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::declare::tests::{all, bodies, lua, parts, variants};
 use super::declare::{Clock, Kind, Variant};
-use super::library::{PERMISSIONS, Undeclared};
+use super::foreign::tests::all_foreign;
 
 /// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
 /// write it, and to read it is a mistake that only its path would show.
@@ -41,15 +41,10 @@ const READS: &[&str] = &[
     "ZSCORE",
 ];
 
-/// The scripts that no declaration is about.
-fn undeclared() -> impl Iterator<Item = Undeclared> {
-    super::bridge::UNDECLARED.into_iter().chain([PERMISSIONS])
-}
-
 /// Every text once, with either clock and in every shape, and what to call it.
 fn texts() -> Vec<(String, String)> {
-    let undeclared = undeclared().map(|script| (script.assemble().text, script.name.replace('/', "_")));
-    let mut texts: BTreeMap<_, _> = undeclared.collect();
+    let foreign = all_foreign().map(|script| (script.assemble().text, script.name.replace('/', "_")));
+    let mut texts: BTreeMap<_, _> = foreign.collect();
     for script in all() {
         for variant in variants() {
             texts.insert(script.assemble(variant).text, format!("{} ({variant:?})", script.name.replace('/', "_")));
@@ -86,7 +81,7 @@ pub(super) fn globals(text: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn every_file_is_declared() {
-    let declared = all().into_iter().map(|script| script.name).chain(undeclared().map(|script| script.name));
+    let declared = all().into_iter().map(|script| script.name).chain(all_foreign().map(|script| script.name));
     let declared: BTreeSet<String> = declared.map(str::to_owned).collect();
     assert_eq!(bodies(), declared);
     // `tools/mutants.py` calls both by these names.
@@ -229,6 +224,10 @@ fn no_name_of_a_declaration_is_declared_again() {
             headers.insert(name.clone(), script.header(variant).lines().count());
             texts.insert(script.assemble(variant).text, name);
         }
+    }
+    for script in all_foreign() {
+        headers.insert(script.name.replace('/', "_"), script.header().lines().count());
+        texts.insert(script.assemble().text, script.name.replace('/', "_"));
     }
     let texts = texts.into_iter().map(|(text, name)| (name, text)).collect();
     let found = declared_again(texts, |name, line| line <= headers[name]);

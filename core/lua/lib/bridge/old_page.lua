@@ -6,15 +6,15 @@ local has_scores = order == 'score' or order == 'over'
 local width = has_scores and 2 or 1
 
 -- So many entries behind the first ones, the oldest first; from a sorted set each with its score.
-local function page(from, count)
-  if order == 'score' then return redis.call('ZRANGE', source, from, from + count - 1, 'WITHSCORES') end
+local function page(first, count)
+  if order == 'score' then return redis.call('ZRANGE', source, first, first + count - 1, 'WITHSCORES') end
   if order == 'over' then
     local over = string.format('%.6f', now_us / 1000000 - grace_s)
-    return redis.call('ZRANGEBYSCORE', source, '-inf', over, 'WITHSCORES', 'LIMIT', from, count)
+    return redis.call('ZRANGEBYSCORE', source, '-inf', over, 'WITHSCORES', 'LIMIT', first, count)
   end
-  if order == 'left' then return redis.call('LRANGE', source, from, from + count - 1) end
+  if order == 'left' then return redis.call('LRANGE', source, first, first + count - 1) end
   -- The last entry of the list is the oldest.
-  local turned, entries = {}, redis.call('LRANGE', source, -from - count, -from - 1)
+  local turned, entries = {}, redis.call('LRANGE', source, -first - count, -first - 1)
   for i = #entries, 1, -1 do turned[#turned + 1] = entries[i] end
   return turned
 end
