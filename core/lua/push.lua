@@ -32,12 +32,10 @@ end
 local entries = {}
 local at
 if due ~= '' then
-  --- include: call/clock, push/due, job/delayed_member
+  --- include: call/clock, push/due, job/delayed_member, wake/promised
   at = due_of(due)
-  local timer = tonumber(noted_timer or 0)
-  -- without `if at and timer > now and timer <= at then wake = nil end`: every delayed push wakes a worker
-  -- without `timer > now and`: a broken promise keeps workers asleep
-  if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
+  -- without: every delayed push wakes a worker
+  if at and not nobody_comes(tonumber(noted_timer or 0), at) then wake = nil end
   local at_text = string.format('%.0f', at or 0)
   for i = first_item, at and last_item or 0, 2 do
     entries[#entries + 1] = at_text

@@ -91,6 +91,7 @@ library!(
     "topic/unread",
     "wake/at",
     "wake/one",
+    "wake/promised",
     "wake/waiters"
 );
 

@@ -165,6 +165,7 @@ const IN_SEVERAL_PATHS: &[(&str, &str)] = &[
     ("reserve/find_expired", "settled outcomes may have been among what had ended (ADR 0019)"),
     ("job/routing", "functions of paths that most calls do not take"),
     ("job/fitting", "functions of paths that most calls do not take"),
+    ("wake/promised", "a function of one line, and few calls wake somebody in two ways"),
     ("limits/parked", "functions of paths that most calls do not take"),
     ("reserve/ahead", "a constant, once of a path that most calls do not take"),
 ];

@@ -1,6 +1,7 @@
 -- A job that a limit of concurrency held back may take the place that is free now: somebody must look, unless nobody may. Where the
 -- rate of its name lets it start later, somebody must promise to come back for that.
 -- Needs: `limited` with its rooms, what `call/meta` and `call/clock` give, `wake_one`.
+--- include: wake/promised
 
 -- with `do`: every ack in a paused queue wakes a worker for nothing
 if noted_paused ~= '1' then
@@ -18,9 +19,8 @@ if noted_paused ~= '1' then
     local opens = math.ceil(limited.next_start() / 1000)
     -- with `if false then`: a place is free and nobody comes back when the rate of its name lets the next job start
     if opens < math.huge and not some_wait then
-      local timer = tonumber(redis.call('HGET', meta, 'timer') or 0)
       -- with `some_wait = true`: every ack wakes a worker for jobs that nobody may take yet
-      some_wait = timer <= now or opens < timer
+      some_wait = nobody_comes(tonumber(redis.call('HGET', meta, 'timer') or 0), opens)
     end
   end
   if some_wait then

@@ -12,6 +12,7 @@ redis.call('HSET', leases, unpack(lease_pairs))
 redis.call('HSET', meta, 'token', token)
 reply[3] = token
 -- Who promised to come back for the next due job is busy now: somebody else must.
+--- include: wake/promised
 local timer = tonumber(noted_timer or 0)
 local gave_back = promise > 0 and timer == promise
 -- without 4 lines: the waiter that promised to come back is busy, and nobody else comes
@@ -34,15 +35,15 @@ if limited then
   -- without: workers are woken for jobs that no worker may take
   -- with `math.huge` for `math.max(opens, limited.opens(queue_limit))`: nobody comes back when the rate lets the next job start
   if queue_limit and limited.room(queue_limit) == 0 then opens = math.max(opens, limited.opens(queue_limit)) end
-  -- without `and (timer <= now or math.ceil(opens / 1000) < timer)`: workers are woken for a moment for which another one promised to come back
-  wake_next = opens <= now_us or opens < math.huge and (timer <= now or math.ceil(opens / 1000) < timer)
+  -- without `and nobody_comes(timer, math.ceil(opens / 1000))`: workers are woken for a moment for which another one promised to come back
+  wake_next = opens <= now_us or opens < math.huge and nobody_comes(timer, math.ceil(opens / 1000))
 end
 --- end
 -- with `if false then`: nobody comes back for the next due job
 if wait_ms > 0 and not wake_next then
   local next_due = redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]
-  -- with `true` for `timer <= now or tonumber(next_due) < timer`: a worker is woken though another comes back
-  wake_next = next_due and (timer <= now or tonumber(next_due) < timer)
+  -- with `true` for `nobody_comes(timer, tonumber(next_due))`: a worker is woken though another comes back
+  wake_next = next_due and nobody_comes(timer, tonumber(next_due))
   -- Also for a lease of somebody else that ends before these: they are looked after as all new ones are.
   -- with `if false then`: nobody comes back for the end of a dead worker's lease
   if gave_back and not wake_next then

@@ -32,13 +32,14 @@ local next_us = math.ceil(math.min(tonumber(next_due or math.huge), tonumber(nex
 next_us = math.min(next_us, opens)
 --- end
 local next_at = math.ceil(next_us / 1000)
+--- include: wake/promised
 local timer = tonumber(noted_timer or 0)
 if next_at < math.huge then
   -- with `(next_at - now) * 1000` for `next_us - now_us`: a waiter starts a job up to a millisecond late
   -- with `math.floor(next_at - now_us / 1000) * 1000` for `next_us - now_us`: a waiter comes back before the job is due, and goes round until it is
   reply[4] = math.max(0, next_us - now_us)
   -- with `if wait_ms > 0 then`: every waiter comes back at the next due time
-  if wait_ms > 0 and (timer <= now or timer == promise or next_at < timer) then
+  if wait_ms > 0 and (timer == promise or nobody_comes(timer, next_at)) then
     -- with `next_at` for `math.max(now + 1, math.min(next_at, now + wait_ms))`: a waiter promises to come back when it will be gone
     -- with `math.max(now,` for `math.max(now + 1,`: a promise for now, which nobody can keep
     local promised = math.max(now + 1, math.min(next_at, now + wait_ms))
