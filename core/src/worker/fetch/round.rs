@@ -17,7 +17,7 @@ use crate::worker::past::Past;
 /// For how long the last outcomes are sent again after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often it is checked whether a call under way has become hopeless.
-const LOOK_UP: Duration = Duration::from_millis(200);
+const CHECK_EACH: Duration = Duration::from_millis(200);
 
 /// A call and its answer; no answer when the worker gave up meanwhile.
 pub(super) struct Answered {
@@ -229,7 +229,7 @@ async fn ask(
                     Some(reply)
                 });
             }
-            () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(batch, FAREWELL) {
+            () = tokio::time::sleep(CHECK_EACH) => if desk.is_hopeless(batch, FAREWELL) {
                 desk.abandon();
                 return Ok(None);
             }
