@@ -10,7 +10,9 @@
 //! | `desk.rs`, `desk/` | what the loop and the executors share |
 //! | `executor.rs` | runs one handler at a time |
 //! | `run_outcome.rs` | what is to become of a job, noted until its run has ended |
-//! | `prefetch.rs` | how many jobs to fetch ahead |
+//! | `prefetch.rs`, `appetite.rs` | how many jobs to fetch ahead, and how many bytes of them at once |
+//! | `wakes.rs` | waits for wake-ups, beside the loop |
+//! | `past.rs` | which errors of a call a worker outlasts |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
 //! | `sync_schedules.rs` | stores the schedules that it was given, at its start |

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{MAX_PUBLISH, Message, Topic};
 use crate::process::host;
-use crate::queue::MAX_LEASE;
-use crate::queue::held_pulls::{KeptFailure, Pulled};
+use crate::queue::{KeptFailure, MAX_LEASE, Pulled};
 use crate::script::{Declared, Digits, Pull, PulledMessage, TopicKeys, unexpected};
 use crate::value::error::Error;
 use crate::value::name;
