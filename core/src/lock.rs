@@ -114,8 +114,10 @@ impl Client {
 
     /// The same; if another one holds it when the wait is over, the server's time of then.
     async fn try_lock(&self, name: &str, options: &LockOptions) -> Result<Result<Lock, Millis>, Error> {
-        name::check_lock(name).and_then(|()| options.check()).map_err(|error| of_lock(error, name))?;
-        let take = async { Asked::of(self, name, options.ttl)?.take(options.wait).await };
+        let take = async {
+            name::check_lock(name).and_then(|()| options.check())?;
+            Asked::of(self, name, options.ttl)?.take(options.wait).await
+        };
         take.await.map_err(|error| of_lock(error, name))
     }
 }

@@ -86,6 +86,16 @@ impl Declaration {
         if let Kind::Numbered = self.kind { &Numbering::ARGUMENTS } else { &[] }
     }
 
+    /// What errors call it: its name without the folder.
+    const fn verb(&self) -> &'static str {
+        let name = self.name.as_bytes();
+        let mut start = name.len();
+        while start > 0 && name[start - 1] != b'/' {
+            start -= 1;
+        }
+        self.name.split_at(start).1
+    }
+
     /// The arguments that are sent otherwise than they are here, found by their names.
     const fn flags(&self) -> Flags {
         // Before the arguments, `ARGV` has the levels.
@@ -179,6 +189,7 @@ const fn index_of(name: &str, arguments: &[(&str, bool)], first: usize) -> Optio
 pub(crate) trait Declared: Sized {
     const DECLARATION: Declaration;
     const FLAGS: Flags = Self::DECLARATION.flags();
+    const VERB: &'static str = Self::DECLARATION.verb();
     /// What it takes behind its arguments, any number of them.
     type Item<'a>: Item;
     type Reply: FromReply;
@@ -390,6 +401,16 @@ pub(super) mod tests {
             ..crate::script::Reserve::DECLARATION
         };
         assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6) });
+    }
+
+    #[test]
+    fn errors_name_the_verb_and_not_the_folder() {
+        for script in all() {
+            let verb = script.name.rsplit('/').next().unwrap_or_default();
+            assert_eq!(script.verb(), verb);
+        }
+        assert_eq!(crate::script::Pull::VERB, "pull");
+        assert_eq!(crate::script::PushUnique::VERB, "push_unique");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::pull::{MOST_BYTES, PullOptions, Room, pull_of};
-use super::{Message, ON_THE_WAY, Topic};
+use super::{Message, ON_THE_WAY, Topic, cut_off, stranger};
 use crate::connection::WaitedBy;
 use crate::process::host;
 use crate::queue::{Client, HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled};
@@ -157,7 +157,7 @@ impl Client {
             return Ok(());
         }
         ended.send_replace(true);
-        woken.map(drop).map_err(|error| first.error(error, "pull"))
+        woken.map(drop).map_err(first.during("pull"))
     }
 }
 
@@ -322,7 +322,7 @@ impl<'a> Round<'a> {
                 self.read(topic, pulled.messages);
             }
             Ok(Membership::CutOff(reply)) => {
-                let error = topic.cut_off(self.member, &reply, "pull");
+                let error = topic.during("pull")(cut_off(self.member, &reply));
                 self.passing.get_or_insert(error);
             }
             Ok(Membership::Stranger) => self.take_stranger(topic),
@@ -338,7 +338,7 @@ impl<'a> Round<'a> {
             self.left.push((topic.name().to_owned(), tag.clone()));
             return;
         }
-        let error = topic.stranger(self.member, "pull");
+        let error = topic.during("pull")(stranger(self.member));
         self.failures.push(KeptFailure { topic: topic.name().to_owned(), leaves: Some(tag.clone()), error });
     }
 
