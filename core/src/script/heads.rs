@@ -48,7 +48,7 @@ fn free_and_left(text: &str) -> (Names, Names) {
     let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     let words: Names = words.filter(|word| is_name(word) && !RESERVED.contains(word)).map(str::to_owned).collect();
     // A name that is still a global behind it was not declared there.
-    let reads: String = words.iter().map(|word| format!("READ({word})\n")).collect();
+    let reads = words.iter().map(|word| format!("READ({word})\n")).collect::<Vec<_>>().concat();
     let unknown: Names = free_in(&format!("{text}\n{reads}")).into_iter().map(|(_, name)| name).collect();
     let free = free_in(text);
     let written = free.iter().filter(|(kind, _)| kind == "SETGLOBAL").map(|(_, name)| name);
